@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from advisor.isolation import Scratch
 from advisor.isolation.child import install_lean_imports
 from advisor.isolation.pool import IN_CHILD
 from tests.costs import CostReport
@@ -33,8 +34,9 @@ FREE_BYTES = 4_000_000_000
 settings.register_profile("advisor", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "40")))
 settings.load_profile("advisor")
 
-# A developer's own cards must not change what the tests see.
-os.environ["ADVISOR_CONFIG_DIR"] = tempfile.mkdtemp(prefix="advisor-tests-")
+# A developer's own cards must not change what the tests see. The next run removes the folder of one that is killed.
+SETTINGS = Scratch()
+os.environ["ADVISOR_CONFIG_DIR"] = str(SETTINGS.path)
 
 # Children do not import from the current folder; some run functions of the tests.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
@@ -111,7 +113,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_unconfigure() -> None:
     """Leave nothing among the temporary files; a worker of a parallel run does so for itself."""
-    shutil.rmtree(os.environ["ADVISOR_CONFIG_DIR"], ignore_errors=True)
+    SETTINGS.remove()
 
 
 @pytest.fixture(scope="session")

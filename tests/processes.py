@@ -1,6 +1,9 @@
 """The child processes and ports of a test, and waiting for them."""
 
+import contextlib
+import ctypes
 import random
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -11,6 +14,14 @@ PATIENCE_S = 120.0  # Far more than any condition needs: a busy machine is no fa
 
 BELOW_THE_SYSTEMS_OWN = range(20_000, 32_000)
 """Ports that Linux gives to nobody who asks for any: between the choice and the start, no other program gets it."""
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def end_with_parent() -> None:
+    """Let Linux end this process with the one that starts it, even if that is killed: a server's ``preexec_fn``."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def children_with(text: str, parent: int | None = None) -> list[psutil.Process]:

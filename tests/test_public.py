@@ -33,10 +33,3 @@ def test_all_is_there_whatever_was_imported_before_and_rooms_are_imported_when_r
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'serch'"):
         _ = advisor.serch  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("function", [advisor.search, advisor.plan], ids=["search", "plan"])
-def test_an_unknown_option_is_refused(function: object) -> None:
-    assert callable(function)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'buget'"):
-        function(buget="50ms")

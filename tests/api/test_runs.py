@@ -27,14 +27,11 @@ from tests.builders import evaluation
 from tests.run_folders import candidates, write_run
 
 
-def test_every_evaluation_is_a_row_with_its_figures_and_its_place_in_the_answer(tmp_path: Path) -> None:
+def test_every_evaluation_is_a_row_with_its_figures_or_its_reason_and_its_place_in_the_answer(tmp_path: Path) -> None:
     found = Run(write_run(tmp_path).path).to_frame().set_index("card")
     assert found["role"].to_dict() == {"best": "pick", "fast": "front", "small": "front"}
     assert found.loc["best", ["top1_percent", "latency_median_ms", "size_bytes"]].tolist() == [92, 20, 6_000_000]
     assert found["latency_provenance"].unique().tolist() == ["measured"]
-
-
-def test_what_failed_is_a_row_with_its_reason_and_without_figures(tmp_path: Path) -> None:
     configuration = evaluation("broken").configuration
     failed = Evaluation(configuration, Status.FAILED, reason="it cannot be converted", stage="convert")
     run = Run(write_run(tmp_path, [*candidates(), failed]).path)
@@ -148,11 +145,8 @@ def test_a_limit_that_is_not_valid_is_refused(run: Path, options: dict[str, Any]
         report(run, **options)
 
 
-def test_what_can_be_shipped_is_counted_from_the_pick(run: Path) -> None:
+def test_what_can_be_shipped_is_counted_from_the_pick_and_nothing_else_is_exported(run: Path, tmp_path: Path) -> None:
     assert [each.configuration.card for each in exportable(run)] == ["best", "fast", "small"]
-
-
-def test_a_candidate_that_there_is_not_is_not_exported(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the numbers are 1 to 3"):
         export(run, tmp_path / "bundle", pick=4)
     assert not (tmp_path / "bundle").exists()

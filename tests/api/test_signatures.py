@@ -53,11 +53,8 @@ def test_every_argument_is_named_typed_and_documented(name: str) -> None:
     assert not [each for each in parameters if re.search(r"\bAny\b", str(each.annotation))]
 
 
-def test_search_takes_every_option_of_a_request() -> None:
+def test_search_takes_every_option_of_a_request_and_plan_those_of_a_search_in_the_same_order() -> None:
     assert set(arguments(api.search)) == {*OPTIONS, *ONLY_SEARCH, "request", "quiet"}
-
-
-def test_plan_takes_the_options_of_a_search_in_the_same_order() -> None:
     shared = [name for name in arguments(api.search) if name not in {*ONLY_SEARCH, "quiet"}]
     assert arguments(api.plan) == shared
 

@@ -29,19 +29,21 @@ def _seconds(*rows: Row) -> float:
     return purse.spent
 
 
-def test_cores_share_all_but_timings() -> None:
+def test_cores_share_all_but_timings_and_the_float_form_is_paid_once() -> None:
     assert _seconds(made(CARD, 224, HEAD, "float32", 1)) == (10 + 2 + 2) / CORES + 3
-
-
-def test_a_form_is_held_against_the_float_one_which_is_paid_once() -> None:
     light, floating = made(CARD, 224, HEAD, "int8", 1), made(CARD, 224, HEAD, "float32", 1)
     assert _seconds(light) == (10 + 2 + 2 + 2) / CORES + 3
     assert _seconds(light, floating) == _seconds(light) + 3
 
 
-def test_a_higher_rung_pays_what_lower_ones_have_not_done_of_the_shared_stages() -> None:
+def test_a_higher_rung_pays_what_lower_ones_have_not_done_and_a_first_look_reaches_nothing(rows: list[Row]) -> None:
     look, head = made(CARD, 224, HEAD_SUBSET, "float32", 1), made(CARD, 224, HEAD, "float32", 1)
     assert _seconds(look, head) - _seconds(look) == ((10 - 4) + 2 + 2) / CORES + 3
+    problem = Problem(PROBLEMS["rungs"], rows)
+    look = next(row for row in rows if row.training == HEAD_SUBSET)
+    course = problem.course(iter([replace(look, accuracy=100.0)]))
+    assert course.shares == (0.0,)
+    assert course.seconds[0] > 0
 
 
 def test_evaluating_everything_reaches_everything_whatever_the_order(rows: list[Row]) -> None:
@@ -50,14 +52,6 @@ def test_evaluating_everything_reaches_everything_whatever_the_order(rows: list[
         course = problem.course(iter(order))
         assert course.shares[-1] >= 0.99
         assert 0 < course.seconds[-1] <= problem.everything_s
-
-
-def test_a_first_look_costs_and_reaches_nothing(rows: list[Row]) -> None:
-    problem = Problem(PROBLEMS["rungs"], rows)
-    look = next(row for row in rows if row.training == HEAD_SUBSET)
-    course = problem.course(iter([replace(look, accuracy=100.0)]))
-    assert course.shares == (0.0,)
-    assert course.seconds[0] > 0
 
 
 def test_a_card_that_lacks_a_rung_is_in_the_problems_below_it_only(rows: list[Row]) -> None:
@@ -97,7 +91,7 @@ def test_the_final_answer_counts_from_its_last_change() -> None:
     assert _measured(None, SMALL, TUNED, SMALL, TUNED, JUDGED)[:6] == ["1.5", "20", "60", "50", "50", "100"]
 
 
-def test_it_evaluates_everything_once_and_each_card_from_rung_to_rung(rows: list[Row]) -> None:
+def test_it_evaluates_everything_once_from_rung_to_rung_and_is_no_longer_than_any_order(rows: list[Row]) -> None:
     problem = Problem(PROBLEMS["rungs"], rows)
     order = list(in_hindsight(problem))
     assert {row for row in order if row.answers} == set(problem.answers)
@@ -105,9 +99,5 @@ def test_it_evaluates_everything_once_and_each_card_from_rung_to_rung(rows: list
     for card in {row.card for row in order}:
         climbed = [problem.trainings.index(row.training) for row in order if row.card == card]
         assert climbed == sorted(climbed)
-
-
-def test_it_is_no_longer_than_any_order(rows: list[Row]) -> None:
-    problem = Problem(PROBLEMS["rungs"], rows)
     shortest = problem.course(in_hindsight(problem)).until(0.9)
     assert shortest < problem.course(iter(problem.rows.values())).until(0.9)

@@ -48,11 +48,8 @@ def test_nothing_is_evaluated_twice_and_a_card_is_fine_tuned_after_its_head(orde
         assert first == sorted(first)
 
 
-def test_what_may_still_be_picked_is_evaluated(problem: Problem, order: list[Row]) -> None:
+def test_only_what_may_still_be_picked_is_fine_tuned(problem: Problem, order: list[Row], rows: list[Row]) -> None:
     assert problem.course(iter(order)).shares[-1] >= 0.99
-
-
-def test_what_would_not_be_picked_is_not_fine_tuned_and_costs_nothing(rows: list[Row]) -> None:
     hopeless = {"mobilenet_v2_1.0_224": 40.0}
     worse = [replace(row, accuracy=hopeless.get(row.base, row.accuracy)) for row in rows]
     order = list(searched(Problem(PROBLEMS["rungs"], worse), ADVISOR, seed=0))
@@ -94,14 +91,11 @@ def steps() -> Steps:
     return found
 
 
-def test_the_baseline_pays_the_first_epoch_of_every_card_and_the_others_of_the_best(steps: Steps) -> None:
+def test_the_baseline_pays_the_first_epoch_of_every_card_and_the_product_tunes_the_pick_first(steps: Steps) -> None:
     purse = Purse()
     for row in one_epoch_first(steps, 1):
         purse.pay(row)
     assert purse.spent == pytest.approx((3 * 2 + 3 * 10 + 20) / 2)
-
-
-def test_the_product_tunes_the_pick_first_and_not_the_card_that_it_dominates(steps: Steps) -> None:
     tuned = [row.card for row in promoted(problem_of(steps)) if row.training == FINETUNE_CACHED]
     assert tuned[0] == "mobilenet_v2_1.0_224"
     assert "mobilenet_v1_1.0_224" not in tuned

@@ -144,15 +144,14 @@ def test_what_explodes_or_is_no_catalogue_is_refused(tmp_path: Path, text: str, 
     assert said in message
 
 
-def test_names_families_and_globs_select_in_the_order_of_the_catalogue(catalogue: Catalogue) -> None:
+def test_names_families_and_globs_select_in_the_order_of_the_catalogue_and_others_name_the_nearest(
+    catalogue: Catalogue,
+) -> None:
     chosen = catalogue.select(["squeezenet", "mobilenet_v1_0.25_*", "mobilenet_v1_0.25_224"])
     names = [card.name for card in chosen]
     assert names[0].startswith("mobilenet_v1_0.25")
     assert len(names) == 7
     assert {card.family for card in chosen} == {"mobilenet_v1", "squeezenet"}
-
-
-def test_a_pattern_that_means_nothing_names_the_nearest(catalogue: Catalogue) -> None:
     with pytest.raises(UsageError, match=r"'mobilnet_v2'.*did you mean 'mobilenet_v2'"):
         catalogue.select(["mobilnet_v2"])
     with pytest.raises(UsageError, match="'resnext_\\*'"):
@@ -224,14 +223,11 @@ def test_a_row_is_plain_json_with_the_whole_card(catalogue: Catalogue, nowhere: 
     assert [source["label"] for source in plain["weights"]] == [source.label for source in row.card.weights]
 
 
-def test_cards_are_a_table_with_units_in_its_names() -> None:
+def test_cards_are_a_table_with_units_in_its_names_and_one_card_is_shown() -> None:
     found = catalog.to_frame()
     (card,) = found[found["card"] == "mobilenet_v2_1.0_224"].to_dict("records")
     assert (card["input_px"], card["params"], card["weights_here"]) == (224, 3_504_872, False)
     assert 70 < card["top1_percent"] < 75
-
-
-def test_one_card_is_shown() -> None:
     assert catalog.show("mobilenet_v2_1.0_224").input_size == 224
     with pytest.raises(UsageError, match="did you mean 'mobilenet_v2_1.0_224'"):
         catalog.show("mobilenet_v2_1.0_225")

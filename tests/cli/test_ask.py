@@ -56,13 +56,12 @@ def shown(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> s
     return answered(tmp_path_factory.mktemp("asked"), ["search"], ANSWERS)
 
 
-def test_what_matters_most_is_asked_and_the_command_is_shown(shown: str) -> None:
+def test_what_matters_most_is_asked_at_once_again_where_the_answer_is_unknown_and_the_command_is_shown(
+    shown: str,
+) -> None:
     same = "The same without questions: advisor search --data 'my photos' --budget 30ms --device pixel-4"
     assert same in shown
     assert re.search(r"error: --data: .*my photos", shown)
-
-
-def test_an_unknown_task_is_asked_again_at_once(shown: str) -> None:
     before, error, after = shown.partition("unknown task 'image-clasification' (did you mean 'image-classification'?)")
     assert error
     assert "Folder of labelled images" not in before

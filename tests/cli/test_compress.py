@@ -17,13 +17,17 @@ def model(tmp_path: Path) -> str:
     return "net.tflite"
 
 
-def test_a_row_a_form_with_accuracy_on_labelled_images(advisor: Advisor, model: str, photos: Path) -> None:
+def test_a_row_a_form_with_accuracy_on_labelled_images_and_a_limit_below_nothing_is_refused(
+    advisor: Advisor, model: str, photos: Path
+) -> None:
     asked = ("--recipe", "int8", "--data", str(photos), "--no-latency")
     said = ended(advisor("compress", model, *asked, COLUMNS="80"))
     assert "top-1 %" in said.out
     assert "scored on the 4 images held out of" in " ".join(said.out.split())
     assert max(map(len, said.out.splitlines())) <= 80
     assert (Path(photos).parent / "net-forms" / "net-int8.tflite").exists()
+    said = ended(advisor("compress", model, "--recipe", "int8", "--data", str(photos), "--max-drop", "-100pt"), 2)
+    assert said.err.startswith("error: --max-drop")
 
 
 def test_json_has_every_figure(advisor: Advisor, model: str) -> None:
@@ -32,11 +36,6 @@ def test_json_has_every_figure(advisor: Advisor, model: str) -> None:
     assert form["agreement"]["share"]["value"] == 1
     assert form["speed"]["latency_ms"] > 0
     assert set(form["sizes"]) == {"size_bytes", "download_bytes", "download_zstd_bytes", "arena_bytes"}
-
-
-def test_a_limit_below_nothing_is_refused(advisor: Advisor, model: str, photos: Path) -> None:
-    said = ended(advisor("compress", model, "--recipe", "int8", "--data", str(photos), "--max-drop", "-100pt"), 2)
-    assert said.err.startswith("error: --max-drop")
 
 
 def test_a_file_that_kills_the_runtime_is_one_line(advisor: Advisor, tmp_path: Path) -> None:

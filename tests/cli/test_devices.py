@@ -7,9 +7,7 @@ import pytest
 
 from advisor.devices.prediction import CALIBRATED
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
-from advisor.devices.profiles.listing import add_profile
 from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes
-from advisor.engine.history.reevaluate import Devices
 from advisor.reporting.listings import DEVICES, print_device
 from tests.makers.commands import Advisor, Said, ended, refused
 
@@ -69,11 +67,14 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_this_machine_names_its_other_runtimes_and_their_versions(alone: Advisor) -> None:
+def test_this_machine_names_its_other_runtimes_and_a_target_what_its_accelerator_takes(alone: Advisor) -> None:
     said = ended(alone("show", "host"))
     lines = said.out[said.out.index("other runtimes here") : said.out.index("measurements")].splitlines()[1:]
     assert [line.split(": ")[0].strip() for line in lines] == ["chromium", "host:executorch", "host:onnxruntime"]
     assert "; executorch " in lines[1] or "; not installed: " in lines[1]
+    said = alone("show", "coral-usb")
+    assert "Coral Edge TPU: supports" in said.out
+    assert "advisor profile FILE --accelerator edgetpu" in said.out
 
 
 def test_the_table_has_every_device_and_the_host_grouped_by_kind(alone: Advisor) -> None:
@@ -148,15 +149,12 @@ def test_every_device_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(source in shown for source in profile.sources)
 
 
-def test_a_phone_is_shown_by_the_name_that_people_use(alone: Advisor) -> None:
+def test_a_phone_is_shown_by_the_name_that_people_use_and_a_name_of_several_lists_them(alone: Advisor) -> None:
     said = ended(alone("show", "Samsung Galaxy A54"))
     assert said.out.startswith("galaxy-a54-5g\n")
     assert "predicted from the cores of Samsung Exynos 1380; nothing was measured on it" in said.out
     assert "advisor devices calibrate galaxy-a54-5g --adb SERIAL" in said.out
     assert alone("show", "s24", "--json").document["device"]["name"] == "galaxy-s24"
-
-
-def test_a_name_of_several_phones_lists_them(alone: Advisor) -> None:
     refused(alone("show", "Galaxy S21"), "galaxy-s21-exynos-2100 (Exynos 2100), galaxy-s21-snapdragon-888")
 
 
@@ -221,10 +219,15 @@ def test_an_added_and_a_removed_device_are_told_to_programs(alone: Advisor, boar
     assert removed == {"schema_version": 1, "removed": [str(path), str(path.with_suffix(".csv"))]}
 
 
-def test_a_profile_without_measurements_can_be_added(alone: Advisor, board: Path, own: Path) -> None:
+def test_a_profile_without_measurements_can_be_added_and_a_damaged_one_removed(
+    alone: Advisor, board: Path, own: Path
+) -> None:
     board.with_suffix(".csv").unlink()
     assert alone("add", board.name).code == 0
     assert read_profile(own / "our-board.yaml").measurements == ()
+    write(own, "no: [profile")
+    assert alone("remove", "our-board").code == 0
+    assert files(own) == []
 
 
 def test_a_device_is_added_to_and_removed_from_the_folder_named(
@@ -238,36 +241,26 @@ def test_a_device_is_added_to_and_removed_from_the_folder_named(
     assert files(own) == ["our-board.csv", "our-board.yaml"]
 
 
-def test_a_device_that_is_there_is_replaced_by_force_only(alone: Advisor, board: Path, own: Path) -> None:
+def test_a_device_that_is_there_is_replaced_by_force_only_and_never_by_itself(
+    alone: Advisor, board: Path, own: Path
+) -> None:
     write(own, BOARD.replace("second", "first"))
     refused(alone("add", board.name), "already", "--force")
     assert read_profile(own / "our-board.yaml").title == "Board of the first series"
     said = ended(alone("add", board.name, "--force"))
     assert f"replaced {own / 'our-board.yaml'}" in said.out
     assert read_profile(own / "our-board.yaml").title == "Board of the second series"
-
-
-def test_a_profile_that_lies_there_already_is_not_written_over_itself(alone: Advisor, own: Path) -> None:
     path = write(own, f"# a comment\n{BOARD}")
     ended(alone("add", str(path), "--force"), 2)
     assert path.read_text().startswith("# a comment")
 
 
-def test_a_device_of_ones_own_is_predicted_for(
-    board: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    add_profile(board)
-    found = Devices.chosen(["our-board"], [])
-    assert [(name, profile.origin, target.name) for name, profile, target in found.targets] == [
-        ("our-board", own / "our-board.yaml", "tflite-cpu-x4")
-    ]
-
-
-def test_what_hides_a_shipped_profile_is_said(alone: Advisor, tmp_path: Path) -> None:
+def test_what_hides_a_shipped_profile_is_said_and_the_host_is_not_added(alone: Advisor, tmp_path: Path) -> None:
     write(tmp_path, BOARD.replace("our-board", "pixel-4"), "pixel-4")
     said = ended(alone("add", "pixel-4.yaml"))
     assert "instead of the shipped profile" in said.out
+    said = ended(alone("add", write(tmp_path, BOARD.replace("our-board", "host"), "host").name), 2)
+    assert "the profile of 'host' is not written" in said.err
 
 
 @pytest.mark.parametrize(
@@ -285,23 +278,12 @@ def test_a_profile_that_is_refused_is_not_kept(
     assert not own.exists()
 
 
-def test_the_host_is_not_added(alone: Advisor, tmp_path: Path) -> None:
-    said = ended(alone("add", write(tmp_path, BOARD.replace("our-board", "host"), "host").name), 2)
-    assert "the profile of 'host' is not written" in said.err
-
-
 def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advisor, board: Path) -> None:
     shipped = str(shipped_profiles())
     for arguments in (("add", board.name, "--into", shipped), ("remove", "pixel-4", "--from", shipped)):
         refused(alone(*arguments), "contains the shipped profiles")
     assert (shipped_profiles() / "pixel-4.yaml").is_file()
     assert not (shipped_profiles() / "our-board.yaml").exists()
-
-
-def test_a_damaged_profile_can_be_removed(alone: Advisor, own: Path) -> None:
-    write(own, "no: [profile")
-    assert alone("remove", "our-board").code == 0
-    assert files(own) == []
 
 
 @pytest.mark.parametrize(
@@ -373,12 +355,6 @@ def test_a_device_that_cannot_be_reached_leaves_the_profile_as_it_was(alone: Adv
     assert "internal" not in said.err
     assert path.read_text() == BOARD
     assert path.with_suffix(".csv").read_text() == ROWS
-
-
-def test_a_target_names_what_its_accelerator_takes(alone: Advisor) -> None:
-    said = alone("show", "coral-usb")
-    assert "Coral Edge TPU: supports" in said.out
-    assert "advisor profile FILE --accelerator edgetpu" in said.out
 
 
 def test_how_a_device_is_reached_is_kept_and_shown(alone: Advisor, tmp_path: Path) -> None:

@@ -13,13 +13,17 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "runs").path
 
 
-def test_the_candidates_are_listed_by_number_and_key(advisor: Advisor, run: Path) -> None:
+def test_the_candidates_are_listed_by_number_and_key_and_an_artefact_that_is_gone_is_said(
+    advisor: Advisor, run: Path
+) -> None:
     said = ended(advisor("export", "runs/latest", "--list"))
     lines = said.out.splitlines()
     assert [line.split()[0:2] for line in lines] == [["1", "best"], ["2", "fast"], ["3", "small"]]
     assert lines[0].endswith("best/head/int8@host:cpux1")
     listed = advisor("export", "runs/latest", "--list", "--json").document["candidates"]
     assert [each["key"].split("/")[0] for each in listed] == ["best", "fast", "small"]
+    (run / "artifacts" / "best-head-int8.tflite").unlink()
+    refused(advisor("export", "runs/latest", "--to", "b"), "best-head-int8.tflite is missing", "--list")
 
 
 def test_a_run_without_a_candidate_says_so(advisor: Advisor, tmp_path: Path) -> None:
@@ -44,8 +48,3 @@ def test_wrong_use_is_refused_and_nothing_written(
     said = ended(advisor("export", *arguments), 2)
     assert words in said.err
     assert not (tmp_path / "b").exists()
-
-
-def test_an_artefact_that_is_gone_is_said_with_the_way_out(advisor: Advisor, run: Path) -> None:
-    (run / "artifacts" / "best-head-int8.tflite").unlink()
-    refused(advisor("export", "runs/latest", "--to", "b"), "best-head-int8.tflite is missing", "--list")

@@ -29,21 +29,20 @@ from tests.run_folders import write_run
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
 
 
-def test_the_version_is_told(advisor: Advisor) -> None:
+def test_the_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_a_usage_error(
+    advisor: Advisor,
+) -> None:
     assert advisor("--version").out.strip() == f"advisor {__version__}"
+    said = advisor()
+    assert "search" in said.out + said.err
+    assert "Exit codes" in said.out + said.err
+    assert advisor("serch").code == 2
 
 
 @pytest.mark.parametrize("group", [(), ("catalog",), ("devices",), ("data",), ("cache",)])
 def test_help_names_every_command_in_a_whole_sentence(advisor: Advisor, group: tuple[str, ...]) -> None:
     commands = advisor(*group, "--help", COLUMNS="80").out.partition("Commands:")[2].partition("Exit codes")[0]
     assert all(line.endswith(".") and not line.endswith("...") for line in commands.split("\n") if line.strip())
-
-
-def test_without_a_command_the_help_is_shown_and_an_unknown_one_is_a_usage_error(advisor: Advisor) -> None:
-    said = advisor()
-    assert "search" in said.out + said.err
-    assert "Exit codes" in said.out + said.err
-    assert advisor("serch").code == 2
 
 
 @pytest.mark.integration

@@ -85,10 +85,6 @@ def test_no_connection_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert not any(card.on_disk for card in view.cards)
 
 
-def test_offline_leaves_out_what_is_not_here(advisor: Advisor, photos: Path) -> None:
-    refused(advisor("plan", "--candidates", CARD, "--offline", "--data", str(photos)), "--mirror")
-
-
 def test_a_file_that_cannot_meet_the_size_budget_is_filtered_with_its_reason(
     advisor: Advisor, tmp_path: Path, done_once: Callable[..., None]
 ) -> None:
@@ -113,10 +109,13 @@ def test_a_head_of_few_classes_may_be_what_makes_the_file_small_enough(advisor: 
     assert [bool(row["filtered"]) for row in with_head] == [False, False]
 
 
-def test_the_time_limit_says_how_many_are_reached(advisor: Advisor) -> None:
+def test_the_time_limit_says_how_many_are_reached_and_offline_what_is_not_here_is_left_out(
+    advisor: Advisor, photos: Path
+) -> None:
     plan = planned(advisor, *OF_CARD, "--time-limit", "15s")
     assert 0 < plan["configurations_reached"] < plan["configurations"]
     assert plan["price_under_limit_s"] == 15
+    refused(advisor("plan", "--candidates", CARD, "--offline", "--data", str(photos)), "--mirror")
 
 
 @pytest.mark.parametrize("command", ["plan", "search"])
@@ -207,15 +206,14 @@ def test_a_file_is_replaced_by_force_only_and_no_wrong_option_is_written(advisor
     assert advisor("init", "--force").code == 0
 
 
-def test_a_term_of_one_word_or_several_is_explained_with_a_page_or_the_nearest_is_named(advisor: Advisor) -> None:
+def test_a_term_is_explained_with_a_page_or_the_nearest_is_named_and_without_one_all_are_listed(
+    advisor: Advisor,
+) -> None:
     said = ended(advisor("explain", "hold-out"))
     assert said.out.startswith("hold-out\nImages that neither trained")
     assert said.out.endswith("More: docs/search.md#how-to-read-the-figures\n")
     assert "hand-held phone" in advisor("explain", "capture", "conditions").out
     refused(advisor("explain", "holdut"), "did you mean 'holdout'?")
-
-
-def test_without_a_term_all_are_listed_and_programs_get_their_texts(advisor: Advisor) -> None:
     assert "p90, pick, predicted" in " ".join(advisor("explain").out.split())
     assert len(advisor("explain", "--json").document["terms"]) == len(terms())
 
@@ -278,10 +276,3 @@ def test_standard_output_is_one_document(advisor: Advisor, arguments: tuple[str,
     document = said.document
     assert next(iter(document)) == "schema_version"
     assert document[entry]
-
-
-@pytest.mark.parametrize("arguments", [("plan", "--budget", "50"), ("explain", "pg90"), ("serve", "--runs", "nowhere")])
-def test_standard_output_is_empty_after_an_error(advisor: Advisor, arguments: tuple[str, ...]) -> None:
-    said = advisor(*arguments, "--json")
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("error: ")

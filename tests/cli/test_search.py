@@ -64,38 +64,31 @@ def test_images_that_cannot_be_learnt_from(
     nothing_spent(photos.parent)
 
 
-def test_no_network_and_an_empty_cache_names_the_weights_and_three_ways(quick_advisor: Advisor, photos: Path) -> None:
+def test_an_unknown_flag_names_the_nearest_and_an_empty_cache_without_a_network_three_ways(
+    quick_advisor: Advisor, photos: Path
+) -> None:
+    said = ended(quick_advisor("search", "--buget", "50ms"), 2)
+    assert "--budget" in said.err
     card = "squeezenet_1.1_227"
     said = quick_advisor("search", "--budget", "50ms", "--offline", "--candidates", card, "--data", str(photos))
     refused(said, "squeezenet_1.1_227", "--mirror", "catalog fetch", "index")
     nothing_spent(photos.parent)
 
 
-def test_an_unknown_flag_names_the_nearest(quick_advisor: Advisor) -> None:
-    said = ended(quick_advisor("search", "--buget", "50ms"), 2)
-    assert "--budget" in said.err
-
-
-def test_the_table_and_the_document_have_the_same_rows(advisor: Advisor) -> None:
+def test_the_table_and_the_document_have_the_same_rows_sorted_by_what_is_known(advisor: Advisor) -> None:
     wanted = ("catalog", "list", "--filter", "params<2M", "--filter", "card=squeezenet*", "--sort=-top1,params")
     cards = [card["name"] for card in advisor(*wanted, "--json").document["cards"]]
     assert cards[0] == "squeezenet_1.1_227"
     shown = [line.split()[0] for line in advisor(*wanted).out.splitlines() if line.startswith("squeezenet")]
     assert shown == cards
-
-
-def test_devices_are_sorted_by_what_is_known(advisor: Advisor) -> None:
     said = advisor("devices", "list", "--filter", "kind=board", "--sort", "-measurements", "--json")
     known = [device["measurements"] for device in said.document["devices"]]
     assert known == sorted(known, reverse=True)
 
 
-def test_a_plan_for_a_phone_by_its_name_says_that_nothing_was_measured_on_it(advisor: Advisor) -> None:
+def test_a_plan_is_filtered_and_sorted_and_says_that_nothing_was_measured_on_a_phone(advisor: Advisor) -> None:
     said = ended(advisor("plan", "--budget", "50ms", "--device", "Pixel 8", "--candidates", "mobilenet_v2_1.0_224"))
     assert "Note: Pixel 8: predicted from the cores of Google Tensor G3; nothing was measured on it" in said.out
-
-
-def test_a_plan_is_filtered_and_sorted(advisor: Advisor) -> None:
     asked = ("--candidates", "mobilenet_v2_1.0_224", "--compressions", "float32,int8", "--threads", "1,2")
     wanted = ("plan", *asked, "--filter", "threads=1", "--sort=-size")
     said = advisor(*wanted)

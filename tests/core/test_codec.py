@@ -37,12 +37,9 @@ class Whole(Written):
 WHOLE = Whole((Part(2),), Part(3))
 
 
-def test_entries_may_be_properties_parts_and_constants() -> None:
+def test_entries_may_be_properties_parts_and_constants_and_null_where_a_part_is_missing() -> None:
     found = WHOLE.to_json()
     assert found == {"version": 1, "first": [{"size": 2, "colour": "red", "double": 4}], "size": 3, "note": None}
-
-
-def test_an_entry_of_a_missing_part_is_null() -> None:
     assert Whole(()).to_json()["size"] is None
 
 
@@ -50,10 +47,7 @@ def test_the_schemas_see_the_same_entries() -> None:
     assert entries_of(Whole) == {"version": "version", "first": "parts", "size": "chosen.size", "note": "note?"}
 
 
-def test_computed_entries_are_ignored_by_the_reader() -> None:
+def test_computed_entries_are_ignored_by_the_reader_and_unknown_ones_refused() -> None:
     assert parse(Part, Part(2).to_json()) == Part(2)
-
-
-def test_unknown_entries_are_refused_by_the_reader() -> None:
     with pytest.raises(TypeError):
         parse(Part, {"size": 2, "half": 1})

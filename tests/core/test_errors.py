@@ -22,10 +22,12 @@ from advisor.core.units import visible
 from tests.builders import evaluation
 
 
-def test_the_first_and_the_last_line_that_say_something() -> None:
+def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
     assert [read("one\ntwo\nthree") for read in (first_line, last_line)] == ["one", "three"]
     for read in (first_line, last_line):
         assert (read("\n  \n  one  \n\n"), read(""), read("x" * 400)) == ("one", "", "x" * 300)
+    assert message_of(ValueError("bad value\nat line 3")) == "bad value"
+    assert message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
 @pytest.mark.parametrize(("value", "meant"), [("nosuch", ""), ("achor", " (did you mean 'anchor'?)")])
@@ -33,16 +35,8 @@ def test_only_a_name_that_is_close_is_suggested(value: str, meant: str) -> None:
     assert nearest(value, ["anchor", "temperature"]) == meant
 
 
-def test_an_error_without_a_message_is_named_by_its_class() -> None:
-    assert message_of(ValueError("bad value\nat line 3")) == "bad value"
-    assert message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
-
-
-def test_the_hint_for_an_extra_names_this_distribution_and_works_in_a_checkout() -> None:
+def test_a_missing_package_is_wrong_usage_and_the_hint_installs_the_extra_of_this_distribution() -> None:
     assert install_extra("ray") == "pip install 'ondevice-advisor[ray]' (in a checkout: pip install '.[ray]')"
-
-
-def test_a_missing_package_is_wrong_usage_and_the_hint_installs_it() -> None:
     require_extra("json", "ray", "never said")
     with pytest.raises(UsageError, match="no such package") as raised:
         require_extra("a_package_that_is_missing", "ray", "no such package")
@@ -59,10 +53,6 @@ def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.Mon
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 """Categories of control, format and private characters, of lone surrogates, and of separators of lines."""
-
-
-def test_an_escape_sequence_is_written_out() -> None:
-    assert visible("\x1b[31mred\u202e\nnext") == "\\x1b[31mred\\u202e\nnext"
 
 
 @settings(max_examples=60)

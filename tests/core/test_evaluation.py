@@ -29,12 +29,9 @@ def line(details: Mapping[str, Any]) -> dict[str, Any]:
     return {**evaluation_to_json(evaluation()), "details": details}
 
 
-def test_a_failed_evaluation_survives_json_with_its_reason() -> None:
+def test_a_failed_evaluation_and_every_detail_survive_json() -> None:
     failed = Evaluation(configuration(), Status.FAILED, reason="crashed with SIGSEGV", stage="convert")
     assert evaluation_from_json(evaluation_to_json(failed)) == failed
-
-
-def test_every_detail_survives_json() -> None:
     read = evaluation_from_json(json.loads(json.dumps(line(DETAILS))))
     assert json.loads(json.dumps(evaluation_to_json(read)))["details"] == DETAILS
 
@@ -59,11 +56,8 @@ def test_the_details_of_the_example_set_every_field() -> None:
             assert getattr(read, field.name) != getattr(empty, field.name), field.name
 
 
-def test_an_evaluation_without_details_writes_none() -> None:
+def test_an_evaluation_without_details_writes_none_and_an_unknown_licence_is_not_an_empty_one() -> None:
     assert evaluation_to_json(evaluation())["details"] == {}
-
-
-def test_an_unknown_licence_is_not_an_empty_one() -> None:
     stated = replace(evaluation(), card_facts=CardFacts(licence=""))
     assert evaluation_to_json(stated)["details"] == {"licence": ""}
 
@@ -124,11 +118,6 @@ def test_only_an_accuracy_by_costs_may_be_below_0() -> None:
     )
     assert evaluation_from_json(json.loads(json.dumps(evaluation_to_json(below)))) == below
     assert "accuracy is at least 0" in broken_rule(replace(below, answers=ImageAnswers()))
-
-
-def test_the_key_tells_configurations_apart() -> None:
-    keys = {configuration(compression=c, threads=t).key for c in ("int8", "float32") for t in (1, 2)}
-    assert len(keys) == 4
 
 
 def test_every_recipe_is_in_the_table_and_nothing_else() -> None:

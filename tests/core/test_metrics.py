@@ -30,31 +30,22 @@ from advisor.tasks import CLASSIFICATION
 from tests.builders import evaluation
 
 
-def test_a_metric_is_found_by_its_name() -> None:
+def test_a_metric_is_found_by_its_name_and_classifiers_are_judged_by_top_1_by_default() -> None:
     assert {name: metric.name for name, metric in METRICS.items()} == {name: name for name in METRICS}
     assert len({metric.label for metric in METRICS.values()}) == len(METRICS)
-
-
-def test_classifiers_are_judged_by_top_1_by_default() -> None:
     assert METRICS[TOP1].label == CLASSIFICATION.metric
 
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 
 
-def test_rows_are_true_classes_and_columns_answers() -> None:
+def test_a_table_of_costs_is_read_in_any_order_of_its_classes_and_as_it_was_written() -> None:
     costs = parse_costs(TABLE)
     assert costs == Costs(("cat", "dog"), ((0, 1), (5, 0)))
     assert costs.of(("dog", "cat")) == ((0, 5), (1, 0))
-
-
-def test_the_order_of_rows_and_columns_does_not_count() -> None:
     other = parse_costs("\ufeff, dog ,cat\n\n dog,0,5\ncat,1.0,0\n", "costs.csv")
     assert other.of(("cat", "dog")) == ((0, 1), (5, 0))
     assert other.text == parse_costs(TABLE).text == "class,cat,dog\ncat,0,1\ndog,5,0\n"
-
-
-def test_a_text_is_read_as_it_was_written() -> None:
     costs = Costs(('a,"b"', "c\nd"), ((0, 1 / 3), (1e-6, 0)))
     assert parse_costs(costs.text) == costs
 

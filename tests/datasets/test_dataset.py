@@ -39,35 +39,26 @@ def test_each_class_keeps_its_share_and_a_rare_one_its_files(sizes: dict[str, in
             assert wanted <= counts(found)[label] < wanted + 10
 
 
-def test_files_stay_in_the_order_of_the_listing() -> None:
+def test_files_stay_in_the_order_of_the_listing_and_neighbours_are_drawn_together() -> None:
     whole = listing({"cat": 900, "dog": 600})
     order = {entry.path: place for place, entry in enumerate(whole.entries)}
     places = [order[entry.path] for entry in drawn(whole, 200).entries]
     assert places == sorted(set(places))
-
-
-def test_files_that_follow_each_other_are_drawn_together() -> None:
     numbers = [int(entry.path.stem) for entry in drawn(listing({"cat": 2000}), 200).entries]
     assert {number // 10 for number in numbers} == {number // 10 for number in numbers[::10]}
     assert len(numbers) == 200
 
 
-def test_images_of_many_named_groups_are_drawn() -> None:
-    found = drawn(listing({"cat": 900, "dog": 900}, group=30), 300)
-    assert len({entry.group for entry in found.entries}) == 60
-    assert counts(found) == {"cat": 150, "dog": 150}
-
-
-def test_each_part_of_the_own_split_keeps_its_share() -> None:
+def test_parts_of_the_own_split_and_many_named_groups_keep_their_shares_and_are_drawn_alike_elsewhere() -> None:
     train, test = (listing({"cat": count}, part=part) for count, part in ((4000, "train"), (1000, "holdout")))
     found = drawn(replace(train, entries=[*train.entries, *test.entries]), 500)
     assert Counter(entry.part for entry in found.entries) == {"train": 400, "holdout": 100}
-
-
-def test_the_same_names_elsewhere_are_drawn_alike() -> None:
     sizes = {"cat": 900, "dog": 300}
     here, there = (drawn(listing(sizes, Path(root)), 150) for root in ("photos", "/data/of/a/team"))
     assert [entry.path.parts[-2:] for entry in here.entries] == [entry.path.parts[-2:] for entry in there.entries]
+    found = drawn(listing({"cat": 900, "dog": 900}, group=30), 300)
+    assert len({entry.group for entry in found.entries}) == 60
+    assert counts(found) == {"cat": 150, "dog": 150}
 
 
 def test_a_data_set_says_how_many_files_were_listed(tmp_path: Path) -> None:

@@ -46,11 +46,8 @@ def test_parts_have_names_of_many_kinds(folders: tuple[str, str]) -> None:
     assert read(images(*folders)) == SPLIT
 
 
-def test_parts_inside_each_class_are_a_split() -> None:
+def test_parts_inside_each_class_or_in_the_names_of_its_folders_are_a_split() -> None:
     assert read([(name, part, "1.jpg") for name in ANIMALS for part in ("train", "test")]) == SPLIT
-
-
-def test_a_folder_may_name_class_and_part() -> None:
     assert read([(f"{part}_{name}", "1.jpg") for name in ANIMALS for part in ("train", "test")]) == SPLIT
 
 

@@ -93,12 +93,9 @@ def test_times_suffice_without_a_camera_and_few_say_nothing(shots: list[Shot], g
     assert by_camera(shots) == groups
 
 
-def test_an_image_without_a_time_is_a_group() -> None:
+def test_an_image_without_a_time_is_a_group_and_one_burst_of_everything_is_none(tmp_path: Path) -> None:
     of = by_camera([Shot(0.0), Shot(60.0), Shot(), Shot(20.0), Shot(30.0), Shot(40.0)])
     assert of[2] not in {of[index] for index in (0, 1, 3, 4, 5)}
-
-
-def test_one_burst_of_everything_is_no_group(tmp_path: Path) -> None:
     for number in range(12):
         _photo(tmp_path / ("cat", "dog")[number % 2] / f"{number}.jpg", image(number), START, "one")
     assert find_groups(survey(tmp_path)).source is Source.NONE

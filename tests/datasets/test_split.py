@@ -167,15 +167,12 @@ def test_the_second_part_of_two_is_the_hold_out_and_validation_is_drawn_from_the
     assert result.given == (TRAIN, HOLDOUT)
 
 
-def test_images_without_a_part_are_dealt_out_to_the_parts_of_the_others() -> None:
+def test_images_without_a_part_are_dealt_out_and_what_belongs_with_one_of_the_hold_out_follows_it() -> None:
     dataset = _plain([40, 40])
     given = [None if place % 40 < 20 else (TRAIN, VALIDATION, HOLDOUT)[place % 3] for place in range(80)]
     result = split(dataset, 0, given=given)
     unnamed = {place for place in range(80) if given[place] is None}
     assert [len(unnamed & part) for part in _parts(result)] == [26, 6, 8]
-
-
-def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
     dataset = _plain([20, 20])
     given: list[str | None] = [None] * 40
     given[3], given[7] = TRAIN, HOLDOUT
@@ -184,11 +181,14 @@ def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
     assert 3 in result.train
 
 
-def test_a_class_of_two_images_misses_from_validation_alone() -> None:
+def test_a_class_of_two_images_or_two_groups_of_the_user_has_no_validation() -> None:
     dataset = _plain([2, 9])
     result = split(dataset, 0)
     assert {dataset.images[index].label for index in result.validation} == {1}
     assert {dataset.images[index].label for index in result.holdout} == {0, 1}
+    dataset, of = _dataset_of_whole_groups([(0, 6), (0, 6), (1, 4), (1, 4), (1, 4)])
+    result = split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
+    assert {dataset.images[index].label for index in result.validation} == {1}
 
 
 sizes = st.lists(st.integers(1, 6), min_size=3, max_size=7)
@@ -243,12 +243,6 @@ def test_a_class_with_one_group_of_the_user_is_refused_by_name() -> None:
     dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
     with pytest.raises(UsageError, match="'class 0' is left for the hold-out: all of the class are in one group"):
         split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
-
-
-def test_a_class_with_two_groups_of_the_user_has_no_validation() -> None:
-    dataset, of = _dataset_of_whole_groups([(0, 6), (0, 6), (1, 4), (1, 4), (1, 4)])
-    result = split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
-    assert {dataset.images[index].label for index in result.validation} == {1}
 
 
 @given(seeds)

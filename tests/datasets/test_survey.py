@@ -214,10 +214,17 @@ def test_mirrored_and_turned_copies_are_found(photographs: list[Image.Image], tu
     assert {(pair.first, pair.second, pair.turned) for pair in pairs} == {(n, n + 4, True) for n in range(4)}
 
 
-def test_different_images_are_not_alike() -> None:
+def test_classes_with_colours_of_their_own_need_no_groups_and_clear_visits_count() -> None:
     assert near_duplicates(_thumbnails([image(seed) for seed in range(300)])) == ()
     flat = [Image.new("L", (40, 40), level) for level in (10, 11, 120, 240)]
     assert {(pair.first, pair.second) for pair in near_duplicates(_thumbnails(flat))} == {(0, 1)}
+    random = np.random.default_rng(0)
+    centres = random.permutation(np.linspace(40, 210, CLASSES))[:, None].repeat(12, axis=1)
+    assert not _tell(*_small(centres[LABELS] + random.normal(0, 10, (len(LABELS), 12))))
+    for seed in range(2):
+        random = np.random.default_rng(seed)
+        centres = random.permutation(np.linspace(40, 210, CLASSES)).repeat(5)[:, None] + random.normal(0, 8, (20, 12))
+        assert _tell(*_small(centres[VISITS] + random.normal(0, 2, (len(LABELS), 12))))
 
 
 def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photographs: list[Image.Image]) -> None:
@@ -271,27 +278,11 @@ def test_visits_are_found_and_cells_share_no_group() -> None:
     assert len(set(zip(groups, LABELS, strict=True))) == len(set(groups))
 
 
-def test_visits_tell_classes_and_accidental_groups_of_single_images_do_not() -> None:
+def test_visits_tell_classes_and_accidental_groups_or_one_for_each_class_do_not() -> None:
     for seed in range(3):
         assert _tell(*_visits(seed))
         assert not _tell(*_single(seed))
-
-
-def test_classes_with_colours_of_their_own_need_no_groups() -> None:
-    random = np.random.default_rng(0)
-    centres = random.permutation(np.linspace(40, 210, CLASSES))[:, None].repeat(12, axis=1)
-    assert not _tell(*_small(centres[LABELS] + random.normal(0, 10, (len(LABELS), 12))))
-
-
-def test_one_group_for_each_class_tells_nothing() -> None:
     assert not groups_tell_classes(*_visits(0), LABELS, LABELS)
-
-
-def test_clear_visits_count_where_classes_have_colours_of_their_own() -> None:
-    for seed in range(2):
-        random = np.random.default_rng(seed)
-        centres = random.permutation(np.linspace(40, 210, CLASSES)).repeat(5)[:, None] + random.normal(0, 8, (20, 12))
-        assert _tell(*_small(centres[VISITS] + random.normal(0, 2, (len(LABELS), 12))))
 
 
 def test_the_same_image_ten_thousand_times_is_one_group_of_as_many_pairs() -> None:

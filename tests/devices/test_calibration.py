@@ -108,13 +108,10 @@ def test_before_any_measurement_it_is_said_that_no_network_meets_a_budget(
     assert decision.pick(BOARD) == "no network meets 0.50 ms with 90 % yet"
 
 
-def test_large_downloads_are_chosen_last(predictor: Predictor) -> None:
+def test_large_downloads_are_chosen_last_and_models_that_no_table_knows_are_refused(predictor: Predictor) -> None:
     costs = {"vgg16_224": 500.0, "resnet_50_224": 0.0, "mobilenet_v2_1.0_224": 0.0, "resnet_18_224": 0.0}
     chosen = predictor.most_informative(BOARD, TARGET, "float32", costs, 3)
     assert "vgg16_224" not in chosen
-
-
-def test_models_that_no_table_knows_are_refused(predictor: Predictor) -> None:
     with pytest.raises(UsageError, match="none of these models"):
         predictor.most_informative(BOARD, TARGET, "float32", {"stranger": 0.0}, 5)
 
@@ -158,12 +155,18 @@ def test_new_measurements_replace_old_ones_of_the_same_models(features: FeatureT
     }  # fmt: skip
 
 
-def test_a_written_profile_reads_back(tmp_path: Path) -> None:
+def test_a_written_profile_reads_back_and_one_in_place_survives_one_that_is_refused(tmp_path: Path) -> None:
     calibrated = with_measurements(BOARD, TARGET, {("vgg16_224", "float32"): 300.0, ("resnet_18_224", "int8"): 31.25})
     path = write_profile(calibrated, tmp_path)
     assert read_profile(path) == calibrated
     assert sorted(p.name for p in tmp_path.iterdir()) == ["our-board.csv", "our-board.yaml"]
     assert load_profiles([tmp_path])["our-board"].measurements == calibrated.measurements
+    path = write_profile(BOARD, tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(UsageError):
+        write_profile(replace(BOARD, kind="toaster"), tmp_path)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["our-board.csv", "our-board.yaml"]
 
 
 @pytest.mark.parametrize("name", ["../escape", "a b", "host"])
@@ -172,15 +175,6 @@ def test_a_name_that_the_schema_refuses_is_not_written(tmp_path: Path, name: str
         write_profile(replace(BOARD, name=name), tmp_path / "folder")
     assert not list(tmp_path.glob("*.yaml"))
     assert not list(tmp_path.glob("folder/*.yaml"))
-
-
-def test_a_profile_in_place_survives_one_that_is_refused(tmp_path: Path) -> None:
-    path = write_profile(BOARD, tmp_path)
-    before = path.read_bytes()
-    with pytest.raises(UsageError):
-        write_profile(replace(BOARD, kind="toaster"), tmp_path)
-    assert path.read_bytes() == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["our-board.csv", "our-board.yaml"]
 
 
 @pytest.fixture
@@ -313,14 +307,11 @@ def test_a_device_that_slows_down_between_networks_is_refused_with_both_figures(
     assert "cool down" in refused.value.hint
 
 
-def test_a_first_network_that_takes_as_long_at_the_end_is_no_matter() -> None:
+def test_a_first_network_that_takes_as_long_at_the_end_is_no_matter_and_a_disturbed_end_is_named() -> None:
     told = list[str]()
     found = measure_networks(Changing(3, cpu_ms=10.5), TWO, 1, told.append, nothing)
     assert (len(found.kept), found.left_out) == (2, ())
     assert told == ["measuring first on host", "measuring second on host", "measuring the first network again on host"]
-
-
-def test_a_disturbed_end_is_named_because_it_hides_a_slowdown() -> None:
     found = measure_networks(Changing(3, cpu_ms=None, waited_share=0.3), TWO, 1, nothing, nothing)
     assert len(found.kept) == 2
     (line,) = found.left_out
@@ -497,24 +488,25 @@ def test_a_runtime_version_is_a_version(tmp_path: Path) -> None:
             read(tmp_path, f"{VERSIONED}{version}\n")
 
 
-def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_bad_rows_are_reported_at_once_but_only_the_first_of_many(tmp_path: Path) -> None:
     rows = ["cpu,net,int8,-3,median,", "cpu,other,int8,3,median,", "cpu,net,int8,3,meen,", GOOD.strip()]
     with pytest.raises(SeveralErrors) as caught:
         read(tmp_path, HEADER + GOOD + "\n".join(rows) + "\n")
     assert [part.message.split(": ")[0].rsplit(":")[-1] for part in caught.value.parts] == ["3", "5", "6"]
     assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
-
-
-def test_of_many_bad_rows_the_first_are_shown(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(tmp_path, HEADER + "cpu,net,int8,-3,median,\n" * 50)
     assert len(caught.value.message.splitlines()) == SeveralErrors.SHOWN + 2
     assert caught.value.message.endswith("... and 30 more")
 
 
-def test_the_same_figure_twice_is_refused(tmp_path: Path) -> None:
+def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is already in line 2"):
         read(tmp_path, HEADER + GOOD + GOOD)
+    path = tmp_path / "gadget.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_measurements(path, ["cpu"])
 
 
 @pytest.mark.parametrize(
@@ -524,13 +516,6 @@ def test_the_same_figure_twice_is_refused(tmp_path: Path) -> None:
 def test_a_bad_header_is_refused(tmp_path: Path, header: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read(tmp_path, header)
-
-
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "gadget.csv"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_measurements(path, ["cpu"])
 
 
 letters = st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"])

@@ -199,20 +199,20 @@ def test_what_a_file_computes_is_counted(found: FileFeatures) -> None:
     assert found.arena_bytes > 0
 
 
-def test_halved_weights_are_told_by_the_file(found: FileFeatures) -> None:
+def test_halved_weights_and_smooth_activations_are_told_by_the_file_and_one_that_computes_nothing_has_no_features(
+    found: FileFeatures,
+) -> None:
     halved = read_features(to_float16(classifier(32, 4)))
     assert halved.form == "float16"
     assert (halved.macs, halved.layers) == (found.macs, found.layers)
+    assert read_features(swish_net()).traits.smooth > found.traits.smooth
+    assert model_features(replace(found, macs=0), "net", "nets", FeatureTable({}, ())) is None
 
 
 @pytest.mark.parametrize("name", ["weight_int8", "dynamic_int8"])
 def test_the_form_of_a_recipe_s_file_is_the_recipe_s(name: str) -> None:
     images = np.random.default_rng(0).uniform(-1, 1, (4, 64, 64, 3)).astype(np.float32)
     assert read_features(recipe(name).apply(swish_net(64, 64), images)).form == name
-
-
-def test_smooth_activations_are_seen(found: FileFeatures) -> None:
-    assert read_features(swish_net()).traits.smooth > found.traits.smooth
 
 
 def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_much(found: FileFeatures) -> None:
@@ -223,7 +223,3 @@ def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_mu
     assert (same.name, same.family) == ("net", "nets")
     assert larger.name != "net"
     assert np.isfinite(larger.vector).all()
-
-
-def test_a_file_that_computes_nothing_has_no_features(found: FileFeatures) -> None:
-    assert model_features(replace(found, macs=0), "net", "nets", FeatureTable({}, ())) is None

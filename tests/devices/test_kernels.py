@@ -85,12 +85,9 @@ def test_kernels_that_the_target_has_are_not_timed_again() -> None:
     assert len(kernels_to_time(timed, board.target("cpu-x2"), FORMS, NETWORKS)) == len(others) + 1
 
 
-def test_small_operators_are_copied() -> None:
+def test_small_operators_are_copied_until_their_weights_fill_more_than_the_cache_of_a_core() -> None:
     assert copies_of(Work("SOFTMAX", 1, 10, read=10)) == MOST_COPIES
     assert copies_of(Work("CONV_2D", 3136, 64, 64, 9, read=200_704)) == 1
-
-
-def test_copies_of_weights_fill_more_than_the_cache_of_a_core() -> None:
     late = Work("CONV_2D", 16, 1152, 192, read=16 * 192)
     assert copies_of(late) * late.weights > 2_000_000
     large = Work("CONV_2D", 49, 1024, 1024, read=49 * 1024)
@@ -145,13 +142,10 @@ def timed(rounds_ns: list[int], cpu_ns: list[int] | None = None) -> Timing:
     return Timing(Path(sys.executable), 1, 1.0, 8, 1.0, 1.0, "runtime", details={"blocks": blocks})
 
 
-def test_the_usual_round_counts_and_the_second_best_one_shows_a_disturbance() -> None:
+def test_the_usual_round_counts_in_cpu_time_where_it_is_known_and_the_second_best_shows_a_disturbance() -> None:
     assert rounds_us(timed([1000, 2000, 9000, 3000, 4000])) == (3.0, 2.0)
     usual, best = rounds_us(timed([1000, 1000, 4000, 4000, 4000, 4000]))
     assert usual > timing.UNSTEADY * best
-
-
-def test_a_round_is_cpu_time_where_it_is_known() -> None:
     blocks = [{"wall_ns": [9000], "cpu_ns": [time_ns]} for time_ns in (1000, 2000, 3000)]
     assert rounds_us(replace(timed([]), details={"blocks": blocks})) == (2.0, 2.0)
 
@@ -326,14 +320,11 @@ def test_a_file_of_ones_own_is_predicted_from_kernels_and_the_terminal_says_so(
     assert f"our-board:cpu-x1  predicted from {SOURCE}, not measured" in shown.getvalue()
 
 
-def test_fifteen_networks_of_the_catalogue_judge_and_the_list_does_not_change() -> None:
+def test_fifteen_networks_of_the_catalogue_judge_and_are_not_measured_for_the_others(predictor: Predictor) -> None:
     chosen = judges()
     assert len(chosen) == JUDGES == 15
     assert set(chosen) < set(names())
     assert chosen[:3] == ("efficientnet_b0_224", "efficientnet_lite2_260", "inception_resnet_v2_299")
-
-
-def test_a_network_that_judges_is_not_measured_for_the_others(predictor: Predictor) -> None:
     chosen = anchors(predictor)
     assert len(chosen) == MODELS
     assert not set(chosen) & set(judges())

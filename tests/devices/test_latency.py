@@ -70,13 +70,18 @@ def test_the_kernel_is_a_covariance(features: np.ndarray, families: list[str]) -
     assert np.linalg.eigvalsh(gram).min() > -1e-6 * max(1.0, np.abs(gram).max())
 
 
-def test_the_base_keeps_what_was_measured_and_fills_the_rest(made: LatencyTable, base: Base) -> None:
+def test_the_base_keeps_what_was_measured_and_a_copy_of_a_target_resembles_it(made: LatencyTable, base: Base) -> None:
     measured = ~np.isnan(made.values)
     assert np.array_equal(base.filled[measured], made.values[measured])
     assert np.isfinite(base.filled).all()
     complete = made_table(noise=0.0)
     truth = complete.values[measured]
     assert np.median(np.abs(base.smooth[measured] - truth)) < 0.05
+    posterior = posterior_of(base, made.columns[4], np.arange(8), base.filled[4, :8] + 1.5)
+    assert posterior.shares.sum() == pytest.approx(1)
+    assert int(np.argmax(posterior.shares)) == 4
+    predicted = estimate(posterior, queries_of_known(base, np.arange(8, 24))).mean
+    assert np.abs(predicted - base.filled[4, 8:] - 1.5).max() < 0.1
 
 
 def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> None:
@@ -89,14 +94,6 @@ def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> No
         posterior = posterior_of(fitted, made.columns[index], seen, made.values[index, seen])
         errors.extend(estimate(posterior, queries_of_known(fitted, hidden)).mean - made.values[index, hidden])
     assert np.median(np.abs(errors)) < 0.05
-
-
-def test_a_copy_of_a_target_resembles_it(made: LatencyTable, base: Base) -> None:
-    posterior = posterior_of(base, made.columns[4], np.arange(8), base.filled[4, :8] + 1.5)
-    assert posterior.shares.sum() == pytest.approx(1)
-    assert int(np.argmax(posterior.shares)) == 4
-    predicted = estimate(posterior, queries_of_known(base, np.arange(8, 24))).mean
-    assert np.abs(predicted - base.filled[4, 8:] - 1.5).max() < 0.1
 
 
 def test_a_model_far_outside_says_so_and_a_far_smaller_one_may_be_faster_but_not_slower(
@@ -287,15 +284,13 @@ def test_a_damaged_or_missing_calibration_is_refused(tmp_path: Path, content: st
         read_calibration(tmp_path)
 
 
-def test_silicon_of_one_design_is_one(profiles: Profiles) -> None:
+def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) -> None:
     assert silicon(profiles["rk3588"]) == silicon(profiles["orange-pi-5"])
     assert (
         silicon(profiles["snapdragon-855"]) == silicon(profiles["snapdragon-855-plus"]) == silicon(profiles["pixel-4"])
     )
     assert silicon(profiles["snapdragon-865"]) != silicon(profiles["snapdragon-855"])
 
-
-def test_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) -> None:
     def rate(selector: str) -> float:
         vector = target_vector(*profiles.select(selector), "float32")
         assert vector is not None

@@ -67,25 +67,28 @@ def test_an_operator_that_was_not_timed_takes_what_its_parts_take(times: Operato
     assert 0 < log_sd < 0.3
 
 
-def test_an_operator_that_was_timed_takes_that_time() -> None:
+def test_an_operator_that_was_timed_takes_that_time_and_a_network_without_additions_is_covered() -> None:
     odd, other = Work("ADD", 196, 300, read=117600), Work("ADD", 196, 400, read=156800)
     timed = OperatorTimes([(odd, 1000.0), *((Work("ADD", side**2, 64, read=128 * side**2), side) for side in (7, 14))])
     total, log_sd = timed.network([(odd, 2)])
     assert total == 2.0
     assert log_sd < 0.03 < timed.network([(other, 2)])[1]
-
-
-def test_a_network_without_additions_is_covered_if_each_kind_was_timed() -> None:
     timed, pool = OperatorTimes([(Work(DENSE, 1, 5, 7, read=7), 1.0)]), Work("MAX_POOL_2D", 49, 8, read=392)
     assert timed.covers([(Work(DENSE, 1, 9, 9, read=9), 1)])
     assert not timed.covers([(pool, 1)])
 
 
-def test_every_network_of_the_catalogue_is_the_sum_of_its_operators(times: OperatorTimes) -> None:
+def test_every_network_of_the_catalogue_is_the_sum_of_its_operators_unless_weights_are_of_another_kind(
+    times: OperatorTimes,
+) -> None:
     for works in model_operators().values():
         assert times.covers(works)
         expected = sum(number * microseconds(work) for work, number in works if work.kind != "RESHAPE") / 1e3
         assert times.network(works)[0] == pytest.approx(expected, rel=0.1)
+    product = Work("BATCH_MATMUL", 64, 64, 64, read=8192)
+    assert not times.covers([(product, 1)])
+    assert times.covers([(Work("GELU", 64, 64, read=4096), 1)])
+    assert times.network([(Work("GELU", 64, 64, read=4096), 1)])[1] > 0.5
 
 
 def test_the_shipped_operators_are_those_of_the_catalogue() -> None:
@@ -114,13 +117,6 @@ def test_a_table_of_operators_reads_back(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / OPERATORS_FILE).write_text("model,number\nadd,x\n")
     with pytest.raises(UsageError, match="cannot be read"):
         model_operators.__wrapped__()
-
-
-def test_an_operator_with_weights_of_another_kind_is_not_covered(times: OperatorTimes) -> None:
-    product = Work("BATCH_MATMUL", 64, 64, 64, read=8192)
-    assert not times.covers([(product, 1)])
-    assert times.covers([(Work("GELU", 64, 64, read=4096), 1)])
-    assert times.network([(Work("GELU", 64, 64, read=4096), 1)])[1] > 0.5
 
 
 def test_errors_of_different_kinds_cancel(times: OperatorTimes) -> None:
@@ -155,10 +151,6 @@ def test_errors_that_are_equal_on_one_silicon_count_once_and_unrelated_ones_each
     assert effective_number(np.repeat(random.normal(size=10), 20), groups) == pytest.approx(10, rel=0.01)
     assert effective_number(random.normal(size=200), groups) > 100
     assert effective_number(random.normal(size=200), ["s0"] * 200) == 1
-
-
-def test_unrelated_errors_of_one_size_on_each_silicon_count_as_alike() -> None:
-    random = np.random.default_rng(0)
     sizes = np.repeat(np.exp(random.normal(0, 2, 10)), 20)
     assert effective_number(sizes * random.choice([-1, 1], 200), [f"s{i // 20}" for i in range(200)]) < 15
 
@@ -197,13 +189,12 @@ def test_a_wrong_row_is_named_and_hardly_moves_the_others(complete: LatencyTable
     assert np.median(np.abs(errors)) < 0.05
 
 
-def test_two_measurements_cannot_tell_which_one_is_wrong(complete: LatencyTable) -> None:
+def test_two_measurements_cannot_tell_which_one_is_wrong_and_at_most_a_third_is_set_aside(
+    complete: LatencyTable,
+) -> None:
     values = complete.values[0, :2] + np.array([0.0, 3.0])
     posterior = posterior_of(fit_base(complete), complete.columns[0], np.arange(2), values, excluded=[0])
     assert np.array_equal(posterior.doubts, [0, 0])
-
-
-def test_at_most_a_third_is_set_aside() -> None:
     residuals = np.array([[0.0, 0.0, 3.0, 0.0, 30.0, 300.0]])
     assert [list(kept) for _, kept in agreeing(np.zeros(1), residuals, [0.01 * np.eye(6)])] == [[0, 1, 2, 3]]
 

@@ -89,13 +89,16 @@ def test_without_a_connection_the_latency_is_predicted_and_says_so(
     assert (found.connection, row.form) == ("", "float32")
 
 
-def test_a_form_that_the_target_does_not_take_is_a_failed_row(
+def test_a_form_or_a_thread_count_that_the_target_does_not_have_is_not_predicted(
     model: Path, profiles: Profiles, predictor: Predictor
 ) -> None:
     profile, target = profiles.select("coral-usb")
     found = benchmark_on_device([model], profile, target, None, lambda: predictor)
     assert found.rows[0].failure == "classifier.tflite: tflite-tpu takes int8, not float32"
     assert [told.accelerator.name for _, told in found.delegations] == ["edgetpu"]
+    profile, target = profiles.select("raspberry-pi-4")
+    with pytest.raises(UsageError, match="other counts cannot be predicted"):
+        benchmark_on_device([model], profile, target, None, lambda: predictor, threads=(3,))
 
 
 def test_a_form_that_a_search_refuses_for_the_target_is_not_predicted(
@@ -111,14 +114,6 @@ def test_a_form_that_a_search_refuses_for_the_target_is_not_predicted(
     assert row.failure == "dynamic.tflite: npu does not compute floats with 8-bit weights"
     refused = form_rejection("dynamic_int8", TargetDevice("board", board, target))
     assert refused == "board:npu does not compute floats with 8-bit weights"
-
-
-def test_other_thread_counts_than_the_targets_are_not_predicted(
-    model: Path, profiles: Profiles, predictor: Predictor
-) -> None:
-    profile, target = profiles.select("raspberry-pi-4")
-    with pytest.raises(UsageError, match="other counts cannot be predicted"):
-        benchmark_on_device([model], profile, target, None, lambda: predictor, threads=(3,))
 
 
 def test_what_breaks_a_hard_limit_is_noted(profiles: Profiles, predictor: Predictor, tmp_path: Path) -> None:

@@ -173,30 +173,24 @@ def test_95_of_the_100_most_sold_phones_have_a_profile(profiles: Profiles) -> No
     assert len(unknown) <= 5, unknown
 
 
-def test_every_phone_leads_to_cores_that_are_known() -> None:
+def test_profiles_that_the_tables_name_exist_and_every_phone_leads_to_known_cores(profiles: Profiles) -> None:
     for phone in known_phones():
         profile = profile_of(phone)
         assert profile.target().accelerator == "cpu"
         assert all(core_named(cluster.core) and cluster.max_mhz for cluster in profile.cores)
         assert 2010 < phone.year < 2030
     assert len(known_phones()) > 600
+    assert {phone.profile for phone in known_phones()} - {""} <= profiles.keys()
+    assert {board.profile for board in known_boards()} <= profiles.keys()
 
 
-def test_no_name_of_a_phone_a_soc_or_a_board_is_there_twice() -> None:
+def test_every_phone_is_known_by_its_name_code_and_slug_and_no_name_is_there_twice() -> None:
     slugs = [phone.slug for phone in known_phones()]
     codes = [plain_name(code) for phone in known_phones() for code in phone.codes]
     socs = [plain_name(name) for soc in known_socs() for name in (soc.name, *soc.names)]
     boards = [plain_name(name) for board in known_boards() for name in (board.name, *board.names)]
     for names in (slugs, codes, socs, boards):
         assert sorted({name for name in names if names.count(name) > 1}) == []
-
-
-def test_profiles_that_the_tables_name_exist(profiles: Profiles) -> None:
-    assert {phone.profile for phone in known_phones()} - {""} <= profiles.keys()
-    assert {board.profile for board in known_boards()} <= profiles.keys()
-
-
-def test_every_phone_is_known_by_its_name_code_and_slug() -> None:
     for phone in known_phones():
         for text in (phone.name, phone.slug, *phone.codes):
             assert phone in phones_named(text.removesuffix("*")), text
@@ -221,9 +215,16 @@ def test_a_hexagon_is_a_target_and_other_accelerators_are_facts(profiles: Profil
     assert {each.accelerator for each in profiles.profile("Pixel 8").targets} == {"cpu"}
 
 
-def test_a_measured_phone_names_its_variants(profiles: Profiles) -> None:
+def test_the_list_of_phones_has_measured_and_predicted_ones_and_a_measured_one_names_its_variants(
+    profiles: Profiles,
+) -> None:
     assert "also sold as galaxy-s24-exynos-2400 (SM-S921B, SM-S921N)" in remarks(profiles["galaxy-s24"])[0]
     assert remarks(profiles["pixel-4"]) == ()
+    listed = {profile.name: profile for profile in list_phones(profiles)}
+    assert listed["galaxy-s24"] is profiles["galaxy-s24"]
+    assert listed["pixel-8"].predicted_from
+    assert HOST not in listed
+    assert not {"galaxy-s24-snapdragon-8-gen-3", "mi-10"} & listed.keys()
 
 
 def test_a_profile_of_ones_own_replaces_a_predicted_one(profiles: Profiles, tmp_path: Path) -> None:
@@ -250,20 +251,9 @@ def test_an_interval_is_not_narrower_than_that_of_a_known_soc_without_measuremen
         assert known < new_soc < new_core
 
 
-def test_the_list_of_phones_has_measured_and_predicted_ones(profiles: Profiles) -> None:
-    listed = {profile.name: profile for profile in list_phones(profiles)}
-    assert listed["galaxy-s24"] is profiles["galaxy-s24"]
-    assert listed["pixel-8"].predicted_from
-    assert HOST not in listed
-    assert not {"galaxy-s24-snapdragon-8-gen-3", "mi-10"} & listed.keys()
-
-
-def test_names_for_the_shell_lead_to_their_phones(profiles: Profiles) -> None:
+def test_names_for_the_shell_and_the_nearest_names_are_those_of_people(profiles: Profiles) -> None:
     assert {"pixel-8", "galaxy-a54-5g", "iphone-15"} <= set(device_names())
     assert [name for name in device_names() if profiles.profile(name).name != name] == []
-
-
-def test_the_nearest_names_are_those_of_people(profiles: Profiles) -> None:
     assert "Galaxy A54 5G" in nearest_names("galaxi a54", profiles)
 
 

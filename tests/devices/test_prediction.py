@@ -38,15 +38,14 @@ def predict(predictor: Predictor, profiles: Profiles) -> Predict:
     return lambda selector, form, models: predictor.predict(*profiles.select(selector), form, models)
 
 
-def test_a_published_latency_is_given_as_published(predict: Predict, profiles: Profiles, nets: Nets) -> None:
+def test_a_published_latency_is_given_as_published_and_an_unmeasured_size_lies_between_its_family(
+    predict: Predict, profiles: Profiles, nets: Nets
+) -> None:
     net = predict("galaxy-s24", "float32", nets)[0].latency
     row = next(m for m in profiles["galaxy-s24"].measurements if m.model == nets[0].name and m.target == "tflite-npu")
     assert net.provenance is Provenance.PUBLISHED
     assert net.value == pytest.approx(row.latency_ms)
     assert row.source_repo in net.source
-
-
-def test_an_unmeasured_size_lies_between_its_family_and_says_predicted(predict: Predict, nets: Nets) -> None:
     full, smaller, _ = predict("raspberry-pi-4", "float32", nets)
     assert smaller.latency.provenance is Provenance.PREDICTED
     assert 0.3 * full.latency.value < smaller.latency.value < full.latency.value
@@ -60,14 +59,13 @@ def test_int8_is_faster_than_float_where_the_npu_takes_it(predict: Predict, nets
         assert small < plain
 
 
-def test_a_recipe_without_figures_runs_as_the_form_most_alike(predict: Predict, nets: Nets) -> None:
+def test_a_recipe_without_figures_runs_as_the_form_most_alike_and_an_unknown_one_meets_the_nearest(
+    predict: Predict, nets: Nets
+) -> None:
     plain, alias = (predict("raspberry-pi-4", form, nets)[1] for form in ("float32", "weight_int8"))
     assert alias.latency.value == pytest.approx(plain.latency.value)
     assert alias.deviation > plain.deviation
     assert predict("raspberry-pi-4", "weight_int8", nets)[0].latency.provenance is Provenance.PREDICTED
-
-
-def test_an_unknown_form_meets_the_nearest(predict: Predict) -> None:
     with pytest.raises(UsageError, match="did you mean 'float16'"):
         predict("raspberry-pi-4", "flaot16", [STRANGER])
 
@@ -136,10 +134,17 @@ def test_a_target_like_no_other_names_two_networks_until_they_are_measured(
     assert not after.unlike
 
 
-def test_a_users_own_measurement_is_given_as_measured(predictor: Predictor, nets: Nets) -> None:
+def test_a_users_own_measurement_is_given_as_measured_and_changed_ones_change_the_predictions(
+    predictor: Predictor, nets: Nets
+) -> None:
     device = team_device(Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo=CALIBRATED))
     latency = predictor.predict(device, device.target(), "float32", nets[:1])[0].latency
     assert (latency.value, latency.provenance) == (pytest.approx(12.0), Provenance.MEASURED)
+    slow, fast = (
+        team_device(Measurement("cpu-x4", nets[0].name, "float32", milliseconds)) for milliseconds in (80.0, 8.0)
+    )
+    first, second = (predictor.predict(d, d.target(), "float32", [nets[2]])[0].latency.value for d in (slow, fast))
+    assert first > 4 * second
 
 
 @pytest.mark.parametrize(("version", "other"), [("2.3.1", False), ("2.4.0", True), ("2.9.0", True)])
@@ -167,37 +172,26 @@ def test_a_measurement_that_contradicts_the_others_is_named(predictor: Predictor
     assert other.value == pytest.approx(undisturbed.value, rel=0.1)
 
 
-def test_changed_measurements_of_a_device_change_its_predictions(predictor: Predictor, nets: Nets) -> None:
-    slow, fast = (
-        team_device(Measurement("cpu-x4", nets[0].name, "float32", milliseconds)) for milliseconds in (80.0, 8.0)
-    )
-    first, second = (predictor.predict(d, d.target(), "float32", [nets[2]])[0].latency.value for d in (slow, fast))
-    assert first > 4 * second
-
-
-def test_without_any_measurement_there_is_nothing_to_predict_from() -> None:
+def test_without_measurements_or_models_nothing_is_predicted(predict: Predict) -> None:
     with pytest.raises(UsageError, match="no device profile has a measurement"):
         fit_predictor(Profiles([team_device()]))
-
-
-def test_no_models_give_no_predictions(predict: Predict) -> None:
     assert predict("pixel-4", "int8", []) == ()
 
 
 ONNX = "host:onnxruntime"
 
 
-def test_each_runtime_is_listed_with_this_machine() -> None:
+def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_counts_of_this_machine() -> None:
     names = [profile.name for profile in list_devices() if profile.kind == "computer"]
     assert names[0] == HOST
     assert set(local_runtimes()) < set(names)
-
-
-def test_a_runtime_has_the_processor_and_the_thread_counts_of_this_machine() -> None:
     here, there = show(HOST), show(ONNX)
     assert (there.soc, there.memory_bytes, there.default_target) == (here.soc, here.memory_bytes, here.default_target)
     assert [target.name for target in there.targets] == [target.name for target in here.targets]
     assert {target.runtime for target in there.targets} == {"onnxruntime"}
+    selectors = ("host", "host:litert", ONNX, f"{ONNX}:cpu-x1", "raspberry-pi-4")
+    titles = ["LiteRT", "LiteRT", "ONNX Runtime", "ONNX Runtime cpu-x1", ""]
+    assert [title_of(selector) for selector in selectors] == titles
 
 
 @pytest.mark.parametrize(
@@ -218,12 +212,6 @@ def test_a_name_selects_a_runtime_or_one_of_its_targets(
     profile, selected = profiles.select(selector)
     assert profile.name == device
     assert selected == profile.target(target)
-
-
-def test_a_runtime_has_a_name_for_people() -> None:
-    selectors = ("host", "host:litert", ONNX, f"{ONNX}:cpu-x1", "raspberry-pi-4")
-    titles = ["LiteRT", "LiteRT", "ONNX Runtime", "ONNX Runtime cpu-x1", ""]
-    assert [title_of(selector) for selector in selectors] == titles
 
 
 @pytest.mark.parametrize(

@@ -55,25 +55,34 @@ def test_a_profile_is_read_with_its_measurements(tmp_path: Path) -> None:
     assert profile.target().of("gadget") == Target("gadget", "tflite==2.17", "cpu", 4)
 
 
-def test_the_shipped_profiles_cover_the_promised_devices(profiles: Profiles) -> None:
+def test_the_shipped_profiles_cover_the_promised_devices_with_their_sources_and_hard_limits(profiles: Profiles) -> None:
     for name in PROMISED.split():
         assert name in profiles
     assert len(profiles) > 40
-
-
-def test_every_shipped_measurement_keeps_its_source(profiles: Profiles) -> None:
     rows = [row for profile in profiles.values() for row in profile.measurements]
     assert len(rows) > 6000
     assert all(row.source_repo and row.source_path for row in rows)
-
-
-def test_microcontrollers_have_hard_limits(profiles: Profiles) -> None:
     for profile in profiles.values():
         if profile.kind == "microcontroller":
             assert None not in (profile.limits.arena_bytes, profile.limits.flash_bytes), profile.name
 
 
-def test_no_job_is_counted_under_two_devices(profiles: Profiles) -> None:
+def test_throughput_and_fallbacks_are_flagged_and_no_board_that_runs_tflite_files_means_another_runtime(
+    profiles: Profiles,
+) -> None:
+    assert all(row.flag == "throughput" for row in profiles["hailo-8"].measurements)
+    fallen = [row for row in profiles["qualcomm-sa7255p"].measurements if row.flag == "fallback"]
+    assert ("squeezenet_1.1_224", "float32") in {(row.model, row.precision) for row in fallen}
+    for profile in profiles.values():
+        if any(target.runtime == "tflite" for target in profile.targets):
+            assert profile.target().runtime not in ("ncnn", "mnn", "paddle-lite", "opencv-dnn"), profile.name
+
+
+def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_two_devices(profiles: Profiles) -> None:
+    for name in ("raspberry-pi-zero-w", "macbook-air-m3", "esp32", "radxa-orion-o6", "galaxy-s26", "jetson-agx-orin"):
+        path = profiles[name].origin
+        assert path is not None
+        assert checked_profile(path) == profiles[name]
     jobs = [
         row.job
         for profile in profiles.values()
@@ -81,25 +90,6 @@ def test_no_job_is_counted_under_two_devices(profiles: Profiles) -> None:
         if row.source_repo == "quic/ai-hub-models"
     ]
     assert len(jobs) == len(set(jobs))
-
-
-def test_throughput_and_fallbacks_are_flagged(profiles: Profiles) -> None:
-    assert all(row.flag == "throughput" for row in profiles["hailo-8"].measurements)
-    fallen = [row for row in profiles["qualcomm-sa7255p"].measurements if row.flag == "fallback"]
-    assert ("squeezenet_1.1_224", "float32") in {(row.model, row.precision) for row in fallen}
-
-
-def test_no_board_that_runs_tflite_files_means_another_runtime(profiles: Profiles) -> None:
-    for profile in profiles.values():
-        if any(target.runtime == "tflite" for target in profile.targets):
-            assert profile.target().runtime not in ("ncnn", "mnn", "paddle-lite", "opencv-dnn"), profile.name
-
-
-def test_no_shipped_profile_is_refused_as_a_users(profiles: Profiles) -> None:
-    for name in ("raspberry-pi-zero-w", "macbook-air-m3", "esp32", "radxa-orion-o6", "galaxy-s26", "jetson-agx-orin"):
-        path = profiles[name].origin
-        assert path is not None
-        assert checked_profile(path) == profiles[name]
 
 
 def test_a_selector_names_device_and_target(profiles: Profiles) -> None:
@@ -114,22 +104,23 @@ def test_an_unknown_name_meets_the_nearest(profiles: Profiles, selector: str, ne
         profiles.select(selector)
 
 
-def test_a_users_profile_replaces_a_shipped_one(tmp_path: Path) -> None:
+def test_a_users_profile_replaces_a_shipped_one_and_a_missing_folder_is_refused(tmp_path: Path) -> None:
     write(tmp_path, PROFILE.replace("gadget", "pixel-4"), name="pixel-4")
     assert load_profiles([tmp_path])["pixel-4"].title == "A pixel-4"
+    with pytest.raises(UsageError, match="is not a folder"):
+        load_profiles([tmp_path / "nowhere"])
 
 
-def test_two_folders_may_not_have_the_same_device(tmp_path: Path) -> None:
+def test_two_folders_may_not_have_the_same_device_nor_one_device_a_target_twice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         write(tmp_path / name)
     with pytest.raises(UsageError, match="the device 'gadget' is in"):
         load_profiles([tmp_path / "a", tmp_path / "b"])
-
-
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a folder"):
-        load_profiles([tmp_path / "nowhere"])
+    start = PROFILE.index("- name: tflite")
+    target = PROFILE[start : PROFILE.index("default_target")]
+    with pytest.raises(UsageError, match=r"gadget.yaml:17: the target 'tflite-cpu-x4' is defined twice"):
+        read_profile(write(tmp_path, PROFILE.replace(target, target * 2)))
 
 
 @pytest.mark.parametrize(
@@ -164,13 +155,6 @@ def test_a_bad_profile_is_refused_with_file_and_line(
     with pytest.raises(UsageError, match=words) as caught:
         read_profile(path)
     assert f"{path}:{line}:" in caught.value.message
-
-
-def test_a_target_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    start = PROFILE.index("- name: tflite")
-    target = PROFILE[start : PROFILE.index("default_target")]
-    with pytest.raises(UsageError, match=r"gadget.yaml:17: the target 'tflite-cpu-x4' is defined twice"):
-        read_profile(write(tmp_path, PROFILE.replace(target, target * 2)))
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "name: [unclosed", "\x00"])

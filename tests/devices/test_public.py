@@ -32,12 +32,11 @@ def board(tmp_path: Path) -> Path:
     return path
 
 
-def test_this_machine_is_listed_first_and_the_others_by_name() -> None:
+def test_this_machine_is_listed_first_and_a_further_folder_is_read_where_it_is_named(
+    board: Path, tmp_path: Path
+) -> None:
     names = [profile.name for profile in devices.list_devices() if profile.origin is not None or profile.name == "host"]
     assert names == ["host", *sorted(names[1:])]
-
-
-def test_a_further_folder_is_read_where_it_is_named(board: Path, tmp_path: Path) -> None:
     path = devices.add(board, into=tmp_path / "team").path
     assert path.parent == tmp_path / "team"
     assert devices.show("our-board", profiles=[path.parent]).origin == path

@@ -40,8 +40,12 @@ def test_a_cut_off_download_goes_on_where_it_broke(shelf: Shelf, tmp_path: Path)
     assert 0 < int(second["Range"].removeprefix("bytes=").rstrip("-")) <= 1_000_000
 
 
-def test_a_server_without_ranges_is_asked_for_the_whole_again(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_server_without_ranges_or_whose_file_changed_is_asked_for_the_whole_again(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     assert fetch(shelf.put("/w", Answer(BODY, cut_after=1_000_000, ranges=False)), tmp_path / "w") == BODY
+    left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY[::-1]))
+    assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
 
 
 def left_by_an_earlier_run(shelf: Shelf, target: Path, answer: Answer, path: str = "/w") -> int:
@@ -68,11 +72,6 @@ def test_the_time_of_the_last_change_is_a_version_too(shelf: Shelf, tmp_path: Pa
     assert shelf.asked("/w")[0]["If-Range"] == "Sat, 21 Nov 2026 08:00:00 GMT"
 
 
-def test_a_file_that_changed_meanwhile_is_fetched_from_the_beginning(shelf: Shelf, tmp_path: Path) -> None:
-    left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY[::-1]))
-    assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
-
-
 @pytest.mark.parametrize(
     "answer",
     [Answer(BODY, versions=False), Answer(BODY, versions=False, headers={"ETag": 'W/"1"'})],
@@ -84,10 +83,15 @@ def test_without_a_version_nothing_is_continued(shelf: Shelf, tmp_path: Path, an
     assert all("Range" not in headers for headers in shelf.asked("/w"))
 
 
-def test_what_another_address_left_is_not_continued(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_another_address_left_is_not_continued_and_a_file_that_is_whole_is_left_as_it_is(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY), "/other")
     fetch(shelf.put("/w", BODY), tmp_path / "w")
     assert "Range" not in shelf.asked("/w")[0]
+    for _ in range(2):
+        assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
+    assert shelf.asked("/w")[1]["Range"] == f"bytes={len(BODY)}-"
 
 
 def part(content_range: str, version: str = Answer(BODY).version) -> bytes:
@@ -115,12 +119,6 @@ def test_another_part_than_was_asked_for_is_not_used(shelf: Shelf, tmp_path: Pat
     assert ["Range" in headers for headers in shelf.asked("/w")] == [False, True, False]
 
 
-def test_a_file_that_is_whole_already_is_left_as_it_is(shelf: Shelf, tmp_path: Path) -> None:
-    for _ in range(2):
-        assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
-    assert shelf.asked("/w")[1]["Range"] == f"bytes={len(BODY)}-"
-
-
 def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="503"):
         fetch(shelf.put("/w", Answer(BODY, refusals=99)), tmp_path / "w")
@@ -136,13 +134,12 @@ def test_a_busy_server_is_asked_again_after_pauses_that_grow(
     assert [pause for pause in pauses if pause] == [delivery.FIRST_PAUSE_S * 2**power for power in range(4)]
 
 
-def test_a_missing_file_is_not_asked_for_twice(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_missing_file_is_not_asked_for_twice_and_a_server_that_does_not_answer_is_given_up(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     with pytest.raises(Unavailable, match="404"):
         fetch(shelf.url + "/nothing", tmp_path / "w")
     assert len(shelf.asked("/nothing")) == 1
-
-
-def test_a_server_that_does_not_answer_in_time_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="time-out"):
         fetch(shelf.put("/w", Answer(BODY, delay_s=60.0)), tmp_path / "w", timeout_s=0.05)
 

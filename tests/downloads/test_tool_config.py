@@ -38,14 +38,11 @@ def test_the_sections_that_install_uses_are_merged() -> None:
     assert "p@ss" not in repr(transport)
 
 
-def test_an_environment_variable_beats_the_files_and_no_index_leaves_the_folders() -> None:
+def test_an_environment_variable_beats_the_files_and_without_any_configuration_the_public_index_is_used() -> None:
     found = interpret(LISTING, {"PIP_INDEX_URL": "https://other.example/simple", "PIP_DEFAULT_TIMEOUT": "5"})
     assert (found.indexes[0], found.transport.read_timeout_s) == ("https://other.example/simple", 60.0)
     found = interpret(LISTING, {"PIP_NO_INDEX": "1"})
     assert (found.indexes, found.links) == ((), ("/srv/wheels", "/srv/more"))
-
-
-def test_without_any_configuration_the_public_index_is_used() -> None:
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
     found = interpret("", {"PIP_DEFAULT_TIMEOUT": "5"})

@@ -112,7 +112,7 @@ def test_answers_that_were_damaged_or_deleted_leave_the_intervals(run: RunFolder
     assert decide_run(run, [first, second], QUESTION).decision.pick == second
 
 
-def test_a_model_without_weights_is_no_pick(run: RunFolder) -> None:
+def test_a_model_without_weights_is_no_pick_and_what_an_earlier_decision_noted_is_no_figure(run: RunFolder) -> None:
     untrained = replace(evaluation("no_weights", accuracy=95), card_facts=CardFacts(weights=""))
     shipped = evaluation("shipped", accuracy=70)
     assert decide_run(run, [untrained, shipped], QUESTION).decision.pick == shipped
@@ -120,9 +120,6 @@ def test_a_model_without_weights_is_no_pick(run: RunFolder) -> None:
     assert alone.pick is None
     assert "no_weights ran without weights" in alone.reason
     assert "advisor catalog fetch" in alone.reason
-
-
-def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder) -> None:
     slow = {"phone": DeviceFigures(p90_ms=900)}
     stale = replace(evaluation("one"), required_figures=slow, device_figures=slow)
     (found,) = decide_run(run, [stale], QUESTION).evaluations

@@ -53,15 +53,12 @@ def test_a_rule_that_rejects_everything_before_the_search_rules_nothing_out() ->
     assert names("1kB") == set()
 
 
-def test_a_file_that_is_too_large_by_its_parameters_is_not_planned() -> None:
+def test_a_card_without_an_accepted_licence_or_too_large_by_its_parameters_is_not_planned() -> None:
     def reason(compression: str) -> str:
         return over_size(PLAN, configuration("mobilenet_v1_0.25_224", compression), Known(Budget(size_bytes=1e6)))
 
     assert reason("float32").endswith("more than the size budget 1.0 MB")
     assert reason("int8") == ""
-
-
-def test_a_card_without_an_accepted_licence_is_not_planned() -> None:
     card = PLAN.cards[0]
     for licence, refused in ((card.licence.lower(), False), ("gpl-3.0", True)):
         known = Known(Budget(licence=(licence,)))

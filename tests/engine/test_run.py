@@ -47,17 +47,17 @@ def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
         refuse_too_short(resolve_parts(request, lambda _: None))
 
 
+def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    assert resolve({"data": str(tmp_path / "photos"), "budget": "50ms"}).run_name == "photos-50ms"
+    assert resolve({}).run_name == "image-classification"
+
+
 def test_a_machine_was_busy_where_most_timings_say_so() -> None:
     quiet, busy = evaluation(), replace(evaluation(threads=2), contended=True)
     assert not _disturbed([quiet, busy])
     assert _disturbed([quiet, busy, replace(evaluation(threads=4), contended=True)])
     assert not _disturbed([quiet, replace(busy, latency=None), replace(busy, latency=None)])
-
-
-def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    assert resolve({"data": str(tmp_path / "photos"), "budget": "50ms"}).run_name == "photos-50ms"
-    assert resolve({}).run_name == "image-classification"
 
 
 @pytest.fixture

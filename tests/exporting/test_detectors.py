@@ -255,11 +255,15 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return export(run.path, folder / "bundle")
 
 
-def test_the_file_is_the_measured_one_because_no_client_reads_a_threshold_of_a_map(counter: Bundle) -> None:
+def test_the_file_is_the_measured_one_and_the_card_says_how_an_object_is_read_from_the_map(counter: Bundle) -> None:
     assert {"android/Counter.kt", "ios/Counter.swift", "python/count.py", "test_vectors/05.rgb"} <= set(counter.files)
     assert not any("Detector" in name or "lassif" in name for name in counter.files)
     assert (counter.model.edits, counter.model.threshold) == ((), LEAST_SCORE)
     assert hashlib.sha256(counter.model.content).hexdigest() == counter.evaluation.artefact_sha256
+    card = " ".join((counter.path / "model_card.md").read_text().split())
+    assert "Object counter with 3 classes" in card
+    assert "a cell with a score of at least 0.5 that is the highest of its class within 2 cells" in card
+    assert "ObjectDetector" not in card
 
 
 def test_the_python_code_finds_the_centres_that_were_judged(counter: Bundle, tmp_path: Path) -> None:
@@ -296,10 +300,3 @@ def test_scores_within_the_tolerance_are_the_same() -> None:
     row = {"scores": [0.04] * 12}
     assert check.other_scores([answer], row, 0.05) == ""
     assert check.other_scores([answer], row, 0.03).startswith("a score of label 0 in row 0, column 0 is off by 0.0400")
-
-
-def test_the_card_says_how_an_object_is_read_from_the_map(counter: Bundle) -> None:
-    card = " ".join((counter.path / "model_card.md").read_text().split())
-    assert "Object counter with 3 classes" in card
-    assert "a cell with a score of at least 0.5 that is the highest of its class within 2 cells" in card
-    assert "ObjectDetector" not in card

@@ -144,9 +144,12 @@ def test_one_artefact_is_one_choice_on_its_best_threads(tmp_path: Path) -> None:
     assert choose(run, "2").configuration.target.threads == 2
 
 
-def test_a_key_chooses_what_is_not_on_the_front(tmp_path: Path) -> None:
+def test_a_key_chooses_what_is_not_on_the_front_and_what_failed_has_nothing_to_ship(tmp_path: Path) -> None:
     poor = evaluation("poor", accuracy=10, half_width=1, latency=40, size=9e6)
     assert choose(stored(tmp_path, poor), poor.configuration.key).configuration == poor.configuration
+    failed = replace(evaluation("bad"), status=Status.FAILED, reason="converter crashed")
+    with pytest.raises(UsageError, match="converter crashed"):
+        choose(stored(tmp_path, failed), failed.configuration.key)
 
 
 @pytest.mark.parametrize(
@@ -160,12 +163,6 @@ def test_a_key_chooses_what_is_not_on_the_front(tmp_path: Path) -> None:
 def test_a_candidate_that_is_none_is_refused(tmp_path: Path, pick: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         choose(stored(tmp_path), pick)
-
-
-def test_what_failed_has_nothing_to_ship(tmp_path: Path) -> None:
-    failed = replace(evaluation("bad"), status=Status.FAILED, reason="converter crashed")
-    with pytest.raises(UsageError, match="converter crashed"):
-        choose(stored(tmp_path, failed), failed.configuration.key)
 
 
 SAID = Metadata("", ("glass", "paper"), (127.5,), (127.5,))

@@ -38,11 +38,24 @@ def test_fast_phones_get_the_accurate_file_and_slow_ones_the_floor(matrix: Matri
     assert three.sure_share == pytest.approx(1)
 
 
-def test_more_files_keep_more_of_a_file_for_each_phone(matrix: Matrix) -> None:
+def test_more_files_keep_more_of_a_file_for_each_phone_and_those_that_add_nothing_are_not_offered(
+    matrix: Matrix,
+) -> None:
     found = answer(matrix)
     assert list(found.kept) == sorted(found.kept)
     assert found.kept[-1] == pytest.approx(1)
     assert found.each_device == (pytest.approx(found.options[2].accuracy), 3)
+    narrow = replace(matrix, phones=matrix.phones[1:2], rows=matrix.rows[1:2])
+    found = answer_for(read_fleet("soc,share\nSnapdragon 8 Gen 3,1\n"), narrow)
+    assert len(found.options) == 1
+    assert "no further file adds anything to 1 file, so 2 are not offered" in found.notes
+    assert found.with_files(3) is found.options[0]
+    two = replace(matrix, phones=matrix.phones[::2], rows=matrix.rows[::2])
+    found = answer(two, 11.0)  # the slow phone is sure to meet it with no file, and likely with another one
+    assert names(found.options[0].files) == ["mobilenet_v2_1.0_224"]
+    assert found.options[-1].sure_share == found.options[0].sure_share == pytest.approx(5 / 7)
+    assert [len(option.files) for option in found.options] == [1]
+    assert any("no further file adds anything to 1 file" in note for note in found.notes)
 
 
 def test_the_figures_are_weighted_by_share(matrix: Matrix) -> None:
@@ -64,29 +77,15 @@ def test_the_reason_names_what_the_last_file_adds_and_what_one_more_would(matrix
     assert any("the latency budget is" in flip for flip in found.flips)
 
 
-def test_files_that_add_nothing_are_not_offered_and_that_is_said(matrix: Matrix) -> None:
-    narrow = replace(matrix, phones=matrix.phones[1:2], rows=matrix.rows[1:2])
-    found = answer_for(read_fleet("soc,share\nSnapdragon 8 Gen 3,1\n"), narrow)
-    assert len(found.options) == 1
-    assert "no further file adds anything to 1 file, so 2 are not offered" in found.notes
-    assert found.with_files(3) is found.options[0]
-
-
-def test_a_budget_that_nobody_meets_gives_the_floor_and_its_cost(matrix: Matrix) -> None:
+def test_a_budget_that_nobody_meets_gives_the_floor_and_another_limit_keeps_a_file_from_all(matrix: Matrix) -> None:
     found = answer(matrix, budget_ms=0.01)
     assert found.option.sure_share == 0
     assert "no file is sure to meet 0.01 ms on any phone: the floor is mobilenet_v1_0.25_224" in found.notes[-1]
     assert "its slowest phone needs a budget of" in found.notes[-1]
-
-
-def test_another_limit_keeps_a_file_from_all_phones(matrix: Matrix) -> None:
     limits = Budget(latency_ms=26.0, size_bytes=1_000_000)
     found = answer_for(read_fleet(PHONES), replace(matrix, limits=limits))
     served = {each.tier for each in found.options[-1].phones if each.sure}
     assert {names(found.options[-1].files)[tier] for tier in served} == {"mobilenet_v1_0.25_224"}
-
-
-def test_values_count_a_phone_without_a_sure_file_hardly(matrix: Matrix) -> None:
     values, sure = matrix.values(), matrix.sure()
     assert np.all(values[sure == 0] < 0.01)
     assert np.all(values[sure > 0] > 1)
@@ -98,12 +97,3 @@ def test_a_run_is_answered_once_for_all_its_reports(tmp_path: Path) -> None:
     assert fleet_answer(run.question, run.evaluations) is first
     other = replace(run.question, limits=replace(run.question.limits, latency_ms=5.0))
     assert fleet_answer(other, run.evaluations) is not first
-
-
-def test_a_file_that_serves_no_further_phone_is_not_offered(matrix: Matrix) -> None:
-    two = replace(matrix, phones=matrix.phones[::2], rows=matrix.rows[::2])
-    found = answer(two, 11.0)  # the slow phone is sure to meet it with no file, and likely with another one
-    assert names(found.options[0].files) == ["mobilenet_v2_1.0_224"]
-    assert found.options[-1].sure_share == found.options[0].sure_share == pytest.approx(5 / 7)
-    assert [len(option.files) for option in found.options] == [1]
-    assert any("no further file adds anything to 1 file" in note for note in found.notes)

@@ -7,7 +7,7 @@ from advisor.devices.profiles.loading import shipped_fleets
 from advisor.fleet.phones import known_socs, read_fleet
 
 
-def test_phones_are_found_by_device_target_title_and_soc() -> None:
+def test_phones_are_found_by_device_target_title_and_soc_and_the_names_that_people_use() -> None:
     found = read_fleet(
         "device,share\npixel-4,1\npixel-3:tflite-cpu-x1,1\nGoogle Pixel 2,1\nQualcomm Snapdragon 888,1\n"
     )
@@ -16,6 +16,11 @@ def test_phones_are_found_by_device_target_title_and_soc() -> None:
     assert devices[1].target.name == "tflite-cpu-x1"
     assert devices[0].target.accelerator == devices[3].target.accelerator == "cpu"
     assert found.unknown_share == 0
+    found = read_fleet("device,share\nPixel 8,40\nSM-A546B,20\nSamsung Galaxy S24,20\niPhone 13,20\n")
+    assert [each.profile.name for each in devices] == ["pixel-8", "galaxy-a54-5g", "galaxy-s24", "iphone-13"]
+    assert [each.target.threads for each in devices] == [4, 4, 4, 4]
+    assert devices[3].profile.soc == "Apple A15"  # iPhone13 is also how hw.machine of phones with an A14 begins
+    assert [phone.found.split(",")[0] for phone in found.phones] == ["phone", "phone", "profile", "phone"]
 
 
 def test_a_phone_whose_profile_has_an_npu_only_is_predicted_on_its_cpu() -> None:
@@ -31,51 +36,33 @@ def test_names_that_phones_give_and_makers_are_understood() -> None:
     assert phone.found.startswith("soc, ")
 
 
-def test_phones_are_known_by_the_names_that_people_use() -> None:
-    found = read_fleet("device,share\nPixel 8,40\nSM-A546B,20\nSamsung Galaxy S24,20\niPhone 13,20\n")
-    devices = [phone.device for phone in found.phones if phone.device]
-    assert [each.profile.name for each in devices] == ["pixel-8", "galaxy-a54-5g", "galaxy-s24", "iphone-13"]
-    assert [each.target.threads for each in devices] == [4, 4, 4, 4]
-    assert devices[3].profile.soc == "Apple A15"  # iPhone13 is also how hw.machine of phones with an A14 begins
-    assert [phone.found.split(",")[0] for phone in found.phones] == ["phone", "phone", "profile", "phone"]
-
-
-def test_a_name_of_several_phones_is_refused_with_its_row() -> None:
+def test_a_name_of_several_phones_and_a_fleet_of_unknown_ones_are_refused_with_the_nearest() -> None:
     with pytest.raises(
         UsageError, match="--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"
     ):
         read_fleet("device,share\nGalaxy S21,100\n")
+    with pytest.raises(UsageError, match=r"no phone of it is known: Helio G999 \(did you mean 'Helio G99'\?\)"):
+        read_fleet("soc,share\nHelio G999,100\n")
 
 
-def test_an_unknown_phone_with_cores_is_named_with_its_distance() -> None:
+def test_an_unknown_phone_with_cores_is_named_with_its_distance_and_one_without_counts_as_unknown() -> None:
     (phone,) = read_fleet("device,share,cores\nours,1,2 x Cortex-A76 @ 2200 + 6 x Cortex-A55 @ 2000\n").phones
     assert phone.device is not None
     assert "times from " in phone.found
     assert phone.found.startswith("cores, ")
-
-
-def test_an_unknown_phone_without_cores_counts_as_unknown() -> None:
     found = read_fleet("soc,share\nHelio G99,75\nnobody's own,25\n")
     assert found.unknown_share == pytest.approx(0.25)
     assert [phone.name for phone in found.known] == ["Helio G99"]
 
 
-def test_shares_that_do_not_add_up_are_normalised_and_that_is_said() -> None:
+def test_shares_that_do_not_add_up_are_normalised_and_those_of_a_phone_with_two_rows_added() -> None:
     found = read_fleet("soc,share\nHelio G99,30%\nHelio G85,30\n")
     assert [phone.share for phone in found.phones] == [0.5, 0.5]
     assert found.notes == ("the shares add up to 60, so they are divided by this sum",)
     assert read_fleet("soc,share\nHelio G99,0.4\nHelio G85,0.6\n").notes == ()
-
-
-def test_a_phone_with_two_rows_gets_their_sum_and_that_is_said() -> None:
     found = read_fleet("soc,share\nHelio G99,30\nHelio G85,40\nhelio g99,30\n")
     assert [round(phone.share, 2) for phone in found.phones] == [0.6, 0.4]
     assert found.notes == ("'helio g99' has several rows; their shares are added up",)
-
-
-def test_a_fleet_of_unknown_phones_is_refused_and_the_nearest_is_named() -> None:
-    with pytest.raises(UsageError, match=r"no phone of it is known: Helio G999 \(did you mean 'Helio G99'\?\)"):
-        read_fleet("soc,share\nHelio G999,100\n")
 
 
 @pytest.mark.parametrize(

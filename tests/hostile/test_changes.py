@@ -1,6 +1,5 @@
 """Changes to a finished run: every command says which row or file does not fit, and none makes it true."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -8,11 +7,10 @@ import pytest
 
 from advisor.reporting.runs import Runs, RunState
 from advisor.store import RunFolder
-from tests.builders import evaluation
 from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
 from tests.makers.commands import Advisor, ended, refused
 from tests.makers.searches import Searched
-from tests.run_folders import aged, images, with_artefact, write_run
+from tests.run_folders import aged, images, write_run
 
 pytestmark = pytest.mark.integration
 
@@ -101,18 +99,20 @@ def test_an_export_of_a_run_with_another_request_is_refused_whatever_it_names(ad
     refused(said, "request.yaml has changed since it was written")
 
 
-def test_a_comparison_names_a_changed_row(advisor: Advisor, changed: Path, tmp_path: Path) -> None:
+def test_a_comparison_and_the_list_of_runs_name_a_changed_row_and_a_re_evaluation_makes_no_new_run(
+    advisor: Advisor, changed: Path, tmp_path: Path
+) -> None:
     other = str(write_run(tmp_path / "others").path)
     said = ended(advisor("compare", other, str(changed), "--json"), 4)
     assert LINE in said.err
     assert [LINE in row["what"] for row in said.document["differences"] if row["topic"] == "run folder"] == [True]
-
-
-def test_a_re_evaluation_makes_no_new_run_of_a_changed_one(advisor: Advisor, changed: Path) -> None:
     refused(advisor("reevaluate", str(changed), "--device", "raspberry-pi-4"), "does not prove itself", LINE)
     said = advisor("reevaluate", "--all", "--runs", str(changed.parent), "--json").document
     assert [LINE in result["error"] for result in said["results"]] == [True]
     assert len([*changed.parent.glob("2*")]) == 1
+    said = ended(advisor("runs", str(changed.parent), "--json")).document["runs"]
+    assert [(row["state"], LINE in row["why"]) for row in said] == [("damaged", True)]
+    assert "line 1" in ended(advisor("runs", str(changed.parent))).out
 
 
 @pytest.mark.parametrize(("name", "old", "new"), [("request.yaml", "50ms", "500ms"), ("manifest.json", "3.11", "3.12")])
@@ -122,12 +122,6 @@ def test_a_search_with_another_request_or_manifest_is_not_resumed(
     (run / name).write_text((run / name).read_text().replace(old, new))
     said = advisor("search", "--resume", str(run), "--offline")
     refused(said, f"{name} of '{run}' has changed since the search wrote it")
-
-
-def test_the_list_of_runs_names_a_changed_row(advisor: Advisor, changed: Path) -> None:
-    said = ended(advisor("runs", str(changed.parent), "--json")).document["runs"]
-    assert [(row["state"], LINE in row["why"]) for row in said] == [("damaged", True)]
-    assert "line 1" in ended(advisor("runs", str(changed.parent))).out
 
 
 def test_the_list_of_runs_shows_no_pick_of_an_answer_that_was_changed(advisor: Advisor, run: Path) -> None:
@@ -178,11 +172,3 @@ def test_doctor_computes_accuracies_and_their_intervals_again(advisor: Advisor, 
     run.reseal(row.answers.file)
     said = ended(advisor("doctor", str(finished)), 3).out
     assert "the answers on validation give" in said
-
-
-def test_a_search_that_goes_on_adds_to_the_chain(run: Path) -> None:
-    folder = RunFolder.open(run)
-    folder.append(with_artefact(folder, evaluation("more")))
-    befores = [json.loads(line)["before"] for line in (run / "evaluations.jsonl").read_text().splitlines()]
-    hashes = [json.loads(line)["hash"] for line in (run / "evaluations.jsonl").read_text().splitlines()]
-    assert befores == ["", *hashes[:-1]]

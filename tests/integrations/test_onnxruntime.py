@@ -38,28 +38,22 @@ def test_activations_become_uint8_and_weights_stay_int8() -> None:
     assert constants["weights"].dtype == np.int8
 
 
-def test_operators_are_found_by_either_field_of_their_code() -> None:
+def test_operators_are_found_by_either_field_of_their_code_and_only_inputs_and_outputs_keep_their_names() -> None:
     tables = unpack(small_models.classifier())
     for code in tables.operatorCodes:
         code.builtinCode, code.deprecatedBuiltinCode = max(code.builtinCode, code.deprecatedBuiltinCode), 0
     made = unpack(plain_tables(pack(tables)))
     assert all(code.builtinCode == code.deprecatedBuiltinCode for code in made.operatorCodes)
-
-
-def test_only_inputs_and_outputs_keep_their_names() -> None:
     (graph,) = unpack(plain_tables(small_models.classifier())).subgraphs
     ends = {*graph.inputs, *graph.outputs}
     kept = {index for index, tensor in enumerate(graph.tensors) if not tensor.name.startswith(b"tensor.")}
     assert kept == ends
 
 
-def test_the_largest_difference_is_a_share_of_the_range_of_an_output() -> None:
+def test_the_largest_difference_is_a_share_of_the_range_and_integers_that_differ_by_a_step_are_ties() -> None:
     ours = [[np.array([[0.0, 10.0]])], [np.array([[4.0, 2.0]])]]
     theirs = [[np.array([[0.0, 9.0]])], [np.array([[2.0, 2.5]])]]
     assert compared(ours, theirs) == (1, 0.2)
-
-
-def test_integers_that_differ_by_a_step_are_ties() -> None:
     ours = [[np.array([[100, 101]], np.int8)], [np.array([[100, 102]], np.int8)]]
     theirs = [[np.array([[101, 100]], np.int16)], [np.array([[102, 100]], np.int16)]]
     assert compared(ours, theirs) == (1, 2 / 255)

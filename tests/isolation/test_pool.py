@@ -44,11 +44,15 @@ def test_modules_in_the_current_folder_are_not_imported(
     assert pool.call("numpy:prod", [2, 3]) == 6
 
 
-def test_a_child_is_another_process_that_returns_the_value_and_is_used_again(pool: ChildPool) -> None:
+def test_a_child_is_another_process_that_is_used_again_and_two_callers_get_two(pool: ChildPool, tmp_path: Path) -> None:
     first = pool.call(f"{HERE}:process")
     assert first != os.getpid()
     assert pool.call(f"{HERE}:add", 2, 3) == 5
     assert pool.call(f"{HERE}:process") == first
+    (tmp_path / "met").mkdir()
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda _: pool.call(f"{HERE}:meet", tmp_path / "met", 2), range(2)))
+        assert len(pool._all) == 2
 
 
 @pytest.fixture
@@ -85,13 +89,6 @@ def test_without_a_gpu_a_crash_and_any_other_error_end_the_call(tmp_path: Path) 
         assert pool.gpu_failed == ""
 
 
-def test_two_callers_get_two_children(pool: ChildPool, tmp_path: Path) -> None:
-    (tmp_path / "met").mkdir()
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda _: pool.call(f"{HERE}:meet", tmp_path / "met", 2), range(2)))
-        assert len(pool._all) == 2
-
-
 def test_an_error_of_ours_keeps_its_type_any_other_is_one_line_and_the_log_has_tracebacks_and_native_output(
     pool: ChildPool, tmp_path: Path
 ) -> None:
@@ -113,17 +110,11 @@ def test_a_crash_and_a_kill_are_named_and_the_next_call_works(pool: ChildPool) -
         pool.call(f"{HERE}:kill_itself")
 
 
-def test_a_call_that_hangs_is_stopped(pool: ChildPool) -> None:
+def test_a_call_that_hangs_or_with_what_it_started_eats_memory_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="timed out: stopped after its limit of 1 s"):
         pool.call(f"{HERE}:hang", limits=CallLimits(seconds=1))
-
-
-def test_a_call_that_eats_memory_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="of memory, more than its limit of"):
         pool.call(f"{HERE}:eat", 400_000_000, limits=CallLimits(memory_bytes=200_000_000))
-
-
-def test_the_memory_of_what_a_call_started_counts(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="of memory, more than its limit of 200.0 MB"):
         pool.call(f"{HERE}:start_that_eats", 400_000_000, limits=CallLimits(memory_bytes=200_000_000, processes=1))
 

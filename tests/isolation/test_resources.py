@@ -35,30 +35,23 @@ def left(folder: Path) -> list[Path]:
     return list(folder.glob("advisor-scratch-*"))
 
 
-def test_a_folder_is_removed_at_the_end_of_its_block(temporary: Path) -> None:
+def test_a_folder_is_removed_at_the_end_of_its_block_or_when_abandoned_and_not_in_use_or_just_now(
+    temporary: Path,
+) -> None:
     with Scratch() as folder:
         (folder / "file").write_text("x")
         assert left(temporary) == [folder]
     assert left(temporary) == []
-
-
-def test_what_is_abandoned_goes_without_a_new_folder(temporary: Path) -> None:
-    (temporary / "advisor-scratch-999999999-dead").mkdir()
-    sweep()
-    assert left(temporary) == []
-
-
-def test_a_folder_in_use_is_not_removed(temporary: Path) -> None:
     with Scratch() as first:
         os.utime(first, (0, 0))
         with Scratch():
             assert first.is_dir()
-
-
-def test_a_folder_that_a_living_process_made_just_now_is_not_removed(temporary: Path) -> None:
     (temporary / f"advisor-scratch-{os.getpid()}-new").mkdir()
     with Scratch():
         assert len(left(temporary)) == 2
+    (temporary / "advisor-scratch-999999999-dead").mkdir()
+    sweep()
+    assert left(temporary) == []
 
 
 @pytest.mark.parametrize("hours", [-24, 24])
@@ -85,13 +78,10 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_start(temporary: 
 GB = 10**9
 
 
-def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
+def test_a_job_begins_beside_others_where_what_it_takes_is_free_and_alone_always() -> None:
     room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
     assert room.admits(2 * GB, running=1)
     assert not room.admits(2 * GB + 1, running=1)
-
-
-def test_a_job_that_runs_alone_may_always_begin() -> None:
     assert MemoryGate(lambda: 0).admits(100 * GB, running=0)
 
 
@@ -104,7 +94,7 @@ def test_what_began_just_now_counts_until_it_has_grown() -> None:
     assert room.admits(2 * GB, running=1)
 
 
-def test_free_memory_is_within_the_limit_of_the_control_group(tmp_path: Path) -> None:
+def test_free_memory_is_within_the_limit_of_the_control_group_and_of_the_groups_above(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 700\ninactive_file 150\n")
@@ -112,9 +102,6 @@ def test_free_memory_is_within_the_limit_of_the_control_group(tmp_path: Path) ->
     (tmp_path / "memory.max").write_text("max\n")
     assert _within_cgroup(tmp_path) > 1 << 60
     assert free_bytes() > 0
-
-
-def test_the_limits_of_the_groups_above_hold_too(tmp_path: Path) -> None:
     (tmp_path / "listing").write_text("0::/user.slice/run.scope\n")
     (own := tmp_path / "root" / "user.slice" / "run.scope").mkdir(parents=True)
     for folder, limit in ((own, "max"), (own.parent, "300"), (tmp_path / "root", "1000")):
@@ -158,13 +145,10 @@ async def _failing() -> None:
     raise ValueError("refused")
 
 
-def test_it_runs_where_an_event_loop_runs_already() -> None:
+def test_it_runs_where_an_event_loop_runs_already_and_its_error_is_raised() -> None:
     async def inside() -> threading.Thread:
         return run_coroutine(_thread_after(0.0))
 
     assert asyncio.run(inside()) is not threading.current_thread()
-
-
-def test_the_coroutine_s_error_is_raised() -> None:
     with pytest.raises(ValueError, match="refused"):
         run_coroutine(_failing())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.devices.debug_daemon import DebugDaemon
-from tests.processes import PATIENCE_S, free_port, until
+from tests.processes import PATIENCE_S, end_with_parent, free_port, until
 from tests.requirements import skip_or_fail
 
 
@@ -75,7 +75,7 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
     )
     with (folder / "log").open("wb") as log:
         argv = [daemon, "-D", "-e", "-f", str(folder / "sshd_config")]
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent)
         try:
             wait_for(port, process, folder / "log")
             yield SshServer(config, folder, port)
@@ -91,13 +91,17 @@ def own_ssh(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    def listens() -> bool:
+    def answers() -> bool:
         if process.poll() is not None:
             skip_or_fail(f"sshd does not start here: {log.read_text()[-300:]}")
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
+        return listens(port)
 
-    until(listens)
+    until(answers)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,8 @@ class Phone:
     root: Path  # the folder that stands for its file system
 
 
-def adb(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    own = {**os.environ, **environment}
-    return subprocess.run(["adb", *arguments], env=own, capture_output=True, timeout=PATIENCE_S)
+def adb(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["adb", *arguments], capture_output=True, timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="session")
@@ -120,12 +123,23 @@ def adb_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
     if shutil.which("adb") is None:
         skip_or_fail("adb is not installed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ANDROID_ADB_SERVER_PORT", str(free_port()))
+        port = free_port()
+        patch.setenv("ANDROID_ADB_SERVER_PORT", str(port))
         patch.delenv("ANDROID_SERIAL", raising=False)
         # The server alone needs a home: later tests of this process keep theirs, with the caches in it.
-        adb("start-server", HOME=str(tmp_path_factory.mktemp("adb-home"))).check_returncode()
-        yield
-        adb("kill-server")
+        home = tmp_path_factory.mktemp("adb-home")
+        with (home / "log").open("wb") as log:
+            # A server that adb starts by itself outlives a run that is killed.
+            server = subprocess.Popen(
+                ["adb", "nodaemon", "server"], env={**os.environ, "HOME": str(home)}, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, preexec_fn=end_with_parent,
+            )  # fmt: skip
+            try:
+                until(lambda: listens(port))
+                yield
+            finally:
+                server.terminate()
+                server.wait(PATIENCE_S)
 
 
 @pytest.fixture

@@ -85,6 +85,17 @@ class Builder:
         return self.operator(OPERATORS.SOFTMAX, [logits], self.shape(logits), schema.SoftmaxOptionsT(beta=beta))
 
 
+def scaling(side: int, classes: int, *steps: tuple[int, float]) -> bytes:
+    """Return a classifier whose graph first applies operators with a constant each, in order."""
+    build = Builder()
+    place = build.input(side)
+    for operator, constant in steps:
+        operand = build.constant(np.full(3, constant, np.float32))
+        place = build.operator(operator, [place, operand], (1, side, side, 3))
+    pooled = build.mean(build.convolution(place, 8, 3, 2))
+    return build.finish({"image": 0}, {"output": build.head(pooled, classes)})
+
+
 def classifier(side: int = 32, classes: int = 4, features: bool = False, open_shape: bool = False) -> bytes:
     """Return a float classifier: CONV_2D, DEPTHWISE_CONV_2D, CONV_2D, MEAN, FULLY_CONNECTED, SOFTMAX.
 

@@ -30,29 +30,20 @@ def read_text(folder: Path, text: str) -> None:
     read_folder(folder)
 
 
-def test_the_issues_accelerators_are_there_with_sources() -> None:
+def test_the_issues_accelerators_are_found_with_sources_and_an_unknown_one_names_the_nearest() -> None:
     assert set(accelerators()) >= {"xnnpack", "nnapi", "coreml", "hexagon", "qnn", "edgetpu", "gpu"}
     assert all(each.sources and each.supported for each in accelerators().values())
-
-
-def test_an_accelerator_is_found_by_what_a_device_profile_says_of_a_target() -> None:
     profile, target = load_profiles().select("coral-usb")
     assert [each.name for each in serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
-
-
-def test_an_unknown_accelerator_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'"):
         accelerator("edge-tpu")
 
 
-def test_the_edge_tpu_takes_int8_files_and_no_float_ones(int8_model: Path, float_model: Path) -> None:
+def test_the_edge_tpu_takes_int8_files_and_core_ml_float_ones(int8_model: Path, float_model: Path) -> None:
     rules = accelerator("edgetpu")
     whole, nothing = (delegate(read(path), rules) for path in (int8_model, float_model))
     assert nothing.taken == 0
     assert whole.share == 1.0
-
-
-def test_core_ml_takes_float_files_and_no_int8_ones(int8_model: Path, float_model: Path) -> None:
     rules = accelerator("coreml")
     assert delegate(read(int8_model), rules).taken == 0
     told = delegate(read(float_model), rules)

@@ -103,14 +103,11 @@ def test_a_guarantee_holds_on_new_images_in_95_of_100_cases(kind: str, alike: bo
     assert broken <= 0.05 * kept + 3 * np.sqrt(0.05 * 0.95 * kept)
 
 
-def test_a_share_that_no_score_reaches_is_not_kept() -> None:
+def test_a_share_that_no_score_reaches_is_not_kept_and_without_a_wish_there_is_no_guarantee() -> None:
     boxes = drawn(60, 4)
     for asked in (Guarantees(precision=Shares(0.99)), Guarantees(recall=Shares(0.99))):
         _, guarantee = promised(boxes, asked, BATCH)
         assert guarantee is not None
         assert not guarantee.kept
-
-
-def test_without_a_wish_there_is_no_guarantee() -> None:
     assert promised(drawn(10, 2), Guarantees(), BATCH) == (0.0, None)
     assert seen_at(drawn(10, 2), 0.5, None) is None

@@ -23,17 +23,13 @@ from tests.processes import PATIENCE_S, children_with, has_ended, until
 PROCESSORS = len(os.sched_getaffinity(0))
 
 
-def test_description_is_that_of_this_machine() -> None:
+def test_description_is_that_of_this_machine_and_its_fingerprint_changes_with_what_the_speed_depends_on() -> None:
     found = host.describe()
     assert found.cores == usable_cores()
     assert found.memory_bytes > 2**28
     assert found.cpu
     assert found.architecture == os.uname().machine
     assert os.uname().nodename not in json.dumps(found.to_json())
-
-
-def test_fingerprint_changes_with_what_the_speed_depends_on_only() -> None:
-    found = host.describe()
     same = replace(found, system="another release", governor="powersave", memory_bytes=found.memory_bytes + 4096)
     assert same.fingerprint == found.fingerprint
     assert replace(found, cpu="another").fingerprint != found.fingerprint

@@ -47,10 +47,6 @@ def of_answers(answers: list[int], labels: list[int], costs: list[list[float]] |
     return Judged(rows, np.array(labels), costs=None if costs is None else np.array(costs))
 
 
-def test_every_metric_has_a_function() -> None:
-    assert set(SCORES) == set(METRICS) == set(scores(drawn()))
-
-
 @settings(deadline=None, max_examples=12)
 @given(st.integers(1, 120), st.integers(2, 9), st.integers(0, 10_000), st.floats(-1, 6))
 def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: int, skill: float) -> None:
@@ -83,10 +79,11 @@ def test_the_interval_holds_the_metric_of_all_images(name: str) -> None:
     assert held >= 44
 
 
-def test_top_1_has_wilsons_interval() -> None:
+def test_every_metric_has_a_function_and_top_1_wilsons_interval() -> None:
     score = present(SCORES[TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0])))
     assert score.figure == wilson(3, 4)
     assert score.shares.tolist() == [1, 1, 0, 1]
+    assert set(SCORES) == set(METRICS) == set(scores(drawn()))
 
 
 def test_each_class_counts_the_same_in_the_balanced_accuracy() -> None:
@@ -118,14 +115,11 @@ def test_macro_f1_and_log_loss_have_the_values_of_the_books() -> None:
     assert certain_mistake.figure.value == pytest.approx(1 / 512), "as int8 can tell"
 
 
-def test_top_5_needs_more_than_five_classes() -> None:
+def test_top_5_needs_more_than_five_classes_and_the_temperature_changes_the_mean_probability_alone() -> None:
     assert SCORES[TOP5](drawn(classes=5)) is None
     rows = np.array([[0.3, 0.2, 0.15, 0.14, 0.11, 0.1]] * 2)
     score = present(SCORES[TOP5](Judged(rows, np.array([4, 5]))))
     assert score.shares.tolist() == [1, 0]
-
-
-def test_the_temperature_changes_the_mean_probability_alone() -> None:
     judged = drawn()
     hotter = replace(judged, calibrated=np.sqrt(judged.probabilities))
     changed = {
@@ -134,13 +128,15 @@ def test_the_temperature_changes_the_mean_probability_alone() -> None:
     assert changed == {LOG_LOSS}
 
 
-def test_the_cheapest_constant_answer_saves_nothing() -> None:
+def test_the_cheapest_constant_answer_saves_nothing_and_without_costs_nothing_is_saved() -> None:
     costs = [[0.0, 1.0], [10.0, 0.0]]
     same = SCORES[COST_SAVED](of_answers([1, 1, 1, 1], [0, 0, 0, 1], costs))
     right = SCORES[COST_SAVED](of_answers([0, 0, 0, 1], [0, 0, 0, 1], costs))
     worse = SCORES[COST_SAVED](of_answers([0, 0, 0, 0], [0, 0, 0, 1], costs))
     assert same is not None and right is not None and worse is not None  # noqa: PT018
     assert [each.figure.value for each in (same, right, worse)] == pytest.approx([0, 1, 1 - 10 / 3])
+    assert SCORES[COST_SAVED](of_answers([0, 1], [0, 1])) is None
+    assert SCORES[COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None
 
 
 def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> None:
@@ -148,11 +144,6 @@ def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> Non
     score = present(SCORES[COST_SAVED](of_answers(labels, labels, [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])))
     assert (score.figure.value, score.figure.high) == (1, 1)
     assert 0.5 < score.figure.low < 0.8
-
-
-def test_without_costs_or_with_a_free_answer_there_is_no_cost_saved() -> None:
-    assert SCORES[COST_SAVED](of_answers([0, 1], [0, 1])) is None
-    assert SCORES[COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None
 
 
 def test_the_worst_group_is_named() -> None:

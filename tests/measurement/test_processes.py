@@ -17,9 +17,12 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "script.py"
 
 
-def test_the_document_is_returned(script: Path) -> None:
+def test_the_document_is_returned_and_an_exception_told_by_its_last_line(script: Path) -> None:
     script.write_text("import json, sys; print(json.dumps({'arguments': sys.argv[1:]}))")
     assert run_json([str(script), "a b", "$HOME;ls"], 30, "m") == {"arguments": ["a b", "$HOME;ls"]}
+    script.write_text("raise RuntimeError('the disk is full')")
+    with pytest.raises(StageError, match=r"status 1 and printed: RuntimeError: the disk is full"):
+        run_json([str(script)], 30, "m")
 
 
 @pytest.mark.parametrize(
@@ -56,9 +59,3 @@ def test_other_output_is_one_clear_line(script: Path, printed: str) -> None:
     with pytest.raises(StageError) as caught:
         run_json([str(script)], 30, "model.tflite")
     assert caught.value.message.startswith("model.tflite: the measuring process")
-
-
-def test_an_exception_is_told_by_its_last_line(script: Path) -> None:
-    script.write_text("raise RuntimeError('the disk is full')")
-    with pytest.raises(StageError, match=r"status 1 and printed: RuntimeError: the disk is full"):
-        run_json([str(script)], 30, "m")

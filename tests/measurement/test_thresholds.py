@@ -42,19 +42,13 @@ def keeps(draw: Callable[[np.random.Generator], bool], draws: int = 100) -> bool
     return broken <= 0.05 * draws + 3 * math.sqrt(0.05 * 0.95 * draws)
 
 
-def test_if_all_answers_are_right_all_count() -> None:
+def test_all_answers_count_if_all_are_right_those_with_one_score_together_and_too_few_guarantee_nothing() -> None:
     sure = np.linspace(0.3, 1, 100)
     found = present(threshold(sure, np.ones(100, bool), 0.95))
     assert (found.images, found.coverage) == (100, 1.0)
     assert found.score < 0.3
-
-
-def test_too_few_answers_guarantee_nothing() -> None:
     assert threshold(np.ones(58), np.ones(58, bool), 0.95) is None
     assert threshold(np.ones(59), np.ones(59, bool), 0.95) is not None
-
-
-def test_answers_with_one_score_count_together() -> None:
     found = present(threshold(np.repeat([0.9, 0.5], 100), np.repeat([True, False], 100), 0.9))
     assert (found.images, found.score) == (100, pytest.approx(0.7))
 
@@ -112,14 +106,11 @@ def test_a_batch_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wan
     assert keeps(broken)
 
 
-def test_a_small_batch_needs_more_than_the_probability_itself() -> None:
+def test_a_small_batch_needs_more_than_the_probability_itself_and_too_few_images_what_it_reaches() -> None:
     few = np.linspace(0.5, 1, 70)
     assert threshold(few, np.ones(70, bool), 0.95) is not None
     assert threshold(few, np.ones(70, bool), 0.95, batch=0.25) is None
     assert threshold(np.linspace(0.5, 1, 78), np.ones(78, bool), 0.95, batch=0.25) is not None
-
-
-def test_with_too_few_images_the_guarantee_of_a_batch_is_what_it_reaches() -> None:
     score, guaranteed = reached(np.linspace(0.5, 1, 10), 0.9, batch=1.0)
     assert score < 0.5
     assert guaranteed == pytest.approx(0.7)
@@ -165,11 +156,13 @@ def test_more_precision_leaves_fewer_answers(seed: int, wanted: float, more: flo
     assert hard is None or (easy is not None and easy.images >= hard.images)
 
 
-def test_too_few_images_guarantee_the_share_that_all_of_them_support() -> None:
+def test_too_few_images_guarantee_the_share_that_they_support_and_a_class_without_an_image_nothing() -> None:
     score, guaranteed = reached(np.linspace(0.4, 0.9, 28), 0.9)
     assert (score, guaranteed) == (pytest.approx(0.2), pytest.approx(0.05 ** (1 / 28)))
     assert guaranteed < 0.9 <= reached(np.linspace(0.4, 0.9, 29), 0.9)[1]
     assert reached(np.zeros(0), 0.9) == (0.0, 0.0)
+    found = recalling(np.linspace(0, 1, 50), np.zeros(50, bool), 0.9)
+    assert (found.kept, found.guaranteed, found.recall, found.flagged) == (False, 0.0, None, 1.0)
 
 
 def test_a_class_is_flagged_from_its_probability_on() -> None:
@@ -182,11 +175,6 @@ def test_a_class_is_flagged_from_its_probability_on() -> None:
     assert present(found.precision).value == pytest.approx(found.recall.value * 60 / found.images)
     elsewhere = at_recall(found, np.zeros(10), np.zeros(10, bool))
     assert (elsewhere.score, elsewhere.recall, elsewhere.precision, elsewhere.flagged) == (found.score, None, None, 0.0)
-
-
-def test_a_class_without_an_image_guarantees_nothing_and_flags_every_image() -> None:
-    found = recalling(np.linspace(0, 1, 50), np.zeros(50, bool), 0.9)
-    assert (found.kept, found.guaranteed, found.recall, found.flagged) == (False, 0.0, None, 1.0)
 
 
 def test_the_curve_goes_from_the_surest_answers_to_all_of_them() -> None:
@@ -273,12 +261,9 @@ def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_a_la
         assert len(found.bins) == BINS
 
 
-def test_probabilities_of_one_that_are_right_have_no_error() -> None:
+def test_probabilities_of_one_that_are_right_have_no_error_and_without_an_image_nothing_is_known() -> None:
     found = reliability(np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 2, 0]))
     assert (found.error.value, found.brier.value) == (0.0, 0.0)
-
-
-def test_without_an_image_there_is_no_reliability() -> None:
     with pytest.raises(ValueError, match="no image"):
         reliability(np.zeros((0, 3)), np.zeros(0, int))
 

@@ -65,10 +65,12 @@ def test_neighbours_are_the_same_by_images_and_by_features() -> None:
     np.testing.assert_allclose(wide, (unit(others) @ low_rank(unit(features), 10).T).max(axis=1), atol=1e-5)
 
 
-def test_neighbours_of_equal_images_are_finite() -> None:
+def test_neighbours_of_equal_images_are_finite_and_have_at_most_their_rank() -> None:
     near = Neighbours.of(np.repeat(RANDOM.random((1, 40)), 8, axis=0), 8)
     assert np.isfinite(near.axes).all()
     assert near.similarity(RANDOM.random((3, 40))).max() <= 1 + 1e-5
+    near = Neighbours.of(RANDOM.random((5, 40)), 64)
+    assert (near.axes.shape, near.images.shape) == ((40, 5), (5, 5))
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7])
@@ -80,18 +82,10 @@ def test_a_few_images_at_a_time_have_the_same_nearest_ones(count: int, monkeypat
     assert whole.shape == (count,)
 
 
-def test_neighbours_have_at_most_the_rank_of_the_images() -> None:
-    near = Neighbours.of(RANDOM.random((5, 40)), 64)
-    assert (near.axes.shape, near.images.shape) == ((40, 5), (5, 5))
-
-
-def test_the_rule_keeps_the_wanted_share_of_known_images() -> None:
+def test_the_rule_keeps_the_wanted_share_of_known_images_and_reads_the_logits_alone_of_equally_near_ones() -> None:
     logits, similarity = RANDOM.normal(0, 3, (400, 5)), RANDOM.random(400)
     found = rule(logits, similarity, 0.9)
     assert (found.scores(logits, similarity) <= 1e-9).mean() == pytest.approx(0.9, abs=0.01)
-
-
-def test_the_rule_of_equally_near_images_reads_the_logits_alone() -> None:
     assert rule(RANDOM.normal(0, 1, (50, 3)), np.ones(50)).weight == 0
 
 

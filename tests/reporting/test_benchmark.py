@@ -38,12 +38,9 @@ def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
     assert rows[4][0] == "C"
 
 
-def test_the_document_has_the_files_and_timings_that_pass() -> None:
+def test_the_document_has_the_files_and_timings_that_pass_and_a_failed_file_can_be_selected() -> None:
     shown = TIMINGS.select("latency", ["threads=1", "latency<8ms"]).of(timings(FOUND))
     (file,) = with_timings(FOUND, shown).files
     assert (file.model, [row.threads for row in file.timing.results]) == ("fast.tflite", [1])
-
-
-def test_a_failed_file_can_be_selected() -> None:
     shown = TIMINGS.select("", ["failure=*damaged*"]).of(timings(FOUND))
     assert [file.model for file in with_timings(FOUND, shown).files] == ["broken.tflite"]

@@ -66,10 +66,6 @@ def test_a_page_without_a_pick_is_quiet_and_refuses_a_foreign_script(open_page: 
     assert opened.page.evaluate("window.broken === undefined")
 
 
-def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(run_page: Opened) -> None:
-    run_page.assert_quiet()
-
-
 def test_boxes_lie_over_their_images_and_fit_every_screen(open_page: Open, judged_detectors: RunView) -> None:
     opened = open_page(judged_detectors)
     opened.assert_quiet()
@@ -80,7 +76,9 @@ def test_boxes_lie_over_their_images_and_fit_every_screen(open_page: Open, judge
         assert image == drawing
 
 
-def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
+def test_the_page_asks_for_nothing_but_itself_and_its_plots_hold_every_evaluation_and_the_budget(
+    run_page: Opened,
+) -> None:
     view = run_view()
     rows = {index: row for index, row in enumerate(ranked(view)) if row.latency_p90 and row.accuracy and row.size}
     latency, size = points_of(run_page, "plot-latency"), points_of(run_page, "plot-size")
@@ -88,14 +86,12 @@ def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
     for index, row in rows.items():
         assert latency[index] == pytest.approx((row.latency_p90.value, row.accuracy.value), rel=1e-4)
         assert size[index] == pytest.approx((row.size.value / 1e6, row.accuracy.value), rel=1e-4)
-
-
-def test_budget_is_drawn_where_it_is(run_page: Opened) -> None:
     shapes = run_page.page.evaluate(
         "['plot-latency', 'plot-size'].map(id => document.getElementById(id).layout.shapes"
         ".filter(s => s.type == 'line').map(s => [s.x0, s.x1]))"
     )
     assert shapes == [[[50, 50]], [[8, 8]]]
+    run_page.assert_quiet()
 
 
 def test_both_confusion_matrices_fit_every_screen(run_page: Opened) -> None:
@@ -165,12 +161,17 @@ def test_sorting_orders_the_rows_both_ways_and_says_so(opened: Opened) -> None:
         assert [size.value for size in sizes[: len(known)]] == sorted(known, reverse=direction == "descending")
 
 
-def test_page_follows_the_dark_scheme(run_page: Opened) -> None:
+def test_the_page_follows_the_dark_scheme_and_every_control_has_a_name(run_page: Opened) -> None:
     def background(scheme: Literal["dark", "light"]) -> str:
         run_page.page.emulate_media(color_scheme=scheme)
         return str(run_page.page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
     assert background("dark") != background("light")
+    nameless = run_page.page.evaluate(
+        """[...document.querySelectorAll('button, input')].filter(e => !(e.textContent.trim() ||
+               e.getAttribute('aria-label') || (e.labels && [...e.labels].some(l => l.textContent.trim())))).length"""
+    )
+    assert nameless == 0
 
 
 def test_without_scripts_details_are_folded_and_every_figure_stands_in_the_tables(open_html: Open) -> None:
@@ -179,14 +180,6 @@ def test_without_scripts_details_are_folded_and_every_figure_stands_in_the_table
     assert opened.page.locator("details.fold[open]").count() == 0
     assert opened.page.locator("#all tbody tr").count() == len(run_view().evaluations)
     assert opened.page.get_by_text("Scripts are off").is_visible()
-
-
-def test_every_control_has_a_name(run_page: Opened) -> None:
-    nameless = run_page.page.evaluate(
-        """[...document.querySelectorAll('button, input')].filter(e => !(e.textContent.trim() ||
-               e.getAttribute('aria-label') || (e.labels && [...e.labels].some(l => l.textContent.trim())))).length"""
-    )
-    assert nameless == 0
 
 
 def test_details_are_folded_when_printed_until_a_link_opens_them(opened: Opened) -> None:

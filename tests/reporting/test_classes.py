@@ -98,7 +98,7 @@ def judged(
     return replace(evaluation("one"), answers=ImageAnswers(confusion=validation), holdout_answers=on_holdout)
 
 
-def test_counts_of_the_runner_up_are_compared_with_those_of_the_pick() -> None:
+def test_counts_of_the_runner_up_are_compared_with_those_of_the_pick_on_the_same_images() -> None:
     found = confusions(judged(PICK), judged(RUNNER_UP), LABELS)
     assert (found.pick.counts, found.runner_up.counts) == (PICK, RUNNER_UP)
     assert found.changes == ((0, -2, 2), (0, 0, 0), (-4, 1, 3))
@@ -106,6 +106,8 @@ def test_counts_of_the_runner_up_are_compared_with_those_of_the_pick() -> None:
     assert found.pairs == (  # the largest difference first, and no single image
         PairDifference("owl", "cat", 5, 1), PairDifference("cat", "dog", 2, 0), PairDifference("cat", "owl", 0, 2),
     )  # fmt: skip
+    found = confusions(judged(PICK), judged(((1, 0, 0),) * 3), LABELS)
+    assert (found.runner_up, found.wrong, found.sentence) == (None, (8,), "")
 
 
 def test_the_hold_out_counts_where_both_ran_there_or_the_pick_alone_is_shown() -> None:
@@ -115,11 +117,6 @@ def test_the_hold_out_counts_where_both_ran_there_or_the_pick_alone_is_shown() -
     assert (both.part, one.part, alone.part) == ("hold-out", "validation", "hold-out")
     assert (alone.pick.counts, alone.runner_up) == (RUNNER_UP, None)
     assert confusions(judged(), judged(PICK), LABELS) is None
-
-
-def test_matrices_of_other_images_are_not_compared() -> None:
-    found = confusions(judged(PICK), judged(((1, 0, 0),) * 3), LABELS)
-    assert (found.runner_up, found.wrong, found.sentence) == (None, (8,), "")
 
 
 def test_many_classes_have_no_matrix_but_still_their_mistakes_and_differences() -> None:
@@ -147,17 +144,13 @@ def drawn(folder: Path, size: tuple[int, int] = (800, 400), **changes: object) -
     return replace(image, **changes)
 
 
-def test_an_image_is_embedded_small_with_its_result_in_words(tmp_path: Path) -> None:
+def test_an_image_is_embedded_small_with_its_result_in_words_and_each_kind_of_box_in_its_look(tmp_path: Path) -> None:
     (photo,) = photos([drawn(tmp_path)], tmp_path, NAMES)
     assert photo.image == data_uri(tmp_path / "a.jpg", SIDE)
     assert (photo.name, photo.width, photo.height, photo.f1) == ("a.jpg", 800, 400, 0.5)
     assert photo.result == "1 of 2 true boxes found; missed: 1 dog; wrong: 1 cat"
     assert photos([drawn(tmp_path)], tmp_path, ())[0].result.endswith(" found; missed: 1 class 1; wrong: 1 class 0")
     assert photos([drawn(tmp_path, true=(SEEN,), found=(RIGHT,))], None, NAMES)[0].result == "1 of 1 true box found"
-
-
-def test_each_kind_of_box_has_its_look_in_pixels_of_the_image(tmp_path: Path) -> None:
-    (photo,) = photos([drawn(tmp_path)], tmp_path, NAMES)
     assert [box.look for box in photo.boxes] == list(LOOKS) == ["seen", "missed", "right", "wrong"]
     seen, right = photo.boxes[0], photo.boxes[2]
     assert (seen.left, seen.top, seen.width, seen.height) == pytest.approx((160, 40, 320, 160))

@@ -74,13 +74,10 @@ def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
     assert part.count('class="chosen"') == 1
 
 
-def test_without_a_wanted_precision_the_page_says_how_to_ask_for_it() -> None:
+def test_a_class_with_its_own_precision_shows_it_and_without_a_wanted_one_the_page_says_how_to_ask() -> None:
     part = section(confident_view(1.0))
     assert "They need no correction" in part
     assert "<code>advisor search --min-precision 95%</code>" in part
-
-
-def test_a_class_with_its_own_precision_shows_it() -> None:
     row = cells(section(confident_view(1.0, Guarantees(Shares(0.95, {"glass": 0.9})))), 2)
     assert [row[place + 1] for place in map(row.index, ("other classes", "glass"))] == ["95", "90"]
 
@@ -261,12 +258,13 @@ def test_the_section_says_what_passes_what_it_costs_and_what_is_not_known(
     assert [text for text in missing if text in part] == []
 
 
-def test_classes_that_were_left_out_are_listed_the_hardest_first() -> None:
+def test_classes_that_were_left_out_are_listed_the_hardest_first_and_without_any_there_is_no_section() -> None:
     cells = re.findall(
         r"<bdi>(\w+) <small>(\d+)\s*images</small></th> <td class=\"n\">([^<]+)<",
         section(unknown_view(), "unknown"),
     )
     assert cells == [("glass", "81", "0.73 (0.69\u20130.77)"), ("paper", "95", "0.91 (0.88\u20130.94)")]
+    assert section(judged_view()) == section(judged_view(), "unknown") == ""
 
 
 def test_the_pick_of_another_question_is_exported_by_its_key() -> None:
@@ -275,10 +273,6 @@ def test_the_pick_of_another_question_is_exported_by_its_key() -> None:
     asked = replace(view, next_command="advisor export runs/one --pick KEY --to bundle")
     assert "<code>advisor export runs/one --pick KEY --to bundle --unknown-class</code>" in section(asked, "unknown")
     assert "--unknown-class" not in section(unknown_view(file=""), "unknown")
-
-
-def test_a_run_without_probabilities_that_did_not_try_unknown_images_has_no_section_on_them() -> None:
-    assert section(judged_view()) == section(judged_view(), "unknown") == ""
 
 
 def boxed_view(guarantee: BoxGuarantee, seen: Interval) -> RunView:

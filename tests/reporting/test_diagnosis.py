@@ -29,13 +29,10 @@ def test_json_and_back_is_the_same() -> None:
     assert parse(Diagnosis, found.to_json()) == found
 
 
-def test_a_weak_layer_is_set_off_and_one_without_noise_has_no_bar() -> None:
+def test_a_weak_layer_and_an_outlier_channel_are_set_off_and_many_share_bars() -> None:
     drawn = snr_plot(diagnosis())
     assert drawn.count('class="bar"') == 1
     assert drawn.count('class="weak"') == 1
-
-
-def test_the_outlier_channel_is_set_off_over_what_can_be_held_and_many_share_bars() -> None:
     found = diagnosis()
     drawn = channel_plot(found.layers[1], found.channels[0])
     assert drawn.count('class="held"') == 1

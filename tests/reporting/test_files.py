@@ -174,13 +174,10 @@ def shown(width: int, encoding: str = "utf-8") -> str:
     return stream.getvalue().decode(encoding)
 
 
-def test_a_name_stays_in_one_piece_and_a_figure_has_room_beside_it() -> None:
+def test_a_name_stays_in_one_piece_in_ascii_too_and_a_figure_has_room_beside_it() -> None:
     assert NAME in shown(NARROW)
     assert "12.3 ±0.1" in shown(40)
     assert ["Apache-2.0" in shown(width) for width in (WIDE, WIDE - 1)] == [True, False]
-
-
-def test_a_terminal_without_unicode_gets_ascii() -> None:
     said = shown(NARROW, "ascii")
     assert "12.3 +0.1" in said
     assert "----" in said

@@ -78,13 +78,10 @@ def test_it_shows_share_work_answer_and_points_without_scripts() -> None:
     assert not re.findall(r"<script|https?:|url\(|nan|inf\b", html)
 
 
-def test_without_a_result_there_is_a_bar_alone_and_after_it_nothing() -> None:
+def test_without_a_result_there_is_a_bar_alone_and_a_thousand_evaluations_take_a_few_kilobytes() -> None:
     for view in (None, empty_view()):
         assert "<svg" not in cell_html(view, "starting")
         assert cell_html(view).split() == ["<div", 'style="max-width:46em;line-height:1.5">', "</div>"]
-
-
-def test_a_thousand_evaluations_take_a_few_kilobytes() -> None:
     view = run_view(repeats=12)
     assert len(view.ok) > 1000
     assert len(cell_html(view)) < 5 * FEW_KB

@@ -14,16 +14,13 @@ from tests.makers.searches import Searched
 from tests.reporting.views import empty_view, infeasible_view, run_view
 
 
-def test_shortlist_starts_with_the_pick_and_holds_both_ends_of_the_front() -> None:
+def test_shortlist_starts_with_the_pick_holds_the_front_and_shows_a_tied_file_once() -> None:
     view = run_view()
     keys = [row.configuration.key for row in shortlist(view)]
     front = [row.configuration.key for row in view.decision.front]
     assert keys[0] == view.pick_key
     assert len(keys) == len(set(keys)) <= 10
     assert front[0] in keys
-
-
-def test_shortlist_shows_a_tied_file_once_whatever_its_threads() -> None:
     rows = shortlist(run_view(threads=(1, 2, 4)))
     tied = [row.configuration for row in rows[1:5]]
     assert len({(row.card, row.compression) for row in tied}) == len(tied)

@@ -112,16 +112,13 @@ def test_names_stay_whole_below_the_name_of_their_card(planned: PlanView, width:
     assert sum(line.startswith("  weight_int8 ") for line in lines) == 2
 
 
-def test_each_card_has_one_row_with_its_fastest_form_and_the_cost_of_all(planned: PlanView) -> None:
+def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_name(planned: PlanView) -> None:
     text = shown(planned, 120)
     rows = [line for line in text.splitlines() if line.startswith((LARGE, SMALL))]
     assert [row.split()[:2] for row in rows] == [[LARGE, "int8"], [SMALL, "int8"]]
     whole = sum(row.price_s for row in planned.forecasts if row.configuration.card == SMALL)
     assert show_seconds(whole) in rows[1]
     assert f"The cost is that of all {len(planned.forecasts)} forms: --all." in text
-
-
-def test_sorted_rows_have_the_name_of_their_card(planned: PlanView) -> None:
     text = shown(planned, shown=PLAN.select("size").of(planned.forecasts))
     assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
 

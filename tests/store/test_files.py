@@ -136,14 +136,11 @@ def texts(run: RunFolder) -> list[str]:
     return [str(problem) for problem in integrity_problems(run)]
 
 
-def test_an_artefact_that_was_changed_or_is_gone_is_named(run: RunFolder) -> None:
+def test_an_artefact_that_was_changed_is_gone_or_outside_the_run_is_named_and_not_read(run: RunFolder) -> None:
     (run.artefacts / "best-head-int8.tflite").write_bytes(b"other")
     assert "artifacts/best-head-int8.tflite has changed since it was measured" in texts(run)[0]
     (run.artefacts / "best-head-int8.tflite").unlink()
     assert texts(run) == ["artifacts/best-head-int8.tflite is missing: it cannot be shipped or measured again"]
-
-
-def test_an_artefact_outside_the_run_is_not_read(run: RunFolder) -> None:
     strayed = replace(run.evaluations()[0], artefact="../../secret")
     assert "outside the run folder" in present(artefact_problem(run, strayed)).what
 
@@ -163,12 +160,9 @@ def test_a_damaged_document_is_named(run: RunFolder, content: str) -> None:
     assert [problem.file for problem in integrity_problems(run)] == ["manifest.json"]
 
 
-def test_a_run_without_evaluations_says_so(run: RunFolder) -> None:
+def test_missing_evaluations_and_answers_are_named(run: RunFolder, tmp_path: Path) -> None:
     run.evaluations_file.unlink()
     assert texts(run) == ["evaluations.jsonl is missing: nothing was evaluated"]
-
-
-def test_answers_that_are_gone_are_named(tmp_path: Path) -> None:
     run = write_run(tmp_path, [replace(evaluation(), answers=ImageAnswers(file="answers/x.npy"))])
     assert "answers/x.npy is missing" in texts(run)[0]
 

@@ -107,12 +107,11 @@ def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None
     assert not folder.exists()
 
 
-def test_a_run_that_the_cache_does_not_know_cannot_be_kept(root: Path) -> None:
+def test_a_run_that_the_cache_does_not_know_cannot_be_kept_and_a_deleted_one_holds_nothing(
+    root: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="does not know what 'runs/other' used"):
         keep_run(root, Path("runs/other"))
-
-
-def test_a_run_that_is_deleted_holds_nothing(root: Path, tmp_path: Path) -> None:
     hold = Hold(root, tmp_path / "gone")
     hold.add("artifacts/head-5/1")
     hold.release()

@@ -26,19 +26,12 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def test_the_folder_is_named_by_date_time_and_slug(run: RunFolder) -> None:
+def test_the_folder_is_named_by_date_time_and_slug_and_two_of_one_second_do_not_meet(
+    run: RunFolder, tmp_path: Path
+) -> None:
     assert run.path.name == "20260131-120000-trashnet-50ms"
-
-
-def test_two_runs_of_one_second_do_not_meet_and_latest_points_to_the_newer(run: RunFolder, tmp_path: Path) -> None:
     other = RunFolder.create(tmp_path / "runs", "TrashNet, 50ms", NOW)
     assert (tmp_path / "runs" / "latest").resolve() == other.path != run.path
-
-
-def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot write to the folder"):
-        RunFolder.create(tmp_path / "file" / "runs", "x")
 
 
 def test_evaluations_come_back_the_last_of_each_configuration(run: RunFolder) -> None:
@@ -46,6 +39,11 @@ def test_evaluations_come_back_the_last_of_each_configuration(run: RunFolder) ->
         run.append(with_artefact(run, one))
     accuracies = [e.accuracy.value for e in run.evaluations() if e.accuracy]
     assert accuracies == [75, 80]
+
+
+def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
+    run.append(replace(evaluation(), reason="two\nlines"))
+    assert len(run.evaluations_file.read_text().splitlines()) == 1
 
 
 def test_a_line_torn_by_a_kill_is_dropped_and_the_next_is_whole(run: RunFolder) -> None:
@@ -56,12 +54,9 @@ def test_a_line_torn_by_a_kill_is_dropped_and_the_next_is_whole(run: RunFolder) 
     assert [e.configuration.card for e in run.evaluations()] == ["mobilenet_v2_1.0_224", "other"]
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_and_one_of_a_newer_schema_are_refused(tmp_path: Path, run: RunFolder) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         RunFolder.open(tmp_path)
-
-
-def test_a_run_of_a_newer_schema_is_refused(run: RunFolder) -> None:
     (run.path / "request.yaml").write_text("schema_version: 99\n")
     with pytest.raises(UsageError, match="newer advisor"):
         RunFolder.open(run.path)
@@ -104,15 +99,13 @@ def test_files_that_a_killed_process_was_writing_are_removed_when_the_run_is_tak
         assert (dead.exists(), living.exists()) == (False, True)
 
 
-def test_a_search_that_was_ended_before_its_question_was_written_says_so(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_and_a_search_without_its_question_are_usage_errors(tmp_path: Path) -> None:
     begun = RunFolder.create(tmp_path / "runs", "x")
     with pytest.raises(UsageError, match="was ended before it began"):
         RunFolder.open(begun.path)
-
-
-def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
-    run.append(replace(evaluation(), reason="two\nlines"))
-    assert len(run.evaluations_file.read_text().splitlines()) == 1
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write to the folder"):
+        RunFolder.create(tmp_path / "file" / "runs", "x")
 
 
 @pytest.mark.parametrize("name", ["log.txt", "answers/a.npy", "artifacts/new/a.tflite", "answers"])
@@ -201,16 +194,12 @@ def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> Non
     assert (shares.dtype, shares.tolist()) == (np.float32, [0.5, -0.25, 1.0])
 
 
-def test_a_run_is_in_use_while_its_lock_is_held(run: RunFolder) -> None:
+def test_a_run_is_in_use_while_its_lock_is_held_and_the_lock_of_a_dead_holder_is_not_touched(run: RunFolder) -> None:
     assert not RunFolder(run.path).in_use()
     held = run.hold()
     assert RunFolder(run.path).in_use()
     held.release()
     assert not RunFolder(run.path).in_use()
-
-
-def test_the_lock_of_a_dead_holder_is_not_touched(run: RunFolder) -> None:
-    held = run.hold()
     (run.path / ".holder").write_text(f"process {2**22 + 1}", encoding="utf-8")
     assert not RunFolder(run.path).in_use()
     held.release()
@@ -240,7 +229,7 @@ def write(text: str, path: Path) -> None:
     (path / "result").write_text(text)
 
 
-def test_a_result_is_made_once(tmp_path: Path) -> None:
+def test_a_result_is_made_once_and_cannot_be_changed_in_place_by_accident(tmp_path: Path) -> None:
     cache, calls = ArtifactCache(tmp_path), list[Path]()
 
     def make(folder: Path) -> None:
@@ -251,6 +240,8 @@ def test_a_result_is_made_once(tmp_path: Path) -> None:
     assert cache.get("stage-1", {"a": 1}, make) == first
     assert (first / "result").read_text() == "made"
     assert len(calls) == 1
+    folder = ArtifactCache(tmp_path).get("s", {}, lambda out: write("x", out))
+    assert (folder / "result").stat().st_mode & 0o222 == 0
 
 
 def test_every_input_is_part_of_the_key(tmp_path: Path) -> None:
@@ -271,11 +262,6 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
         cache.get("s", {}, fail)
     assert not cache.folder("s", {}).exists()
     assert [path.suffix for path in (tmp_path / "s").iterdir()] == [".lock"]
-
-
-def test_results_cannot_be_changed_in_place_by_accident(tmp_path: Path) -> None:
-    folder = ArtifactCache(tmp_path).get("s", {}, lambda out: write("x", out))
-    assert (folder / "result").stat().st_mode & 0o222 == 0
 
 
 @pytest.mark.integration

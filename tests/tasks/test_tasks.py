@@ -13,8 +13,10 @@ from tests.tflite.graphs import foreign_detector, tiny_features
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
-def test_a_task_is_found_by_its_name() -> None:
+def test_a_task_is_found_by_its_name_and_by_its_file() -> None:
     assert {task.name: task for task in OWN} == TASKS
+    assert task_of(read(foreign_detector())) == DETECTION.name
+    assert task_of(read(tiny_features())) == CLASSIFICATION.name
 
 
 @EVERY
@@ -49,8 +51,3 @@ def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: Hea
 )
 def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Task, metric: str, heading: str) -> None:
     assert (task.metric, task.heading) == (metric, heading)
-
-
-def test_a_file_tells_its_task() -> None:
-    assert task_of(read(foreign_detector())) == DETECTION.name
-    assert task_of(read(tiny_features())) == CLASSIFICATION.name

@@ -96,18 +96,12 @@ def test_small_graphs_are_planned_as_the_runtime_does(data: bytes) -> None:
     assert activation_arena_bytes(read(data)) == span_in_the_runtime(data)
 
 
-def test_a_result_that_is_read_again_keeps_its_block() -> None:
+def test_sizes_are_rounded_up_and_results_that_are_read_again_keep_their_block(converted: Path, master: bytes) -> None:
+    assert activation_arena_bytes(read(chain(OPERATORS.RELU, size=1))) == 2 * ALIGNMENT
     shared, apart = (lifetimes(read(additions(again)).subgraphs[0]) for again in (False, True))
     assert len(apart) == len(shared) + 1
-
-
-def test_expanded_constants_are_no_activations(converted: Path, master: bytes) -> None:
     half = read(converted / "float16.tflite")
     assert activation_arena_bytes(half) == activation_arena_bytes(read(master))
-
-
-def test_sizes_are_rounded_up_to_the_alignment() -> None:
-    assert activation_arena_bytes(read(chain(OPERATORS.RELU, size=1))) == 2 * ALIGNMENT
 
 
 def test_blocks_share_places() -> None:
@@ -141,10 +135,14 @@ def test_the_input_s_memory_is_reused_once_it_was_read() -> None:
     assert activation_arena_bytes(model) > 2 * 4000
 
 
-def test_tensors_and_operators_are_kept_besides_activations() -> None:
+def test_tensors_and_operators_are_kept_besides_activations_and_setting_up_may_need_more() -> None:
     short, long = (micro_arena(read(chain(*[OPERATORS.RELU6] * number, size=1000))) for number in (2, 5))
     assert long.persistent - short.persistent == 3 * (24 + 64 + 16)
     assert long.total == long.activations + long.persistent
+    arena = micro_arena(read(chain(*[OPERATORS.RELU6] * 20, size=4)))
+    assert arena.setup > arena.activations
+    assert arena.total == arena.persistent + arena.setup
+    assert micro_arena(read(chain(size=4))).persistent == FIXED_BYTES + 24
 
 
 def test_a_convolution_keeps_a_multiplier_and_a_shift_for_each_channel(tmp_path: Path) -> None:
@@ -152,16 +150,6 @@ def test_a_convolution_keeps_a_multiplier_and_a_shift_for_each_channel(tmp_path:
     quantized = small_models.quantized(data, tmp_path, 32)
     kept = micro_arena(read(quantized)).persistent - micro_arena(read(data)).persistent
     assert kept == 2 * 4 * (16 + 16 + 32 + 4)  # the channels of its four layers with weights
-
-
-def test_where_activations_are_small_setting_up_needs_more() -> None:
-    arena = micro_arena(read(chain(*[OPERATORS.RELU6] * 20, size=4)))
-    assert arena.setup > arena.activations
-    assert arena.total == arena.persistent + arena.setup
-
-
-def test_a_graph_without_operators_needs_the_interpreter_alone() -> None:
-    assert micro_arena(read(chain(size=4))).persistent == FIXED_BYTES + 24
 
 
 def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...]) -> bytes:

@@ -35,18 +35,12 @@ def sparsity(
     return schema.SparsityParametersT(traversalOrder=order, blockMap=blocks, dimMetadata=levels)
 
 
-def test_rows_of_values_are_put_at_their_places() -> None:
+def test_sparse_values_are_put_at_their_places_by_rows_columns_or_blocks() -> None:
     stored = sparsity([0, 1], [level(3), level(0, [0, 2, 2, 3], [0, 3, 1])])
     found = dense(np.array([5, 6, 7], np.float32), stored, (3, 4))
     np.testing.assert_array_equal(found, [[5, 0, 0, 6], [0, 0, 0, 0], [0, 7, 0, 0]])
-
-
-def test_columns_can_be_stored_first() -> None:
     stored = sparsity([1, 0], [level(2), level(0, [0, 1, 3], [2, 0, 1])])
     np.testing.assert_array_equal(dense(np.arange(1, 4), stored, (3, 2)), [[0, 2], [0, 3], [1, 0]])
-
-
-def test_blocks_are_whole() -> None:
     stored = sparsity([0, 1, 2], [level(2), level(0, [0, 1, 2], [1, 0]), level(2)], blocks=[1])
     np.testing.assert_array_equal(dense(np.arange(1, 5), stored, (2, 4)), [[0, 0, 1, 2], [3, 4, 0, 0]])
 

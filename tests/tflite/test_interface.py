@@ -50,15 +50,14 @@ def test_float_io_gives_what_a_quantizing_client_gets(quantized: bytes, images: 
     np.testing.assert_allclose(inside, expected, atol=1.1 * output.quantization.scales[0])
 
 
-def test_float_io_names_the_same_inputs_and_outputs(quantized: bytes) -> None:
+def test_float_io_names_the_same_inputs_and_outputs_and_leaves_a_float_model_as_it_is(
+    quantized: bytes, classifier: bytes
+) -> None:
     model = read(to_float_io(quantized))
     assert [tensor.dtype for tensor in (*model.inputs, *model.outputs)] == ["float32", "float32"]
     assert [name for name, _ in model.signatures[0].inputs] == ["image"]
     assert [name for name, _ in model.signatures[0].outputs] == ["probabilities"]
     assert (model.operators[0].name, model.operators[-1].name) == ("QUANTIZE", "DEQUANTIZE")
-
-
-def test_float_io_leaves_a_float_model_as_it_is(classifier: bytes) -> None:
     assert to_float_io(classifier) == classifier
 
 

@@ -53,14 +53,11 @@ def test_text_that_is_no_unicode_is_written_with_a_mark_in_its_place() -> None:
     assert (found.name, found.labels) == ("caf?", ("caf?",))
 
 
-def test_the_same_description_gives_the_same_bytes() -> None:
+def test_the_same_description_gives_the_same_bytes_and_another_replaces_it() -> None:
     data = tiny_classifier_of_images(2)
     first = write_metadata(data, described(("a", "b")))
     assert write_metadata(data, described(("a", "b"))) == first
     assert write_metadata(first, described(("a", "b"))) == first
-
-
-def test_a_description_replaces_the_one_before() -> None:
     first = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
     second = write_metadata(first, described(("c", "d")))
     found = present(read_metadata(second))
@@ -69,9 +66,10 @@ def test_a_description_replaces_the_one_before() -> None:
     assert [entry.name for entry in schema.ModelT.InitFromPackedBuf(second).metadata] == [b"TFLITE_METADATA"]
 
 
-def test_an_edit_of_the_graph_drops_the_description() -> None:
+def test_an_edit_of_the_graph_drops_the_description_and_a_file_without_one_says_nothing() -> None:
     data = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
     assert read_metadata(select_output(data, "out")) is None
+    assert read_metadata(tiny_features()) is None
 
 
 def test_equal_channels_are_written_as_one_number_and_others_kept_apart() -> None:
@@ -111,10 +109,6 @@ def test_only_image_classifiers_are_described() -> None:
 
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
-
-
-def test_a_file_without_metadata_says_nothing() -> None:
-    assert read_metadata(tiny_features()) is None
 
 
 DESCRIBED = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))

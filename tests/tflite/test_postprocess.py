@@ -68,9 +68,13 @@ def test_the_best_class_of_every_place_is_found_with_its_box_where_nothing_is_su
     assert found["boxes"] == pytest.approx(boxes[places], abs=1e-5)
 
 
-def test_boxes_below_the_least_score_are_dropped() -> None:
+def test_boxes_below_the_least_score_or_above_the_largest_number_are_dropped() -> None:
     found = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.7, overlap=1.0)))
     assert found["scores"] == pytest.approx([0.9526, 0.8808, 0.7311], abs=1e-3)
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(2, score=0.0, overlap=1.0))
+    assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
+    assert [tensor.shape for tensor in read(data).outputs] == [(1, 2, 4), (1, 2), (1, 2), (1,)]
+    assert len(detections(data)["scores"]) == 2
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
@@ -92,13 +96,6 @@ def test_of_boxes_that_overlap_the_better_one_stays(classes: tuple[int, int]) ->
     found = detections(append_postprocess(tiny_detector(), anchors, Suppression(12, score=0.55, overlap=0.5)), values)
     assert found["classes"].tolist() == [classes[1]]
     assert found["scores"] == pytest.approx([0.731], abs=1e-3)
-
-
-def test_there_are_at_most_so_many_boxes() -> None:
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(2, score=0.0, overlap=1.0))
-    assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
-    assert [tensor.shape for tensor in read(data).outputs] == [(1, 2, 4), (1, 2), (1, 2), (1,)]
-    assert len(detections(data)["scores"]) == 2
 
 
 def test_a_model_without_these_outputs_and_anchors_of_another_number_are_refused() -> None:

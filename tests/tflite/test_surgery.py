@@ -36,15 +36,12 @@ def test_the_kept_output_is_bit_identical(master: bytes, images: list[Array], ru
     np.testing.assert_array_equal(outputs[name], run(master, {"image": images[0]})[name])
 
 
-def test_dropping_the_head_drops_its_operators_tensors_and_bytes(master: bytes, backbone: bytes) -> None:
+def test_dropping_the_head_drops_its_operators_their_codes_tensors_and_bytes(master: bytes, backbone: bytes) -> None:
     whole, part = read(master), read(backbone)
     assert [operator.name for operator in part.operators] == [o.name for o in whole.operators[:-2]]
     assert len(part.tensors) == len(whole.tensors) - 3
     assert whole.size_bytes - part.size_bytes > 1280 * 100 * 4
     assert [name for name, _ in part.signatures[0].outputs] == ["features"]
-
-
-def test_operator_codes_without_an_operator_are_dropped() -> None:
     part = schema.ModelT.InitFromPackedBuf(select_output(tiny_classifier(), "features"))
     assert [code.builtinCode for code in part.operatorCodes] == [schema.BuiltinOperator.RELU]
 
@@ -92,20 +89,17 @@ def test_the_head_is_the_softmax_of_a_linear_map(
         np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
 
 
-def test_the_head_runs_inside_the_delegate(classifier: bytes) -> None:
+def test_the_head_runs_inside_the_delegate_as_the_converter_writes_it_and_its_weights_are_aligned(
+    classifier: bytes, master: bytes
+) -> None:
     assert stays_within_one_delegate(classifier)
     assert read(classifier).operators[-1].name == "SOFTMAX"
 
-
-def test_the_operator_codes_are_those_of_the_converter(master: bytes, classifier: bytes) -> None:
     def codes(data: bytes) -> set[tuple[int, int, int]]:
         model = schema.ModelT.InitFromPackedBuf(data)
         return {(code.builtinCode, code.deprecatedBuiltinCode, code.version) for code in model.operatorCodes}
 
     assert codes(classifier) == codes(master)
-
-
-def test_weights_are_aligned_for_reading_in_place(classifier: bytes) -> None:
     for tensor in read(classifier).tensors:
         if len(tensor.buffer) > 64:
             assert classifier.index(tensor.buffer) % 16 == 0

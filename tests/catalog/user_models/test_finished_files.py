@@ -185,14 +185,11 @@ def test_a_detector_of_float16_weights_without_metadata_gets_it_from_the_options
     assert not any(tensor.dtype == "float16" for tensor in read(added.model.read_bytes()).tensors)
 
 
-def test_labels_of_another_number_are_refused(bare: Path, tmp_path: Path) -> None:
+def test_labels_of_another_number_and_a_top1_of_a_detector_are_refused(bare: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="4 labels do not fit a model of 3 classes") as caught:
         brought(bare, labels=listed(tmp_path, "background", *COLOURS), mean=(127.5,), std=(127.5,))
     assert "the background of a detector is no class" in caught.value.hint
     assert not (tmp_path / "config" / "catalog.yaml").exists()
-
-
-def test_a_top1_of_a_detector_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--top1: 71 is no figure of object-detection, which has mAP@0.5"):
         brought(detector_file(tmp_path / "cells.tflite"), top1=71.0)
 
@@ -229,12 +226,9 @@ def test_a_file_has_a_catalogue_of_its_own_and_keeps_it_until_it_changes(file: P
     assert (changed.form, other == catalogue) == ("dynamic_int8", False)
 
 
-def test_a_name_that_is_taken_gets_a_suffix(file: Path) -> None:
+def test_a_name_that_is_taken_gets_a_suffix_and_a_missing_file_is_refused(file: Path, tmp_path: Path) -> None:
     taken = file.rename(file.with_name("mobilenet_v2_1.0_224.tflite"))
     assert shipped_card(taken)[0].name == "mobilenet_v2_1.0_224-shipped"
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--candidates: there is no file"):
         shipped_card(tmp_path / "gone.tflite")
 

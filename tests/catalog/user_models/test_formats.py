@@ -36,10 +36,9 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def packages(shared_folder: Path) -> Path:
     """A cache with onnx2tf for all workers of the test run."""
-    base = tmp_path_factory.getbasetemp()
-    cache = (base if worker_id == "master" else base.parent) / "onnx2tf"
+    cache = shared_folder / "onnx2tf"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(cache))
         try:
@@ -89,10 +88,13 @@ def kinds(model: Model) -> list[str]:
     return [operator.name for operator in model.operators]
 
 
-def test_a_classifier_computes_the_same_in_nhwc(plain: bytes) -> None:
+def test_a_classifier_computes_the_same_in_nhwc_and_another_number_of_scores_is_told(plain: bytes) -> None:
     model = read(plain)
     assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
     assert kinds(model) == ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "RESHAPE", "FULLY_CONNECTED"]
+    shorter = network(nodes=NODES[:5], outputs=("f",))
+    with pytest.raises(UsageError, match="it gives 8 scores an image, and 5 after the conversion"):
+        compared(OnnxOriginal(shorter, Image("image", True, SIDE)), plain, "net.onnx")
 
 
 def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
@@ -148,12 +150,6 @@ def test_a_difference_names_the_layer_where_it_begins(plain: bytes, name: str, o
     original = OnnxOriginal(other, Image("image", True, SIDE))
     with pytest.raises(UsageError, match=f"more than 0.001: it begins at the layer '{name}' \\({operator}\\)"):
         compared(original, plain, "net.onnx")
-
-
-def test_another_number_of_scores_is_told(plain: bytes) -> None:
-    shorter = network(nodes=NODES[:5], outputs=("f",))
-    with pytest.raises(UsageError, match="it gives 8 scores an image, and 5 after the conversion"):
-        compared(OnnxOriginal(shorter, Image("image", True, SIDE)), plain, "net.onnx")
 
 
 def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

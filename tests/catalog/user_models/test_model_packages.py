@@ -271,14 +271,11 @@ def test_the_first_of_the_wrong_layers_is_named(inputs: tuple[tuple[str, ...]], 
     assert (found.name if found else None) == wrong
 
 
-def test_small_differences_do_not_count() -> None:
+def test_the_crops_are_always_the_same_and_normalised_and_small_differences_do_not_count() -> None:
     (layer,) = chain(())
     values = layer.values.transpose(0, 2, 3, 1)
     assert first_wrong([layer], [values + np.float32(1e-5)]) is None
     assert first_wrong([layer], [values + np.float32(0.1)]) is layer
-
-
-def test_the_crops_are_always_the_same_and_normalised() -> None:
     images = crops(24)
     assert images.shape == (IMAGES, 24, 24, 3)
     assert np.array_equal(images, crops(24))

@@ -33,12 +33,16 @@ def test_an_open_batch_or_size_is_fixed(shape: tuple[Any, ...], size: int | None
     assert [dim.dim_value for dim in dims] == [1, 3, SIDE, SIDE]
 
 
-def test_an_image_in_nhwc_keeps_its_order() -> None:
+def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_probabilities_is_kept() -> None:
     turn = helper.make_node("Transpose", ["pixels"], ["image"], perm=[0, 3, 1, 2])
     model = network(("n", SIDE, SIDE, 3), nodes=(turn, *NODES), inputs=("pixels",))
     image = Image("pixels", False, SIDE)
     assert fixed(model, None, FILE) == image
     assert OnnxOriginal(model, image).scores(np.zeros((2, SIDE, SIDE, 3), np.float32)).shape == (2, CLASSES)
+    softmax = helper.make_node("Softmax", ["scores"], ["probabilities"])
+    model = network(nodes=(*NODES, softmax), outputs=("f", "probabilities"))
+    fixed(model, None, FILE)
+    assert [entry.name for entry in model.graph.output] == ["probabilities"]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +61,6 @@ def test_an_image_in_nhwc_keeps_its_order() -> None:
 def test_what_does_not_make_one_output_of_one_image_is_refused(model: Any, size: int | None, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         fixed(model, size, FILE)
-
-
-def test_of_two_outputs_the_one_called_probabilities_is_kept() -> None:
-    softmax = helper.make_node("Softmax", ["scores"], ["probabilities"])
-    model = network(nodes=(*NODES, softmax), outputs=("f", "probabilities"))
-    fixed(model, None, FILE)
-    assert [entry.name for entry in model.graph.output] == ["probabilities"]
 
 
 def test_float16_is_widened() -> None:
@@ -101,12 +98,9 @@ def simplified(model: Any) -> Counter[str]:
     return Counter(node.op_type for node in simple.graph.node)
 
 
-def test_an_old_operator_set_is_converted() -> None:
+def test_an_old_operator_set_is_converted_and_an_operator_that_cannot_be_is_told() -> None:
     nodes = (NODES[0], helper.make_node("Clip", ["c1"], ["r1"], min=0.0, max=6.0), *NODES[2:])
     assert simplified(network(nodes=nodes, opset=9))["Clip"] == 1
-
-
-def test_an_old_operator_that_cannot_be_converted_is_told() -> None:
     nodes = (NODES[0], helper.make_node("Upsample", ["c1", "scales"], ["r1"], mode="linear"), *NODES[2:])
     scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
     with pytest.raises(UsageError, match="its operator set 7 cannot be converted to 13"):

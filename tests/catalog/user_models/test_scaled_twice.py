@@ -2,42 +2,18 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from ai_edge_litert.schema_py_generated import BuiltinOperator
 
 from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect
-from advisor.tflite.input_scale import scale_of_input
-from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
-from tests.measurement.small_models import Builder
+from tests.measurement import small_models
 from tests.requirements import shared_case
 
-SHAPE = (1, SIZE, SIZE, 3)
 WIDE = (127.5,)
 NONE = (0.0,)
 ONE = (1.0,)
 MINUS_ONE_TO_ONE = ((BuiltinOperator.MUL, 1 / 127.5), (BuiltinOperator.ADD, -1))
-DIVISION = ((BuiltinOperator.SUB, 127.5), (BuiltinOperator.DIV, 127.5))
-
-
-def scaling_net(*steps: tuple[int, float]) -> bytes:
-    """Return a classifier whose graph first applies operators with a constant each, in order."""
-    build = Builder()
-    place = build.input(SIZE)
-    for operator, constant in steps:
-        place = build.operator(operator, [place, build.constant(np.full(3, constant, np.float32))], SHAPE)
-    pooled = build.mean(build.convolution(place, 8, 3, 2))
-    return build.finish({"image": 0}, {"output": build.head(pooled, CLASSES)})
-
-
-@pytest.mark.parametrize("steps", [MINUS_ONE_TO_ONE, DIVISION], ids=["product and sum", "difference and quotient"])
-def test_the_scale_is_the_product_of_what_comes_before_the_first_layer(steps: tuple[tuple[int, float], ...]) -> None:
-    assert scale_of_input(read(scaling_net(*steps))) == pytest.approx(1 / 127.5)
-
-
-def test_a_graph_that_begins_with_a_layer_does_not_scale() -> None:
-    assert scale_of_input(read(scaling_net())) == 1
 
 
 def added(folder: Path, data: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> ImportedModel:
@@ -61,7 +37,7 @@ def added(folder: Path, data: bytes, mean: tuple[float, ...], std: tuple[float, 
 def test_only_what_is_scaled_twice_is_warned_of(
     tmp_path: Path, steps: tuple[tuple[int, float], ...], mean: tuple[float, ...], std: tuple[float, ...], warns: bool
 ) -> None:
-    warning = added(tmp_path, scaling_net(*steps), mean, std).warning
+    warning = added(tmp_path, small_models.scaling(SIZE, CLASSES, *steps), mean, std).warning
     assert ("the graph scales its input by itself (times 0.00784)" in warning) is warns
 
 

@@ -85,15 +85,6 @@ def test_one_scale_for_unlike_channels_is_named_with_channel_and_ratio(
     assert any("one scale for all channels" in sentence for sentence in found.verdict)
 
 
-def test_values_out_of_the_calibrated_range_are_counted(
-    tmp_path: Path, float_model: bytes, photographs: np.ndarray
-) -> None:
-    narrow = recipe("int8").apply(float_model, photographs * 0.05)
-    found = _against(tmp_path, float_model, narrow, photographs[::20] * 4)
-    assert max(layer.clipped for layer in found.layers) > 0.05
-    assert any("fall out of the range" in sentence for sentence in found.verdict)
-
-
 def test_a_lost_bias_is_named(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     def nothing(kernel: np.ndarray) -> None:
         kernel[5] = 1e-12
@@ -157,18 +148,23 @@ def test_operators_that_fall_back_are_named(tmp_path: Path) -> None:
     assert any("HARD_SWISH" in sentence for sentence in found.verdict)
 
 
-def test_time_ends_it_after_one_image_at_least(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+def test_values_out_of_the_calibrated_range_are_counted_and_time_ends_it_after_one_image_at_least(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+) -> None:
     for name, data in (("a", float_model), ("b", recipe("int8").apply(float_model, photographs))):
         (tmp_path / name).write_bytes(data)
     assert compare(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
+    narrow = recipe("int8").apply(float_model, photographs * 0.05)
+    found = _against(tmp_path, float_model, narrow, photographs[::20] * 4)
+    assert max(layer.clipped for layer in found.layers) > 0.05
+    assert any("fall out of the range" in sentence for sentence in found.verdict)
 
 
-def test_files_of_other_shapes_are_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+def test_files_of_other_shapes_and_a_quantized_origin_are_refused(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+) -> None:
     with pytest.raises(UsageError, match="was not made from the other"):
         _against(tmp_path, small_models.classifier(64), recipe("int8").apply(float_model, photographs), photographs)
-
-
-def test_a_quantized_origin_is_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     quantized = recipe("int8").apply(float_model, photographs)
     with pytest.raises(UsageError, match="is quantized itself"):
         _against(tmp_path, quantized, quantized, photographs)
@@ -230,7 +226,7 @@ def test_rounding_alone_is_no_factor() -> None:
     assert fitted(KERNEL, np.rint(KERNEL * 4) / 4, 0) is None
 
 
-def test_a_channel_without_weights_is_told_by_its_bias() -> None:
+def test_a_channel_without_weights_is_told_by_its_bias_and_what_is_no_multiple_keeps_the_factor_one() -> None:
     kernel, biases = KERNEL.copy(), np.full(16, 2.0)
     kernel[5] = 1e-9
     stored = kernel * FACTORS.reshape(-1, 1, 1, 1)
@@ -238,9 +234,6 @@ def test_a_channel_without_weights_is_told_by_its_bias() -> None:
     found = fitted(kernel, stored, 0, biases * FACTORS, biases)
     assert found is not None
     np.testing.assert_allclose(found, FACTORS, rtol=0.02)
-
-
-def test_what_is_no_multiple_keeps_the_factor_one() -> None:
     stored = KERNEL * FACTORS.reshape(-1, 1, 1, 1)
     stored[3] = RANDOM.standard_normal((3, 3, 8))
     found = fitted(KERNEL, stored, 0)

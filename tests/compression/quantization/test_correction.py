@@ -23,14 +23,12 @@ grids = st.builds(Grid, bits=st.sampled_from([4, 8, 10]), per_channel=st.boolean
 
 
 @given(kernels, grids)
-def test_there_are_no_more_values_than_steps(kernel: np.ndarray, grid: Grid) -> None:
+def test_there_are_no_more_values_than_steps_and_weights_move_by_half_a_step_at_most(
+    kernel: np.ndarray, grid: Grid
+) -> None:
     rounded = grid.round(kernel, axis=0)
     groups = rounded.reshape(3, -1) if grid.per_channel else rounded.reshape(1, -1)
     assert all(len(np.unique(group)) <= 2**grid.bits for group in groups)
-
-
-@given(kernels, grids)
-def test_weights_move_by_half_a_step_at_most(kernel: np.ndarray, grid: Grid) -> None:
     largest = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) if grid.per_channel else np.abs(kernel).max()
     step = largest / (2 ** (grid.bits - 1) - 1) * (2 if grid.power_of_two else 1)
     assert (np.abs(grid.round(kernel, axis=0) - kernel) <= step / 2 + 1e-9).all()
@@ -77,11 +75,15 @@ def test_corrected_biases_bring_features_nearer_to_the_float_ones(
     assert errors[0] < errors[1]
 
 
-def test_a_grid_finer_than_float_changes_nothing(float_model: bytes, photographs: np.ndarray) -> None:
+def test_a_grid_finer_than_float_changes_nothing_and_values_that_are_not_finite_are_refused(
+    float_model: bytes, photographs: np.ndarray
+) -> None:
     changed = correct(float_model, Grids(Grid(30), Grid(30)), observe(float_model, photographs))
     np.testing.assert_allclose(
         _activations(changed, photographs), _activations(float_model, photographs), rtol=1e-4, atol=1e-5
     )
+    with pytest.raises(StageError, match="not finite"):
+        observe(float_model, np.full_like(photographs[:1], np.inf))
 
 
 def test_depthwise_kernels_can_be_left_alone(float_model: bytes, photographs: np.ndarray) -> None:
@@ -232,11 +234,6 @@ def test_a_model_is_observed_once_and_what_was_made_of_it_is_forgotten_with_it(
     assert observer.corrected == {}
 
 
-def test_values_that_are_not_finite_are_refused(float_model: bytes, photographs: np.ndarray) -> None:
-    with pytest.raises(StageError, match="not finite"):
-        observe(float_model, np.full_like(photographs[:1], np.inf))
-
-
 values = arrays(np.float32, (30, 2), elements=st.floats(-1000, 1000, width=32))
 
 
@@ -251,7 +248,7 @@ def test_the_span_holds_zero_and_all_that_was_seen(values: np.ndarray) -> None:
     assert high >= max(values.max(), 0)
 
 
-def test_outliers_keep_their_place_and_pixels_get_room() -> None:
+def test_outliers_keep_their_place_and_pixels_get_room_between_no_steps() -> None:
     values = np.random.default_rng(0).normal(size=(200_000, 1)).astype(np.float32)
     values[0] = 10.0
     observation = Observation({3: _activation(values), 5: _activation(values)}, {}, sources=(5,))
@@ -259,9 +256,6 @@ def test_outliers_keep_their_place_and_pixels_get_room() -> None:
     assert found[3] == (values.min(), 10.0)
     assert found[5][1] > 10.0
     assert observation.ranges(16)[5] == found[3]
-
-
-def test_pixels_do_not_fall_half_way_between_steps() -> None:
     pixels = ((np.arange(256, dtype=np.float32) - 127.5) / 127.5)[:, None]
     low, high = widened_for_pixels(_activation(pixels).range)
     step = (high - low) / LEVELS

@@ -24,15 +24,12 @@ NO_IMAGES = CalibrationImages((), InputSpec(2, (127.5,) * 3, (127.5,) * 3))
 COARSE = bytes(random.Random(0).choices(range(16), k=40_000))
 
 
-def test_deflated_is_what_a_zip_archive_stores() -> None:
+def test_deflated_is_what_a_zip_archive_stores_and_zstd_bytes_are_those_of_a_frame_that_is_less() -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model.tflite", COARSE)
         stored = archive.getinfo("model.tflite").compress_size
     assert abs(deflated_bytes(COARSE) - stored) < 16  # the zlib wrapper around the same stream
-
-
-def test_zstd_bytes_are_those_of_a_frame_that_can_be_read_again_and_less_than_deflated() -> None:
     assert len(COARSE) * 0.45 < (zstd_bytes(COARSE) or 0) < deflated_bytes(COARSE) < len(COARSE) * 0.6
     frame = zstandard.ZstdCompressor(level=12).compress(COARSE)
     assert zstandard.ZstdDecompressor().decompress(frame) == COARSE

@@ -56,10 +56,19 @@ def test_weights_are_stored_as_the_name_says(forms: dict[str, bytes], name: str,
     assert {model.tensors[expanded.get(index, index)].dtype for index in kernels} == {weights}
 
 
-def test_dynamic_int8_leaves_depthwise_kernels_float(forms: dict[str, bytes]) -> None:
+def test_float32_is_the_file_dynamic_int8_leaves_depthwise_kernels_float_and_per_tensor_has_one_scale(
+    forms: dict[str, bytes], float_model: bytes
+) -> None:
     model = read(forms["dynamic_int8"])
     kernels = [model.tensors[op.inputs[1]] for op in model.operators if op.name == "DEPTHWISE_CONV_2D"]
     assert {row.dtype for row in kernels} == {"float32"}
+
+    def most_scales(data: bytes) -> int:
+        return max(len(row.quantization.scales) for row in read(data).tensors if row.quantization)
+
+    assert most_scales(forms["int8_per_tensor"]) == 1
+    assert most_scales(forms["int8"]) > 1
+    assert forms["float32"] == float_model
 
 
 @pytest.fixture(scope="module")
@@ -111,18 +120,6 @@ def _output(data: bytes, images: np.ndarray) -> np.ndarray:
 )
 def test_the_input_is_as_the_name_says(forms: dict[str, bytes], name: str, taken: str) -> None:
     assert read(forms[name]).inputs[0].dtype == taken
-
-
-def test_per_tensor_has_one_scale_a_kernel(forms: dict[str, bytes]) -> None:
-    def most_scales(data: bytes) -> int:
-        return max(len(row.quantization.scales) for row in read(data).tensors if row.quantization)
-
-    assert most_scales(forms["int8_per_tensor"]) == 1
-    assert most_scales(forms["int8"]) > 1
-
-
-def test_float32_is_the_file_itself(forms: dict[str, bytes], float_model: bytes) -> None:
-    assert forms["float32"] == float_model
 
 
 @pytest.mark.parametrize("name", CALIBRATED)
@@ -193,12 +190,14 @@ def test_float_work_is_none_in_int8_and_grows_with_the_operators_in_float(
     assert float_work(read(float_model)) > count(read(float_model)).macs
 
 
-def test_int8_that_keeps_within_the_limit_is_kept(
+def test_int8_that_keeps_within_the_limit_is_kept_and_without_time_the_best_so_far(
     float_model: bytes, photographs: np.ndarray, forms: dict[str, bytes]
 ) -> None:
     made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs, max_drop_points=100.0))
     assert made.notes["float_operators"] == []
     assert made.data == forms["int8"]
+    made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs[::2], max_drop_points=-1.0, seconds=0.0))
+    assert made.notes["tried"] == 1
 
 
 def test_a_slow_machine_makes_the_same_file(
@@ -207,11 +206,6 @@ def test_a_slow_machine_makes_the_same_file(
     hours = itertools.count(step=3600)
     monkeypatch.setattr("time.monotonic", lambda: float(next(hours)))
     assert Mixed().make(float_model, RecipeInputs(photographs[::2], max_drop_points=-1.0)) == mixed
-
-
-def test_without_time_the_best_so_far_is_given(float_model: bytes, photographs: np.ndarray) -> None:
-    made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs[::2], max_drop_points=-1.0, seconds=0.0))
-    assert made.notes["tried"] == 1
 
 
 def test_labels_make_it_a_loss_of_accuracy(

@@ -54,7 +54,9 @@ def test_lessons_lower_the_loss(made: dict[str, Compressed], name: str) -> None:
     assert learning["last_loss"] < learning["first_loss"]
 
 
-def test_pruned_weights_are_zero_and_deflate(float_model: bytes, made: dict[str, Compressed]) -> None:
+def test_pruned_weights_are_zero_and_deflate_and_those_that_pruning_keeps_learn(
+    float_model: bytes, made: dict[str, Compressed]
+) -> None:
     pruned = made["pruned_75"].data
     model = read(pruned)
     inner = [op.inputs[1] for op in model.operators if op.name == "CONV_2D"][1:]
@@ -62,9 +64,6 @@ def test_pruned_weights_are_zero_and_deflate(float_model: bytes, made: dict[str,
     # Weights of inputs that no image shows go too.
     assert all(0.749 <= share <= 0.85 for share in shares)
     assert deflated_bytes(pruned) < 0.75 * deflated_bytes(float_model)
-
-
-def test_weights_that_pruning_keeps_learn(float_model: bytes, made: dict[str, Compressed]) -> None:
     before, after = (
         [np.frombuffer(model.tensors[op.inputs[1]].buffer, "<f4") for op in model.operators if op.name == "CONV_2D"]
         for model in (read(float_model), read(made["pruned_75"].data))
@@ -78,13 +77,10 @@ def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
     assert _inner(graph) == [graph.nodes[1].inputs[1]]
 
 
-def test_a_clustered_kernel_has_sixteen_values(made: dict[str, Compressed]) -> None:
+def test_a_clustered_kernel_has_sixteen_values_and_qat_gives_integers_throughout(made: dict[str, Compressed]) -> None:
     model = read(made["clustered_16"].data)
     inner = [op.inputs[1] for op in model.operators if op.name == "CONV_2D"][1:]
     assert all(len(np.unique(np.frombuffer(model.tensors[at].buffer, "<f4"))) <= 16 for at in inner)
-
-
-def test_qat_gives_integers_throughout(made: dict[str, Compressed]) -> None:
     model = read(made["qat_int8"].data)
     assert {model.tensors[op.outputs[0]].dtype for op in model.operators} == {"int8"}
 

@@ -117,13 +117,16 @@ def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, 
     )
 
 
-def test_a_class_that_the_detector_does_not_know_names_the_nearest(
+def test_another_number_of_labels_and_a_class_that_the_detector_does_not_know_are_refused(
     tmp_path: Path, detector: Path, asked: Asked
 ) -> None:
     others = write_cells(tmp_path / "others", names=("red", "greem", "blue"))
     with pytest.raises(UsageError, match="the model has no class 'greem' .did you mean 'green'") as caught:
         asked(detector, data=others)
     assert "its classes: red, green, blue" in caught.value.hint
+    path = detector_file(tmp_path / "few.tflite", labels=("red", "green"))
+    with pytest.raises(UsageError, match="few.tflite has 2 labels and 3 classes"):
+        asked(path)
 
 
 def test_class_folders_are_no_images_for_a_detector(detector: Path, photos: Path, asked: Asked) -> None:
@@ -137,12 +140,6 @@ def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, a
     with pytest.raises(UsageError) as caught:
         asked(described, data=write_voc(tmp_path / "voc", photos(10, "cat")))
     assert "the model is a classifier: give class folders" in caught.value.hint
-
-
-def test_another_number_of_labels_than_classes_is_refused(tmp_path: Path, asked: Asked) -> None:
-    path = detector_file(tmp_path / "few.tflite", labels=("red", "green"))
-    with pytest.raises(UsageError, match="few.tflite has 2 labels and 3 classes"):
-        asked(path)
 
 
 def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_number(
@@ -164,15 +161,12 @@ def test_two_post_processing_operators_are_refused(detector: Path, asked: Asked)
         asked(detector)
 
 
-def test_boxes_are_judged_against_float_and_truth() -> None:
+def test_boxes_are_judged_against_float_and_truth_unless_float_is_sure_of_nothing() -> None:
     floats = [found((1, 0.9, HERE), (2, 0.8, THERE), (0, 0.2, HERE))]
     own = [found((1, 0.9, HERE), (0, 0.7, THERE))]
     truth = [(true_boxes(((1, *HERE), (2, *THERE))), (100, 200))]
     agreement = Detectors().compare(own, floats, truth)
     assert [agreement.accuracy.value, agreement.drop.value, agreement.share.value] == pytest.approx([0.5] * 3)
     assert agreement.snr_db is None
-
-
-def test_where_float_is_sure_of_nothing_agreement_is_not_known() -> None:
     agreement = Detectors().compare([found()], [found((0, 0.2, HERE))], ())
     assert (agreement.share.low, agreement.share.high) == (0.0, 1.0)

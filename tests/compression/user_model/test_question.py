@@ -87,6 +87,14 @@ def test_a_file_that_recipes_can_start_from_is_not_copied(described: Path, asked
     assert not list(question.folder.iterdir())
 
 
+def test_forms_that_are_there_are_not_replaced(described: Path, asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "forms").mkdir()
+    (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"already contains net-int8\.tflite"):
+        asked(described)
+    asked(described, force=True)
+
+
 def test_a_quantized_file_can_be_judged(described: Path, photos: Path) -> None:
     metadata = read_metadata(described.read_bytes())
     assert metadata is not None
@@ -165,14 +173,6 @@ def test_folders_find_their_class_by_name() -> None:
         class_order(["fox"], ["ant"], 1)
     with pytest.raises(UsageError, match="2 class folders.*3 classes"):
         class_order(["a", "b"], [], 3)
-
-
-def test_forms_that_are_there_are_not_replaced(described: Path, asked: Asked, tmp_path: Path) -> None:
-    (tmp_path / "forms").mkdir()
-    (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
-    with pytest.raises(UsageError, match=r"already contains net-int8\.tflite"):
-        asked(described)
-    asked(described, force=True)
 
 
 FLOATS_LEFT = {

@@ -68,14 +68,6 @@ def test_a_map_of_scores_and_an_input_of_five_channels_are_taken(tmp_path: Path)
     assert all(form.agreement and form.agreement.share.value == 1 for form in found.forms)
 
 
-def test_one_input_needs_no_name(model: Path, tmp_path: Path) -> None:
-    np.savez(tmp_path / "one.npz", np.zeros((20, 16, 16, 5), np.float32))
-    parts = read_samples(tmp_path / "one.npz", read(networks.segmentation()), 0)
-    assert parts.scored.read()[0].shape == (10, 1, 16, 16, 5)
-    with pytest.raises(UsageError, match="has no array"):
-        read_samples(tmp_path / "one.npz", read(model.read_bytes()), 0)
-
-
 def test_inputs_of_whole_numbers_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(networks.tokens())
     np.savez(tmp_path / "s.npz", tokens=np.random.default_rng(0).integers(0, 50, (24, 12)))
@@ -150,26 +142,28 @@ def test_agreement_is_the_share_of_samples_whose_outputs_are_all_close(model: Pa
     assert unlike.snr_db < 10
 
 
-def test_few_samples_serve_for_both(model: Path, tmp_path: Path) -> None:
+def test_few_samples_serve_for_both_and_may_be_doubles_with_their_batch(model: Path, tmp_path: Path) -> None:
     given = networks.samples(tmp_path / "s.npz", 12, image=IMAGE, pose=POSE)
     parts = read_samples(given, read(model), 0)
     assert parts.calibration.rows == parts.scored.rows == tuple(range(12))
     assert parts.scored_source.endswith("12 samples of " + f"{given} that were calibrated on, too")
-
-
-def test_doubles_and_samples_with_their_batch_are_taken(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", image=np.zeros((20, 1, *IMAGE)), pose=np.zeros((20, *POSE), np.float16))
     image, pose = read_samples(tmp_path / "s.npz", read(model), 0).calibration.read()
     assert (image.shape, pose.shape) == ((10, 1, *IMAGE), (10, 1, *POSE))
     assert image.dtype == pose.dtype == np.float32
 
 
-def test_an_input_without_an_array_names_the_nearest(model: Path, tmp_path: Path) -> None:
+def test_one_input_needs_no_name_and_one_without_an_array_names_the_nearest(model: Path, tmp_path: Path) -> None:
     given = networks.samples(tmp_path / "s.npz", imgae=IMAGE, pose=POSE)
     assert (
         refused(model, given).message
         == "--samples: s.npz has no array 'image' (did you mean 'imgae'?); its arrays: 'imgae', 'pose'"
     )
+    np.savez(tmp_path / "one.npz", np.zeros((20, 16, 16, 5), np.float32))
+    parts = read_samples(tmp_path / "one.npz", read(networks.segmentation()), 0)
+    assert parts.scored.read()[0].shape == (10, 1, 16, 16, 5)
+    with pytest.raises(UsageError, match="has no array"):
+        read_samples(tmp_path / "one.npz", read(model.read_bytes()), 0)
 
 
 @pytest.mark.parametrize(
@@ -196,26 +190,20 @@ def test_arrays_that_do_not_fit_are_refused_by_name(model: Path, tmp_path: Path,
     assert error.hint
 
 
-def test_too_few_samples_are_refused(model: Path, tmp_path: Path) -> None:
+def test_too_few_samples_and_a_seed_beyond_the_libraries_are_refused(model: Path, tmp_path: Path) -> None:
     for count in (0, 9):
         given = networks.samples(tmp_path / "s.npz", count, image=IMAGE, pose=POSE)
         assert refused(model, given).message == f"--samples: {count} samples in s.npz, and 10 are needed"
-
-
-def test_a_file_that_holds_no_arrays_is_refused(model: Path, tmp_path: Path) -> None:
-    for content in (b"", b"PK\x03\x04 not a zip", b"\x93NUMPY\x01\x00"):
-        (tmp_path / "s.npz").write_bytes(content)
-        assert "is not an .npz file of arrays" in refused(model, tmp_path / "s.npz").message
-    assert "there is no file" in refused(model, tmp_path / "none.npz").message
-
-
-def test_a_seed_beyond_the_libraries_is_refused(model: Path, tmp_path: Path) -> None:
     given = networks.samples(tmp_path / "s.npz", 20, image=IMAGE, pose=POSE)
     for seed in (-1, 10**20):
         assert refused(model, given, seed=seed).message.startswith(f"--seed: '{seed}' is not a whole number from 0")
 
 
-def test_a_header_that_states_a_shape_of_10_to_11_is_refused(model: Path, tmp_path: Path) -> None:
+def test_a_file_that_holds_no_arrays_or_states_a_shape_of_10_to_11_is_refused(model: Path, tmp_path: Path) -> None:
+    for content in (b"", b"PK\x03\x04 not a zip", b"\x93NUMPY\x01\x00"):
+        (tmp_path / "s.npz").write_bytes(content)
+        assert "is not an .npz file of arrays" in refused(model, tmp_path / "s.npz").message
+    assert "there is no file" in refused(model, tmp_path / "none.npz").message
     header = BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**11,)})
     with zipfile.ZipFile(tmp_path / "s.npz", "w") as archive:

@@ -72,12 +72,9 @@ def test_two_formats_in_one_folder_are_named(tmp_path: Path) -> None:
     assert len(list_boxes(tmp_path / "data.yaml").entries) == 6
 
 
-def test_a_missing_path_names_the_nearest(tmp_path: Path) -> None:
+def test_a_missing_path_names_the_nearest_and_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "boxes").mkdir()
     assert "did you mean 'boxes'" in refusal(list_boxes, tmp_path / "bxoes").hint
-
-
-def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     assert "neither a table" in refusal(list_boxes, write(tmp_path / "set.txt", "x")).message
 
 
@@ -133,12 +130,9 @@ def test_an_image_that_is_listed_twice_counts_once(tmp_path: Path) -> None:
     assert [row.reason for row in listing.rejected] == ["it has '000.jpg' a second time; the first counts"]
 
 
-def test_numbers_that_one_list_has_as_text_are_known(tmp_path: Path) -> None:
+def test_numbers_may_be_text_in_one_list_and_a_category_without_a_box_is_a_class(tmp_path: Path) -> None:
     listing = list_boxes(_set(tmp_path, annotations=_annotations(image_id="0", category_id="7")))
     assert listing.faults == []
-
-
-def test_a_category_without_a_box_is_a_class_of_the_listing(tmp_path: Path) -> None:
     categories = [*coco(photos(3, "cat", "dog"))["categories"], {"id": 0, "name": "animals"}]
     assert list_boxes(_set(tmp_path, categories=categories)).classes == ("cat", "dog", "animals")
 
@@ -166,10 +160,15 @@ def test_each_part_may_have_its_own_file_beside_its_images(tmp_path: Path) -> No
     assert all(entry.path.is_file() for entry in listing.entries)
 
 
-def test_a_file_in_annotations_finds_its_images(tmp_path: Path) -> None:
+def test_a_file_in_annotations_or_of_any_name_is_found(tmp_path: Path) -> None:
     made = [Photo(photo.name, photo.objects, "val2017") for photo in photos(2, "cat")]
     listing = list_boxes(write_coco(tmp_path, made) / "annotations" / "instances_val2017.json")
     assert all(entry.path.is_file() for entry in listing.entries)
+    root = _set(tmp_path)
+    (root / "annotations" / "instances.json").rename(root / "labels.json")
+    assert len(list_boxes(root).entries) == 3
+    write_yolo(root, photos(3, "cat"))
+    assert list_boxes(root).relative
 
 
 def test_a_byte_order_mark_and_captions_beside_instances_change_nothing(tmp_path: Path) -> None:
@@ -178,14 +177,6 @@ def test_a_byte_order_mark_and_captions_beside_instances_change_nothing(tmp_path
     write(path.with_name("captions.json"), "{}")
     entries = list_boxes(path.parent.parent).entries
     assert [entry.size for entry in entries] == [(64, 48)] * 3  # as the file states it
-
-
-def test_a_file_of_any_name_counts_if_no_other_format_is_there(tmp_path: Path) -> None:
-    root = _set(tmp_path)
-    (root / "annotations" / "instances.json").rename(root / "labels.json")
-    assert len(list_boxes(root).entries) == 3
-    write_yolo(root, photos(3, "cat"))
-    assert list_boxes(root).relative
 
 
 def test_a_name_that_no_file_can_have_is_no_crash(tmp_path: Path) -> None:

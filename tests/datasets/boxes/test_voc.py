@@ -46,22 +46,23 @@ def test_a_wrong_edge_is_counted_with_file_and_line(root: Path) -> None:
     assert without_box.reason == "an edge is missing or not a number"
 
 
-def test_the_boxes_of_parts_of_an_object_are_no_objects(root: Path) -> None:
+def test_the_boxes_of_parts_of_an_object_are_no_objects_and_a_name_that_leads_out_is_not_followed(root: Path) -> None:
     part = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></part>"
     text = xml(photos(3, "cat")[2]).replace("</object>", f"{part}</object>")
     write(root / "Annotations" / "002.xml", text)
     assert survey_boxes(root).contents[2] == {"cat": 1}
+    outside = save(root.parent / "secret.jpg")
+    write(root / "Annotations" / "x.xml", xml(Photo("../../secret")))
+    assert outside not in {entry.path for entry in list_boxes(root).entries}
+    assert "x.xml" in _reasons(root)
 
 
-def test_annotations_may_lie_beside_the_images_of_each_part(tmp_path: Path) -> None:
+def test_annotations_may_lie_beside_the_images_of_each_part_and_name_them(tmp_path: Path, root: Path) -> None:
     for part in ("train", "valid"):
         for n, photo in enumerate(photos(2, "cat")):
             save(tmp_path / part / f"{photo.name}.jpg", n)
             write(tmp_path / part / f"{photo.name}.xml", xml(photo))
     assert [entry.part for entry in list_boxes(tmp_path).entries] == ["train"] * 2 + ["validation"] * 2
-
-
-def test_an_image_is_found_by_the_name_in_the_annotation_too(root: Path) -> None:
     (root / "Annotations" / "002.xml").rename(root / "Annotations" / "other.xml")
     assert {entry.path.name for entry in list_boxes(root).entries} >= {"002.jpg"}
 
@@ -77,25 +78,15 @@ def test_lists_of_single_classes_are_no_parts(root: Path) -> None:
     assert {entry.part for entry in list_boxes(root).entries} == {""}
 
 
-def test_an_image_in_two_parts_is_refused_with_both_lines(root: Path) -> None:
+def test_a_listed_name_without_annotation_is_counted_and_an_image_in_two_parts_refused(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "train.txt", "000\n001\n")
     write(root / "ImageSets" / "Main" / "test.txt", "\n002\n001\n")
     with pytest.raises(UsageError, match=r"'001' is in two parts .*line 3 of 'test.txt' and line 2 of 'train.txt'"):
         list_boxes(root)
-
-
-def test_a_listed_name_without_annotation_is_counted_and_unlisted_images_have_no_part(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "train.txt", "000\n001\nnowhere\n")
     write(root / "ImageSets" / "Main" / "test.txt", "002\n")
     assert _reasons(root) == {"nowhere": "it is listed in ImageSets, but has no annotation"}
     assert [entry.part for entry in list_boxes(root).entries] == ["train", "train", "holdout", "", ""]
-
-
-def test_a_name_that_leads_out_of_the_folder_is_not_followed(root: Path) -> None:
-    outside = save(root.parent / "secret.jpg")
-    write(root / "Annotations" / "x.xml", xml(Photo("../../secret")))
-    assert outside not in {entry.path for entry in list_boxes(root).entries}
-    assert "x.xml" in _reasons(root)
 
 
 STORED = (60, 40)
@@ -143,11 +134,15 @@ def test_boxes_of_the_stored_size_are_turned_in_the_whole_set_as_pillow_turns_th
     assert read.turned == 7
 
 
-def test_edges_outside_the_upright_image_tell_that_boxes_are_as_stored(tmp_path: Path) -> None:
+def test_edges_tell_whether_boxes_are_as_stored_and_one_careless_box_does_not(tmp_path: Path) -> None:
     _photo(tmp_path / "a.jpg", 6)
     read = survey_boxes(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,45,4,58,30\n"))
     assert read.turned == 1
     assert read.boxes[0][0].edges == (10, 45, 36, 58)
+    upright = [(5, 45, 35, 58), (5, 30, 35, 55), (5, 5, 30, 20)]
+    assert _portraits(tmp_path, *upright) == upright
+    drawn = [(45, 5, 58, 35), (30, 5, 55, 35), (5, 20, 30, 43)]
+    assert _portraits(tmp_path, *drawn) == [(5, 45, 35, 58), (5, 30, 35, 55), (0, 5, 20, 30)]
 
 
 def _portraits(root: Path, *boxes: tuple[int, ...]) -> list[tuple[float, float, float, float]]:
@@ -156,16 +151,6 @@ def _portraits(root: Path, *boxes: tuple[int, ...]) -> list[tuple[float, float, 
         save(root / f"{n}.jpg", n, STORED, 6)
         write(root / f"{n}.xml", xml(Photo(f"{n}", (("cat", *box),), size=STORED)))  # type: ignore[arg-type]
     return [read[0].edges for read in survey_boxes(root).boxes]
-
-
-def test_edges_that_contradict_the_stated_size_tell_that_boxes_are_upright(tmp_path: Path) -> None:
-    upright = [(5, 45, 35, 58), (5, 30, 35, 55), (5, 5, 30, 20)]
-    assert _portraits(tmp_path, *upright) == upright
-
-
-def test_one_careless_box_does_not_contradict_the_stated_size(tmp_path: Path) -> None:
-    drawn = [(45, 5, 58, 35), (30, 5, 55, 35), (5, 20, 30, 43)]
-    assert _portraits(tmp_path, *drawn) == [(5, 45, 35, 58), (5, 30, 35, 55), (0, 5, 20, 30)]
 
 
 def test_shares_are_of_the_upright_image(tmp_path: Path) -> None:

@@ -36,8 +36,10 @@ def _with(tmp_path: Path, *objects: Object, others: int = 12) -> BoxSurvey:
     return survey_boxes(write_table(tmp_path, [*photos(others, "cat", "dog"), Photo("suspect", objects)]))
 
 
-def test_a_clean_set_has_no_findings_on_boxes(tmp_path: Path) -> None:
+def test_a_clean_set_has_no_findings_on_boxes_copies_or_classes(tmp_path: Path) -> None:
     kinds = {finding.kind for finding in check_boxes(_with(tmp_path, ("cat", 2, 2, 40, 40), others=60), ())}
+    assert kinds <= {Kind.SIZE, Kind.CAPTURE}
+    kinds = {finding.kind for finding in check(survey(make(tmp_path, cat=60, dog=70)))}
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
 
 
@@ -64,14 +66,11 @@ def test_a_fault_is_found_in_its_image(
     assert note in "".join(finding.notes)
 
 
-def test_boxes_of_neighbours_are_not_repeated() -> None:
-    boxes = [Box("cat", 0, 0, 20, 20), Box("cat", 2, 0, 22, 20), Box("cat", 0, 0, 20, 21)]
-    assert same_places(boxes) == [(0, 2)]
-
-
-def test_repeated_boxes_are_found_across_blocks() -> None:
+def test_repeated_boxes_are_found_across_blocks_and_boxes_of_neighbours_are_not_repeated() -> None:
     boxes = [Box("cat", 12 * (n % 30), 12 * (n // 30), 12 * (n % 30) + 10, 12 * (n // 30) + 10) for n in range(900)]
     assert same_places([*boxes, boxes[17]]) == [(17, 900)]
+    boxes = [Box("cat", 0, 0, 20, 20), Box("cat", 2, 0, 22, 20), Box("cat", 0, 0, 20, 21)]
+    assert same_places(boxes) == [(0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -202,20 +201,12 @@ def _names(finding: Finding) -> list[set[str]]:
     return [{path.name for path in group} for group in finding.groups]
 
 
-def test_a_clean_set_has_no_duplicates_and_no_class_findings(tmp_path: Path) -> None:
-    kinds = {finding.kind for finding in check(survey(make(tmp_path, cat=60, dog=70)))}
-    assert kinds <= {Kind.SIZE, Kind.CAPTURE}
-
-
-def test_small_and_unequal_classes_are_named(root: Path) -> None:
+def test_small_and_unequal_classes_and_odd_sizes_are_named(root: Path) -> None:
     fill(root / "dog", 56, first=300)
     fill(root / "owl", 9, first=900)
     small, unequal = _findings(root, Kind.SMALL_CLASS, Kind.IMBALANCE)
     assert "'owl' (9)" in small.message
     assert "'dog' has 7.8 times as many" in unequal.message
-
-
-def test_odd_sizes_are_listed(root: Path) -> None:
     image(77, (400, 100)).save(root / "cat" / "panorama.jpg")
     long = next(finding for finding in _findings(root, Kind.SIZE) if "as long" in finding.message)
     assert _names(long) == [{"panorama.jpg"}]

@@ -22,17 +22,7 @@ from advisor.engine.space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
 from tests.builders import present
 from tests.engine.pipeline.boxed import boxed_images
-from tests.run_folders import candidates, lines, write_run
-
-
-@pytest.mark.parametrize(
-    ("changes", "pick"),
-    [({}, "best"), ({"budget": "10ms", "size_budget": None}, "fast"), ({"prefer": "size"}, "small")],
-)
-def test_another_question_gives_another_answer(tmp_path: Path, changes: dict[str, str | None], pick: str) -> None:
-    stored = load_run(write_run(tmp_path).path, changes)
-    assert stored.question.limits.latency_ms == (10 if "budget" in changes else 50)
-    assert present(stored.decision.pick).configuration.card == pick
+from tests.run_folders import candidates, write_run
 
 
 def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -42,16 +32,6 @@ def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path
     with pytest.raises(UsageError, match="unknown option 'horizon'") as caught:
         load_run(run.path)
     assert "manifest.json" in caught.value.hint
-
-
-def test_a_half_written_run_is_decided_over_what_is_there(tmp_path: Path) -> None:
-    run = write_run(tmp_path)
-    first = lines(run)[0]
-    run.evaluations_file.write_text(first + "\n" + first[:50], encoding="utf-8")
-    (run.path / "manifest.json").unlink()
-    stored = load_run(run.path)
-    assert [e.configuration.card for e in stored.evaluations] == ["best"]
-    assert stored.manifest == {}
 
 
 @pytest.mark.parametrize("running", [True, False])

@@ -126,14 +126,11 @@ def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolde
     assert "request.yaml" in errors[0].error
 
 
-def test_a_search_that_ended_before_its_first_result_is_not_answered_again(run: RunFolder) -> None:
+def test_a_search_that_ended_before_its_first_result_or_while_it_was_written_is_none(run: RunFolder) -> None:
     early = write_run(run.path.parent, [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}})
     (found,) = reevaluate(early.path, on("raspberry-pi-4"))
     assert found.error.startswith("Time ran out before the first result")
     assert found.run is None
-
-
-def test_a_run_that_was_killed_while_it_was_written_is_none(run: RunFolder) -> None:
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert found.run is not None
     (found.run / "request.yaml").unlink()
@@ -153,12 +150,6 @@ def test_a_run_that_was_killed_while_it_was_written_is_none(run: RunFolder) -> N
 def test_an_unknown_device_is_refused(device: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         on(device)
-
-
-def test_nothing_changed_makes_no_run(run: RunFolder) -> None:
-    found = reevaluate(run.path, Devices())
-    assert [(result.run, result.changed, result.causes) for result in found] == [(None, False, ())]
-    assert len(list(run.path.parent.glob("2*"))) == 1
 
 
 def edited(run: RunFolder, **changes: Any) -> None:

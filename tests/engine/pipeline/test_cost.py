@@ -50,18 +50,15 @@ RECIPES = ("float32", "int8")
 WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
 
 
-def test_the_shares_of_all_variants_are_the_cost_of_the_card() -> None:
-    model = CostModel(Workload((HEAD,), RECIPES, WORKLOAD.images))
-    shared = sum(model.variant_s(CARD, (HEAD, recipe)) for recipe in RECIPES)
-    assert shared == pytest.approx(model.total_s(model.stages(CARD)))
-
-
-def test_what_this_machine_has_shown_corrects_a_stage_and_no_other() -> None:
+def test_the_shares_of_all_variants_are_the_cost_of_the_card_and_one_stage_is_corrected_by_what_was_shown() -> None:
     plain, paced = CostModel(WORKLOAD), CostModel(WORKLOAD, {StageName.COMPRESS: 3.0})
     more = [paced.seconds(stage) / plain.seconds(stage) for stage in plain.stages(CARD)]
     names = [stage.name for stage in plain.stages(CARD)]
     assert dict(zip(names, more, strict=True))[StageName.COMPRESS] == 3.0
     assert {ratio for name, ratio in zip(names, more, strict=True) if name is not StageName.COMPRESS} == {1.0}
+    model = CostModel(Workload((HEAD,), RECIPES, WORKLOAD.images))
+    shared = sum(model.variant_s(CARD, (HEAD, recipe)) for recipe in RECIPES)
+    assert shared == pytest.approx(model.total_s(model.stages(CARD)))
 
 
 def test_timings_take_the_machine_alone_whatever_the_cores() -> None:
@@ -109,14 +106,11 @@ def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
     assert CostCalibration(file).pace == pytest.approx({"convert": 1.0})
 
 
-def test_stages_from_the_cache_teach_nothing(tmp_path: Path) -> None:
+def test_stages_from_the_cache_teach_nothing_and_one_disturbance_little(tmp_path: Path) -> None:
     book = CostCalibration(tmp_path / "pace.json")
     book.note(StageEvent(_stage(StageName.CONVERT), EventKind.CACHED), 3.0)
     book.keep()
     assert not (tmp_path / "pace.json").exists()
-
-
-def test_one_disturbance_is_bounded(tmp_path: Path) -> None:
     searched(tmp_path / "pace.json", price_s=1.0, seconds=1e6)
     assert CostCalibration(tmp_path / "pace.json").pace[StageName.CONVERT] == pytest.approx(MOST)
 
@@ -198,14 +192,13 @@ def test_what_other_programs_keep_counts_before_the_first_job(tmp_path: Path, ot
     assert jobs(book, 5, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.3)
 
 
-def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs(tmp_path: Path) -> None:
+def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs_and_the_next_search_is_not_misled(
+    tmp_path: Path,
+) -> None:
     book, training = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_CACHED)
     for epoch, wall_s in enumerate((10.0, 20.0, 60.0, 100.0), start=1):
         book.note(StageEvent(training, EventKind.EPOCH, wall_s, epochs=(epoch, 9), cpu_s=10.0 * epoch), 90.0)
     assert book.slowdown == pytest.approx(4.0, rel=0.15)
-
-
-def test_a_first_search_on_a_busy_machine_does_not_hide_the_load_of_the_next_one(tmp_path: Path) -> None:
     before = CostCalibration(tmp_path / "pace.json")
     jobs(before, 3, cpu_s=10.0, wall_s=40.0)
     before.keep(disturbed=True)

@@ -122,17 +122,14 @@ def test_stages_that_hold_the_features_of_all_images_may_take_the_memory_of_thes
     assert many[StageName.JOIN] == few[StageName.JOIN]
 
 
-def test_a_first_look_reads_some_images_and_fits_one_head() -> None:
+def test_a_first_look_reads_some_images_and_robust_accuracy_those_under_capture_conditions_too() -> None:
+    found = names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, question=Question(robust=True))))
+    assert (found["features"], found["capture"]) == (6, 1)
     workload = replace(TRAINED, trainings=(HEAD_SUBSET, HEAD))
     stages = VariantStages(CARD, HEAD_SUBSET, "float32", workload)
     assert stages.ships == stages.compared
     assert {stage.scope.training for stage in with_all_before(stages.evaluation)} == {"", HEAD_SUBSET}
     assert stages.judging == ()
-
-
-def test_robust_accuracy_looks_at_images_under_capture_conditions_too() -> None:
-    found = names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, question=Question(robust=True))))
-    assert (found["features"], found["capture"]) == (6, 1)
 
 
 def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> None:
@@ -181,15 +178,12 @@ def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, rob
             assert judges or order.index(before.name) <= order.index(stage.name)
 
 
-def test_only_finalists_of_images_are_judged() -> None:
+def test_only_finalists_of_images_are_judged_and_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
     assert VariantStages(CARD, NONE, "int8", PUBLISHED).judging == ()
     asked = replace(TRAINED, question=Question(robust=True))
     plain, robust = (VariantStages(CARD, HEAD, "int8", each).judging for each in (TRAINED, asked))
     assert [stage.name for stage in plain] == [StageName.SCORE]
     assert [stage.name for stage in robust] == [StageName.SCORE, StageName.CAPTURE]
-
-
-def test_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0
 
 
@@ -240,12 +234,6 @@ def _images(groups: tuple[int, ...]) -> Images:
     return Images(dataset, Split((0, 3, 5, 6), (1, 4), (2, 7), 0), groups=groups)
 
 
-def test_groups_leave_the_fingerprint_of_a_part() -> None:
-    one, other = (_images(groups).part(Role.TRAIN) for groups in ((), (0, 1, 2, 3, 3, 3, 4, 1)))
-    assert one.groups == ()
-    assert one.fingerprint == other.fingerprint
-
-
 def test_each_part_has_the_objects_of_its_images_if_there_are_any() -> None:
     images = boxed_images()
     part = images.part(Role.VALIDATION)
@@ -256,7 +244,7 @@ def test_each_part_has_the_objects_of_its_images_if_there_are_any() -> None:
     assert (part.objects, part.between(1, 3).objects) == ((), ())
 
 
-def test_another_place_or_class_of_a_box_is_another_fingerprint_of_its_part_alone() -> None:
+def test_another_place_or_class_of_a_box_is_another_fingerprint_of_its_part_and_groups_leave_it() -> None:
     objects = [(CAT,)] * 12
     found = []
     for box in (CAT, (0, 0.1, 0.1, 0.3, 0.31), (1, *CAT[1:])):
@@ -264,6 +252,9 @@ def test_another_place_or_class_of_a_box_is_another_fingerprint_of_its_part_alon
         found.append([images.part(role).fingerprint for role in (Role.TRAIN, Role.LEARNT, Role.VALIDATION)])
     train, learnt, validation = (set(each) for each in zip(*found, strict=True))
     assert (len(train), len(learnt), len(validation)) == (3, 3, 1)
+    one, other = (_images(groups).part(Role.TRAIN) for groups in ((), (0, 1, 2, 3, 3, 3, 4, 1)))
+    assert one.groups == ()
+    assert one.fingerprint == other.fingerprint
 
 
 def test_boxes_give_the_classes_and_are_counted_by_class_and_part() -> None:

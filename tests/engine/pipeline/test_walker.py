@@ -70,27 +70,27 @@ CUT = text_stage(StageName.CUT, "cut", CONVERT)
 JOIN = text_stage(StageName.JOIN, "joined", CUT, CONVERT)
 
 
-def test_a_job_with_keyword_arguments_is_a_fault_of_the_program(tmp_path: Path) -> None:
+def test_a_job_with_keyword_arguments_and_any_other_fault_of_the_program_are_no_failures_of_a_stage(
+    tmp_path: Path,
+) -> None:
     stage = replace(CONVERT, job=lambda _m, _r, folders: partial(write, path=folders.out / "text", text="lost"))
     with pytest.raises(AssertionError, match="positional"):
         walk(stage, materials(tmp_path))
+    with pytest.raises(ZeroDivisionError):
+        walk(failing_stage(ZeroDivisionError()), materials(tmp_path))
 
 
 def kinds(events: list[StageEvent]) -> list[tuple[str, str]]:
     return [(event.stage.name.value, event.kind.value) for event in events]
 
 
-def test_a_stage_runs_after_those_that_it_needs_and_each_runs_once(tmp_path: Path) -> None:
+def test_a_stage_runs_once_after_those_that_it_needs_unless_an_earlier_search_kept_it(tmp_path: Path) -> None:
     events: list[StageEvent] = []
     assert with_all_before([JOIN, CUT]) == (CONVERT, CUT, JOIN)
     assert walk(JOIN, materials(tmp_path), listen=events.append) == "converted cut converted joined"
     order = [(stage, kind) for stage in ("convert", "cut", "join") for kind in ("started", "done")]
     assert kinds(events) == order
-
-
-def test_what_an_earlier_search_kept_is_not_made_again(tmp_path: Path) -> None:
     walk(CUT, materials(tmp_path))
-    events: list[StageEvent] = []
     walk(JOIN, materials(tmp_path), listen=events.append)
     assert kinds(events) == [("convert", "cached"), ("cut", "cached"), ("join", "started"), ("join", "done")]
 
@@ -146,11 +146,6 @@ def test_a_failure_says_which_stage_ended_the_evaluation_and_why(
     with pytest.raises(StageAborted) as raised:
         walk(failing_stage(error, recipe), materials(tmp_path))
     assert (raised.value.status, raised.value.stage, raised.value.reason) == (status, StageName.SCORE, reason)
-
-
-def test_a_fault_of_the_program_is_no_failure_of_a_stage(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError):
-        walk(failing_stage(ZeroDivisionError()), materials(tmp_path))
 
 
 def test_an_unsupported_stage_runs_nothing_before_it(tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ def test_no_options_are_the_defaults_of_the_values() -> None:
     request = resolve({})
     assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
     assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
+    defaults = collect_options({}).values
+    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
 
 
 @pytest.mark.parametrize(
@@ -158,21 +160,13 @@ def test_options_become_values(options: dict[str, Any], expected: dict[str, obje
     assert {path: value_at(request, path) for path in expected} == expected
 
 
-def test_precedence_is_options_then_file_then_defaults(tmp_path: Path) -> None:
+def test_precedence_is_options_then_file_then_defaults_and_one_value_needs_no_list(tmp_path: Path) -> None:
     file = tmp_path / "request.yaml"
     file.write_text("budget: 40ms\nseed: 7\n")
     question = resolve({"budget": "30ms", "seed": None}, file).question
     assert (question.limits.latency_ms, question.seed, question.task) == (30.0, 7, "image-classification")
-
-
-def test_one_value_of_a_list_needs_no_list_and_all_threads_are_the_cores_of_this_process() -> None:
     assert collect_options({"candidates": "squeezenet"})["candidates"] == ("squeezenet",)
     assert collect_options({"threads": ["1", "all"]})["threads"] == (1, usable_cores())
-
-
-def test_options_that_are_not_given_have_their_defaults() -> None:
-    defaults = collect_options({}).values
-    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
 
 
 @pytest.mark.parametrize(

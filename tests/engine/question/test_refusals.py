@@ -131,11 +131,15 @@ def precision(*texts: str) -> Shares:
     return parse_guarantees(texts, (), "").precision
 
 
-def test_a_share_is_for_all_classes_or_for_one_by_name() -> None:
+def test_a_share_is_for_all_classes_or_before_that_for_one_by_name() -> None:
     assert precision("95%") == Shares(0.95)
     assert precision("95%,trash=90%") == precision("trash=90%", "95%") == Shares(0.95, {"trash": 0.9})
     assert precision("trash = 90 %, glass=80%") == Shares(None, {"trash": 0.9, "glass": 0.8})
     assert precision() == precision("") == Shares()
+    shares = Shares(0.9, {"trash": 0.95})
+    assert (shares.of("trash"), shares.of("glass"), Shares().of("glass")) == (0.95, 0.9, None)
+    assert (bool(shares), bool(Shares())) == (True, False)
+    assert Guarantees(recall=shares, coverage=0.8).options == ("--min-recall", "--min-coverage")
 
 
 @pytest.mark.parametrize("name", ["a=b", "salt, pepper", "two words", "50% wool", "=", ",", "Größe"])
@@ -146,13 +150,6 @@ def test_a_class_may_hold_the_characters_that_divide(name: str) -> None:
 @given(st.text(st.characters(exclude_characters="%", exclude_categories=["Z", "C"]), min_size=1))
 def test_any_name_without_a_percent_sign_is_read(name: str) -> None:
     assert precision(f"{name}=90%").by_class == {name: 0.9}
-
-
-def test_a_class_has_its_own_share_before_that_of_all() -> None:
-    shares = Shares(0.9, {"trash": 0.95})
-    assert (shares.of("trash"), shares.of("glass"), Shares().of("glass")) == (0.95, 0.9, None)
-    assert (bool(shares), bool(Shares())) == (True, False)
-    assert Guarantees(recall=shares, coverage=0.8).options == ("--min-recall", "--min-coverage")
 
 
 @pytest.mark.parametrize("option", ["min_precision", "min_recall"])
@@ -214,14 +211,11 @@ def test_every_option_is_either_the_question_s_or_free() -> None:
     assert not set(FREE_ON_RESUME) & set(QUESTION_OPTIONS)
 
 
-def test_a_file_counts_less_than_an_option(tmp_path: Path) -> None:
+def test_a_file_counts_less_than_an_option_and_an_extension_is_the_new_time_limit(tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_text("max_trials: 5\nworkers: 2\n")
     execution = resolve_resumed(STORED, {"workers": 3}, file).execution
     assert (execution.max_trials, execution.workers) == (5, 3)
-
-
-def test_an_extension_is_the_new_time_limit() -> None:
     stored = {**STORED, "time_limit": "10min"}
     assert resolve_resumed(stored, {}, extend="5min").execution.time_limit_s == 300.0
     with pytest.raises(UsageError, match="--extend: '5' has no unit"):

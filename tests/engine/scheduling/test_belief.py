@@ -72,12 +72,9 @@ def test_a_head_says_much_of_its_own_fine_tuning_and_a_fine_tuning_of_those_of_o
     assert moved(tuned, OTHER, TUNED) > moved(tuned, OTHER, "head")
 
 
-def test_a_card_with_better_published_figures_is_expected_to_be_better() -> None:
+def test_a_card_with_better_published_figures_is_expected_to_be_better_and_a_finished_file_may_be_far_off() -> None:
     expected = {each.card: float(BEFORE.mean[place]) for each, place in BEFORE.place.items() if not each.tuned}
     assert expected[EXPENSIVE] < expected[OTHER] < expected[WEAK]
-
-
-def test_a_finished_file_may_be_far_from_what_was_expected() -> None:
     file = replace(PLAN.cards_by_name[BEST], name="file", architecture="tflite_fixed")
     belief = AccuracyBelief.before(replace(PLAN, cards=(*PLAN.cards, file)))
     variance = {each.card: belief.covariance[place, place] for each, place in belief.place.items()}

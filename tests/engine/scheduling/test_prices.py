@@ -85,14 +85,11 @@ def test_a_detector_is_fine_tuned_only_if_all_of_it_is_expected_to_end_in_time()
     assert shares == [0.0, 1.0]
 
 
-def test_work_before_a_step_leaves_it_less_time() -> None:
+def test_work_before_a_step_leaves_it_less_time_and_prices_know_what_is_done() -> None:
     other = FormStep(CardTraining(OTHER, "head"), "float32")
     prices = within(within(1e9).lasts_s((HEAD, other)) - 1.0)
     assert prices.share((HEAD,)) == 1.0
     assert prices.share((HEAD,), (other,)) == 0.0
-
-
-def test_prices_of_later_work_have_less_time_left_and_know_what_is_done() -> None:
     prices = within(600.0)
     prices.finished.update(prices.stages(HEAD))
     later = prices.later(lambda: 590.0)

@@ -107,9 +107,13 @@ def test_an_unreachable_database_ends_the_search_before_anything_is_spent(tmp_pa
     assert not (tmp_path / "runs").exists()
 
 
-def test_sqlite_lies_in_the_run_folder(tmp_path: Path) -> None:
+def test_sqlite_lies_in_the_run_folder_and_a_journal_that_cannot_be_read_is_moved_aside(tmp_path: Path) -> None:
     assert studied("sqlite", tmp_path) == "advisor"
     assert ((tmp_path / "latest").resolve() / "study.sqlite").is_file()
+    file = tmp_path / "study.journal"
+    file.write_text("not a journal\nat all\n")
+    journal(file)
+    assert (tmp_path / "study.journal.damaged").read_text() == "not a journal\nat all\n"
 
 
 def test_a_torn_line_of_the_journal_is_cut_off(tmp_path: Path) -> None:
@@ -125,13 +129,6 @@ def test_a_torn_line_of_the_journal_is_cut_off(tmp_path: Path) -> None:
     assert len(again.trials) == 2
     again.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
     assert len(optuna.load_study(storage=journal(file), study_name="advisor").trials) == 3
-
-
-def test_a_journal_that_cannot_be_read_is_moved_aside(tmp_path: Path) -> None:
-    file = tmp_path / "study.journal"
-    file.write_text("not a journal\nat all\n")
-    journal(file)
-    assert (tmp_path / "study.journal.damaged").read_text() == "not a journal\nat all\n"
 
 
 @pytest.mark.parametrize("name", ["optuna", "sqlalchemy"])

@@ -79,12 +79,18 @@ def test_every_configuration_is_asked_once(tmp_path: Path, plan: Plan, sampler: 
     assert sorted(found) == sorted(plan.configurations())
 
 
-def test_failed_and_skipped_evaluations_are_told_too(tmp_path: Path, plan: Plan) -> None:
+def test_failed_and_skipped_evaluations_are_told_too_and_a_lost_study_is_made_again_from_them(
+    tmp_path: Path, plan: Plan
+) -> None:
     asked = study(tmp_path / "journal", plan)
     for status in (Status.FAILED, Status.SKIPPED):
         configuration = present(asked.ask())
         asked.tell(Evaluation(configuration, status, reason="because", stage="convert"))
     assert len(all_asked(asked)) == plan.size - 2
+    done = tuple(result(configuration) for configuration in plan.configurations()[:2])
+    rest = all_asked(study(tmp_path / "journal", plan, done=done))
+    assert sorted([*(each.configuration for each in done), *rest]) == sorted(plan.configurations())
+    assert sum(trial.state.name == "COMPLETE" for trial in trials(tmp_path / "journal")) == plan.size
 
 
 def test_a_result_kept_just_before_a_kill_is_neither_lost_nor_asked_again(tmp_path: Path, plan: Plan) -> None:
@@ -95,13 +101,6 @@ def test_a_result_kept_just_before_a_kill_is_neither_lost_nor_asked_again(tmp_pa
     complete = [trial for trial in trials(tmp_path / "journal") if trial.state.name == "COMPLETE"]
     assert len(complete) == plan.size
     assert len({tuple(trial.params.values()) for trial in complete}) == plan.size
-
-
-def test_a_study_that_was_lost_is_made_again_from_the_evaluations(tmp_path: Path, plan: Plan) -> None:
-    done = tuple(result(configuration) for configuration in plan.configurations()[:2])
-    rest = all_asked(study(tmp_path / "journal", plan, done=done))
-    assert sorted([*(each.configuration for each in done), *rest]) == sorted(plan.configurations())
-    assert sum(trial.state.name == "COMPLETE" for trial in trials(tmp_path / "journal")) == plan.size
 
 
 def test_a_study_goes_on_from_every_line_of_its_journal(tmp_path: Path, plan: Plan) -> None:

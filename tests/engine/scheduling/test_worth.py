@@ -102,24 +102,18 @@ def test_fewer_images_make_less_of_fine_tuning() -> None:
     assert expected(2000) < expected(300) < expected(50)
 
 
-def test_a_head_that_is_right_on_every_image_is_not_fine_tuned() -> None:
+def test_a_head_that_is_right_on_every_image_or_far_behind_is_not_fine_tuned() -> None:
     search = Search(accuracy=lambda _: 100.0).finish()
     assert search.heads
     assert not search.tuned
-
-
-def test_heads_far_apart_leave_fine_tuning_to_the_best() -> None:
     search = Search(accuracy=lambda network: {BEST: 94.0, OTHER: 60.0, WEAK: 50.0}[network.card]).finish()
     assert search.tuned == [BEST]
 
 
-def test_the_most_promising_head_is_fine_tuned_first() -> None:
+def test_the_most_promising_head_is_fine_tuned_first_and_int8_of_the_pick_made_first() -> None:
     for best in (BEST, OTHER):
         search = Search(accuracy=lambda network: (90.0 if network.card == best else 84.0) + 4 * network.tuned)  # noqa: B023
         assert search.finish().tuned[0] == best
-
-
-def test_int8_of_the_pick_comes_before_that_of_others() -> None:
     search = Search(HEADS, accuracy=lambda network: {BEST: 92.0, OTHER: 85.0, WEAK: 70.0}[network.card]).finish()
     forms = [each.network.card for each in search.steps if each.form == "int8"]
     assert forms[0] == BEST
@@ -149,10 +143,11 @@ def test_a_limit_is_planned_backwards_fine_tuning_is_begun_while_it_fits() -> No
     assert search.now <= 240.0 + 1e-6  # fine-tuning fills what is left: a sum of rounded seconds
 
 
-def test_the_first_step_surely_ends_in_time() -> None:
+def test_the_first_step_surely_ends_in_time_and_without_time_nothing_begins() -> None:
     needed = rule(left_s=1e6).prices.lasts_s([FormStep(CardTraining(OTHER, "head"), "float32")])
     first = [Search(left_s=times * needed, cores=2).finish().heads[0] for times in (1.3, 2.5)]
     assert first[0] == WEAK != first[1]
+    assert rule(left_s=0.0).next() == ()
 
 
 def test_on_a_busy_machine_the_cheapest_head_begins_although_it_may_be_late() -> None:
@@ -163,10 +158,6 @@ def test_on_a_busy_machine_the_cheapest_head_begins_although_it_may_be_late() ->
     assert busy.next((step,)) == ()
 
 
-def test_without_time_nothing_begins() -> None:
-    assert rule(left_s=0.0).next() == ()
-
-
 def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:
     plan = of_cards(HEADS, BEST, OTHER, WEAK, EXPENSIVE)
     hard = Search(plan, accuracy=lambda network: 60.0 + 10.0 * (network.card == EXPENSIVE)).finish()
@@ -174,42 +165,30 @@ def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:
     assert EXPENSIVE not in Search(plan, accuracy=lambda _: 99.0).finish().heads
 
 
-def test_without_a_limit_the_pace_of_the_machine_changes_nothing() -> None:
-    slow = replace(PLAN, pace=dict.fromkeys(StageName, 5.0))
-    assert list(rule(slow).course()) == list(rule().course())
-    assert list(rule(slow, left_s=400.0).course()) != list(rule(left_s=400.0).course())
-
-
 def test_more_is_evaluated_where_less_must_be_gained() -> None:
     few, many = (len([*rule(least=least).course()]) for least in (100.0, 0.1))
     assert few < many
 
 
-def test_a_result_over_the_budget_is_no_pick_while_another_is_within() -> None:
+def test_a_result_over_the_budget_is_no_pick_and_cards_that_break_it_come_last() -> None:
     made = rule(HEADS, budget=Budget(latency_ms=20.0))
     made.tell(result(HEADS, HEADS.configuration(OTHER, "float32", 1), 99.0, slower=100.0))
     assert made._pick().place == made.belief.place[CardTraining(OTHER, "head")]
     made.tell(result(HEADS, HEADS.configuration(WEAK, "float32", 1), 60.0, slower=0.01))
     assert made._pick().place == made.belief.place[CardTraining(WEAK, "head")]
-
-
-def test_cards_that_break_the_latency_budget_come_last() -> None:
     plan = of_cards(HEADS, BEST, WEAK, EXPENSIVE)
     heads = Search(plan, budget=Budget(latency_ms=15.0)).finish().heads
     assert heads
     assert EXPENSIVE not in heads[:2]
 
 
-def test_a_detector_is_trained_alone() -> None:
+def test_a_detector_is_trained_alone_and_first_the_one_that_gains_most_for_each_second() -> None:
     made = rule(asking(HEADS, Question(DETECTION.name)))
     first = made.next()
     assert len(first) == 1
     assert made.next(first) == ()
     made.prices.finished.update(made.prices.stages(first[0]))
     assert made.next(first) != ()
-
-
-def test_the_first_detector_is_the_one_that_gains_most_for_each_second() -> None:
     plan = of_cards(asking(HEADS, Question(DETECTION.name)), EXPENSIVE, OTHER, WEAK)
     (first,) = rule(plan).next()
     assert first.network.card == WEAK
@@ -227,24 +206,23 @@ def test_what_failed_is_not_tried_again_and_not_fine_tuned(status: Status) -> No
     assert made.reason(CardTraining(BEST, TUNED)) == "no lighter training of this model was evaluated"
 
 
-def test_a_finished_file_teaches_nothing() -> None:
+def test_a_finished_file_teaches_nothing_and_without_a_limit_the_pace_of_the_machine_changes_nothing() -> None:
     made = rule()
     one = result(PLAN, PLAN.configuration(BEST, "float32", 1, "head"), 99.9)
     before = made.belief
     made.tell(replace(one, card_facts=replace(one.card_facts, as_it_is=True)))
     assert made.belief is before
+    slow = replace(PLAN, pace=dict.fromkeys(StageName, 5.0))
+    assert list(rule(slow).course()) == list(rule().course())
+    assert list(rule(slow, left_s=400.0).course()) != list(rule(left_s=400.0).course())
 
 
-def test_why_a_network_is_not_fine_tuned() -> None:
+def test_why_a_network_is_not_fine_tuned_and_of_one_that_was_only_a_form_is_not_made() -> None:
     made = told(rule(), **{BEST: 96.0, OTHER: 50.0, WEAK: 96.0})
     assert "and would not be picked" in made.reason(CardTraining(OTHER, TUNED))
     worth = made.reason(CardTraining(WEAK, TUNED))
     assert worth.startswith("not fine-tuned: it is expected to reach 9")
     assert f"--training {TUNED}" in worth
-
-
-def test_of_a_network_that_was_fine_tuned_only_a_form_is_not_made() -> None:
-    made = told(rule(), **{BEST: 96.0, OTHER: 50.0, WEAK: 96.0})
     made.tell(result(PLAN, PLAN.configuration(WEAK, "float32", 1, TUNED), 90.0))
     worse = made.reason(CardTraining(WEAK, TUNED))
     assert worse.startswith("form not made: the fine-tuned network has about 9")

@@ -99,9 +99,13 @@ def test_a_file_for_another_task_is_no_candidate_and_refused_by_name(
     assert cards[there].input_size == 32
 
 
-def test_a_graph_of_another_input_is_no_detector() -> None:
+def test_a_graph_of_another_input_is_no_detector_and_a_large_set_of_boxes_gets_no_first_look() -> None:
     with pytest.raises(UsageError, match="lcnet_1.0_224 takes images of 224 pixels only, this task 320"):
         resolve_cards(asked(candidates=["lcnet_1.0_224"]))
+    images = boxed_images()
+    large = replace(images, split=replace(images.split, train=tuple(range(LARGE + 1))))
+    assert replace(resolve_cards(asked()), images=large).trainings == DETECTION.default
+    assert replace(resolve_cards(asked(CLASSIFICATION.name)), images=large).trainings[0] == HEAD_SUBSET
 
 
 def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> None:
@@ -130,13 +134,6 @@ def test_a_limit_of_the_drop_brings_heavier_recipes_and_those_that_choose_by_lab
     assert limited == (*DEFAULT_RECIPES, "qat_int8")
     of_classifiers = tuple(chosen_recipes(asked(CLASSIFICATION.name, max_drop="1pt").question))
     assert of_classifiers == (*DEFAULT_RECIPES, *HEAVIER_RECIPES)
-
-
-def test_a_large_set_of_boxes_gets_no_first_look() -> None:
-    images = boxed_images()
-    large = replace(images, split=replace(images.split, train=tuple(range(LARGE + 1))))
-    assert replace(resolve_cards(asked()), images=large).trainings == DETECTION.default
-    assert replace(resolve_cards(asked(CLASSIFICATION.name)), images=large).trainings[0] == HEAD_SUBSET
 
 
 def asked_of_images(task: str = DETECTION.name, **options: Any) -> Question:

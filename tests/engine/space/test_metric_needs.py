@@ -87,7 +87,9 @@ def manifest_of(folder: Path, sites: Sequence[str], parts: Sequence[str]) -> Pat
     return file
 
 
-def test_sites_in_each_part_of_a_manifest_are_compared(tmp_path: Path) -> None:
+def test_sites_in_each_part_of_a_manifest_are_compared_and_four_that_the_split_keeps_whole_are_too_few(
+    tmp_path: Path,
+) -> None:
     data = manifest_of(tmp_path, ["roof", "cellar"], ["train"] * 2 + ["val"] * 2 + ["test"] * 2)
     images = read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)
     assert images is not None
@@ -95,9 +97,6 @@ def test_sites_in_each_part_of_a_manifest_are_compared(tmp_path: Path) -> None:
     unnamed = images_of(groups=[""] * 30 + ["roof"] * 30)
     assert set(unnamed.group_names(Role.VALIDATION)) == {"no. 1", "roof"}
     assert images_of().group_names(Role.HOLDOUT) == ()
-
-
-def test_four_sites_that_the_split_keeps_whole_are_too_few(tmp_path: Path) -> None:
     data = manifest_of(tmp_path, ["roof", "cellar", "yard", "hall"], [""])
     with pytest.raises(UsageError, match="worst-group compares groups of at least 20 images") as refused:
         read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)

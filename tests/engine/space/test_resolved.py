@@ -21,19 +21,13 @@ def most_images(**options: object) -> int | None:
     return within_time_limit(resolve_cards(resolve({"data": "photos", "workers": 2, **options}))).question.most_images
 
 
-def test_a_longer_time_limit_reads_more_images_and_without_one_all_are_read() -> None:
+def test_a_longer_time_limit_and_a_lighter_network_read_more_images() -> None:
     assert most_images() is None
     half, one, two = (most_images(time_limit=limit) or 0 for limit in ("30min", "1h", "2h"))
     assert LARGE < half < one < two
     assert two == pytest.approx(2 * one, rel=0.1)
-
-
-def test_a_short_limit_and_a_task_without_many_images_read_those_of_a_small_set() -> None:
     assert most_images(time_limit="1min") == LARGE
     assert most_images(time_limit="5min", task="object-detection") == LARGE
-
-
-def test_a_heavy_network_leaves_time_for_fewer_images_than_a_light_one() -> None:
     heavy, light = (
         most_images(time_limit="1h", candidates=[name]) or 0 for name in ("inception_v3*", "mobilenet_v1_0.25*")
     )

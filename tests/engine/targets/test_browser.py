@@ -20,13 +20,10 @@ def targets_of(device: str) -> tuple[TargetDevice, ...]:
     return select_targets(resolve({"device": device, "threads": [1, 2]}).question).devices
 
 
-def test_it_is_measured_at_the_thread_counts_of_the_question_with_litert() -> None:
+def test_it_is_measured_at_the_thread_counts_of_the_question_or_as_the_target_that_is_named() -> None:
     found = targets_of("chromium")
     assert [(device.label, device.target.threads) for device in found] == [("chromium", 2), ("chromium", 1)]
     assert {device.identity.runtime for device in found} == {"litert-web==2.5.3"}
     assert found[1].target.name == "litert-wasm"
-
-
-def test_a_named_target_is_measured_as_it_is() -> None:
     (found,) = targets_of("chromium:onnxruntime-wasm")
     assert (found.identity.runtime, found.target.threads) == ("onnxruntime-web==1.30.0", 1)

@@ -90,13 +90,10 @@ def test_nothing_is_predicted_before_training_and_a_form_that_no_device_runs_is_
     assert reason.endswith("not dynamic_int8")
 
 
-def test_a_file_of_another_form_is_skipped() -> None:
+def test_a_file_of_another_form_is_skipped_and_a_new_version_of_the_runtime_is_another_environment() -> None:
     found = before_measuring(made(small_models.dynamic_int8(small_models.classifier())), on_onnx())
     assert (found.status, found.stage, found.latency) == (Status.SKIPPED, StageName.PREDICT, None)
     assert found.configuration.target.device == ONNX
-
-
-def test_a_new_version_of_the_runtime_is_another_environment() -> None:
     device = on_onnx()
     newer = replace(device, target=replace(device.target, version="99.0"))
     assert environment_of(device, unexpected) == environment_of(device, unexpected) != environment_of(newer, unexpected)

@@ -145,13 +145,6 @@ def test_a_file_that_cannot_run_is_refused_with_the_reason(
         opened.load(file)
 
 
-def test_a_browser_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="no browser is installed: none of chromium, ") as raised:
-        chromium_program()
-    assert "apt-get install chromium" in raised.value.hint
-
-
 def test_a_missing_package_that_drives_the_browser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PROGRAMS", ("sh",))
     monkeypatch.setattr(connection, "find_spec", lambda _: None)

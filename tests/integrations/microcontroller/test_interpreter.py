@@ -37,7 +37,9 @@ def written(tmp_path: Path, data: bytes) -> Path:
     return path
 
 
-def test_an_int8_file_runs_with_its_arena_to_the_byte(found: MicroCheck, int8_model: Path) -> None:
+def test_an_int8_file_runs_with_its_arena_to_the_byte_as_litert_s_reference_kernels_do_and_a_float_file_too(
+    found: MicroCheck, int8_model: Path, float_model: Path
+) -> None:
     assert found.reason == ""
     assert found.operators == ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MEAN", "SOFTMAX")
     assert (found.arena.value, found.arena.provenance) == (found.arena_bytes, Provenance.MEASURED)
@@ -45,17 +47,11 @@ def test_an_int8_file_runs_with_its_arena_to_the_byte(found: MicroCheck, int8_mo
     computed = micro_arena(read(int8_model))
     assert computed.activations == found.activation_bytes
     assert computed.total == pytest.approx(found.arena_bytes, rel=0.02)
-
-
-def test_its_outputs_are_those_of_litert_s_reference_kernels(found: MicroCheck) -> None:
     assert found.values == 4 * micro.INPUTS
     assert found.differences["reference"].differing == 0
     assert found.differences["default"].largest <= 1
     assert "of 16 outputs none differ from LiteRT's reference kernels" in found.agreement
     assert found.to_json()["runs"] is True
-
-
-def test_a_float_file_runs_too(float_model: Path) -> None:
     assert check(float_model, inputs=1).differences["default"].differing == 0
 
 

@@ -65,24 +65,23 @@ def test_files_go_there_and_what_was_made_of_them_comes_back(
     assert not list(there.rglob("out-*"))
 
 
-def test_what_lies_there_already_is_not_fetched_again(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
+def test_what_lies_there_already_or_every_machine_sees_is_not_sent(
+    parts: tuple[Path, ...], there: Path, tmp_path: Path
+) -> None:
     sender = Sender()
     for name in ("first", "second"):
         called(sender, Outgoing(sender.send, None), parts[:2], Named(parts[2], "weights"), tmp_path / name)
     assert sender.fetched == 2
+    sender, out = Sender(), tmp_path / "result"
+    outgoing = Outgoing(sender.send, tmp_path.resolve())
+    called(sender, outgoing, parts[:2], Named(parts[2], "weights"), out)
+    assert (sender.sent, out.read_text()) == (0, "<a><b><c & 'd'>")
 
 
 def test_a_file_that_changed_is_another_one(parts: tuple[Path, ...]) -> None:
     before = bundle_key(parts)
     parts[0].write_text("<changed>")
     assert bundle_key(parts) != before
-
-
-def test_what_every_machine_sees_is_not_sent(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
-    sender, out = Sender(), tmp_path / "result"
-    outgoing = Outgoing(sender.send, tmp_path.resolve())
-    called(sender, outgoing, parts[:2], Named(parts[2], "weights"), out)
-    assert (sender.sent, out.read_text()) == (0, "<a><b><c & 'd'>")
 
 
 def test_a_failure_comes_back_as_it_was(parts: tuple[Path, ...], there: Path) -> None:

@@ -9,13 +9,10 @@ from tests.run_folders import write_run
 OWN = {"host": "127.0.0.1:8000"}
 
 
-def test_the_token_is_needed(access: Access) -> None:
+def test_the_token_is_needed_long_and_different_each_time(access: Access) -> None:
     assert not access.refusal("GET", f"{access.root}/", OWN)
     for path in ("/", "", "/runs/a/", "/wrong/", f"{access.root[:-1]}/", "/\u00e4/", f"/x{access.root}/"):
         assert "token" in access.refusal("GET", path, OWN)
-
-
-def test_tokens_differ_and_are_long() -> None:
     assert Access(1).token != Access(1).token
     assert len(Access(1).token) >= 32
 
@@ -31,12 +28,9 @@ def test_a_foreign_page_is_refused(access: Access, origin: str, method: str) -> 
     assert "own pages" in access.refusal(method, f"{access.root}/", {**OWN, "origin": origin})
 
 
-def test_a_change_needs_an_origin(access: Access) -> None:
+def test_a_change_needs_an_origin_and_the_key_of_a_report_opens_this_report_alone(access: Access) -> None:
     assert "own pages" in access.refusal("POST", f"{access.root}/", OWN)
     assert not access.refusal("POST", f"{access.root}/", {**OWN, "origin": "http://127.0.0.1:8000"})
-
-
-def test_the_key_of_a_report_opens_this_report_alone(access: Access) -> None:
     assert not access.refusal("GET", f"{access.report('a')}/a", OWN)
     for path in (f"{access.report('a')}/b", f"{access.report('a')}/", "/report/", f"{access.report('a')[7:]}/"):
         assert "token" in access.refusal("GET", path, OWN)

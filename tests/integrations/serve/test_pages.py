@@ -35,11 +35,8 @@ def three(runs: Path) -> list[RunFolder]:
     return [finished, interrupted, damaged]
 
 
-def test_an_empty_folder_says_what_to_do(client: Client) -> None:
+def test_an_empty_folder_says_what_to_do_and_one_that_is_gone_is_named(client: Client, runs: Path) -> None:
     assert "advisor search" in client.page("/")
-
-
-def test_a_folder_that_is_gone_is_named(client: Client, runs: Path) -> None:
     runs.rmdir()
     refused = client.get(f"{client.access.root}/")
     assert (refused.status_code, str(runs) in refused.text, "still exist" in refused.text) == (400, True, True)
@@ -96,12 +93,9 @@ def test_a_running_search_shows_the_answer_so_far(client: Client, runs: Path) ->
     assert "3 of 9, about 1 min 15 s left" in listing
 
 
-def test_names_are_escaped(client: Client, runs: Path) -> None:
+def test_names_are_escaped_and_addresses_hold_any(client: Client, runs: Path) -> None:
     write_run(runs, manifest=ENDED, request={"data": "<img src=x>"})
     assert "&lt;img src=x&gt;" in client.page("/")
-
-
-def test_addresses_hold_any_name(client: Client, runs: Path) -> None:
     run = write_run(runs, manifest=ENDED)
     write_all(load_view(run), run.path)
     run.path.rename(runs / "a?b#c d")

@@ -181,10 +181,15 @@ def test_what_is_no_photograph_is_refused(answerer: Answerer, colours: RunFolder
         answerer.answer(colours.path, content)
 
 
-def test_a_changed_file_is_not_run(answerer: Answerer, colours: RunFolder) -> None:
+def test_a_changed_file_is_not_run_and_a_run_without_an_answer_is_refused(
+    answerer: Answerer, colours: RunFolder
+) -> None:
     (colours.artefacts / "colours-int8.tflite").write_bytes(b"other")
     with pytest.raises(UsageError, match="has changed"):
         answerer.answer(colours.path, photograph())
+    empty = write_run(colours.path.parent, [], name="empty")
+    with pytest.raises((UsageError, StageError), match="no candidate"):
+        answerer.answer(empty.path, photograph())
 
 
 def test_a_file_that_crashes_leaves_the_server_alone(answerer: Answerer, colours: RunFolder) -> None:
@@ -193,12 +198,6 @@ def test_a_file_that_crashes_leaves_the_server_alone(answerer: Answerer, colours
         answerer.answer(colours.path, photograph())
     keep_file(colours, "int8", write_metadata(small_models.brightness(), COLOURS))
     assert answerer.answer(colours.path, photograph()).forms[1].found[0].label == "red"
-
-
-def test_a_run_without_an_answer_is_refused(answerer: Answerer, colours: RunFolder) -> None:
-    empty = write_run(colours.path.parent, [], name="empty")
-    with pytest.raises((UsageError, StageError), match="no candidate"):
-        answerer.answer(empty.path, photograph())
 
 
 def test_answers_are_bars_with_escaped_names_or_objects_over_the_photograph_with_their_numbers(

@@ -34,11 +34,14 @@ def test_each_call_is_taken_by_one_job_in_the_order_of_their_names(calls: CallFo
     assert calls.take("other", "1") is None
 
 
-def test_an_answer_is_read_once(calls: CallFolder) -> None:
+def test_an_answer_is_read_once_and_a_call_that_must_not_be_tried_again_fails_at_once(calls: CallFolder) -> None:
     assert calls.answered("call") is None
     calls.answer("call", CallAnswer(3, None, peak_bytes=5))
     assert calls.answered("call") == CallAnswer(3, None, peak_bytes=5)
     assert calls.answered("call") is None
+    calls.put("jobs", "call", CALL)
+    calls.take("jobs", "1")
+    assert calls.give_back("jobs", "1", "for memory", again=False) == {"call"}
 
 
 def test_a_call_of_jobs_that_ended_is_tried_again_and_then_fails(calls: CallFolder) -> None:
@@ -52,12 +55,6 @@ def test_a_call_of_jobs_that_ended_is_tried_again_and_then_fails(calls: CallFold
     assert isinstance(answer.error, StageError)
     assert answer.error.message == "the machine is gone"
     assert calls.take("jobs", "3") is None
-
-
-def test_a_call_that_must_not_be_tried_again_fails_at_once(calls: CallFolder) -> None:
-    calls.put("jobs", "call", CALL)
-    calls.take("jobs", "1")
-    assert calls.give_back("jobs", "1", "for memory", again=False) == {"call"}
 
 
 def test_only_this_user_may_write_calls(calls: CallFolder) -> None:

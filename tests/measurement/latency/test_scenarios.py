@@ -59,13 +59,10 @@ def test_no_runs_are_refused(rows: list[list[float]]) -> None:
         summarise(rows)
 
 
-def test_paired_ratio_sees_through_a_drift_that_meets_both() -> None:
+def test_paired_ratio_needs_pairs_and_sees_through_a_drift_that_meets_both() -> None:
     drift = [1.0, 1.5, 2.0, 3.0, 2.5]
     ratio, low, high = paired_ratio(drift, [1.2 * value for value in drift])
     assert (ratio, low, high) == pytest.approx((1.2, 1.2, 1.2))
-
-
-def test_paired_ratio_needs_pairs() -> None:
     with pytest.raises(ValueError, match="shorter"):
         paired_ratio([1.0, 2.0], [1.0])
 
@@ -76,17 +73,11 @@ def made(medians: list[float], seconds: float = 300.0) -> Sustained:
     return Sustained(1, seconds, "CPU time", min(60.0, seconds / 5), windows, 0.0)
 
 
-def test_the_last_minute_is_held_against_the_first() -> None:
+def test_the_last_minute_is_held_against_the_first_or_fifths_of_a_short_time() -> None:
     found = made([2.0] * 6 + [3.0] * 18 + [4.0] * 6)
     assert (found.first_ms, found.last_ms, found.ratio) == (2.0, 4.0, 2.0)
     assert found.sentence.startswith("slows down by 100% in a long run: 2.00 ms in the first 60 s")
-
-
-def test_a_steady_file_keeps_its_speed() -> None:
     assert made([2.0] * 29 + [2.06]).sentence.startswith("keeps its speed")
-
-
-def test_a_short_time_compares_its_fifths() -> None:
     found = made([1.0] * 6 + [5.0] * 18 + [2.0] * 6, seconds=10.0)
     assert (found.span_s, found.first_ms, found.last_ms) == (2.0, 1.0, 2.0)
 

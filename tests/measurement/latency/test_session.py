@@ -58,31 +58,24 @@ def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_mo
     return briefly(float_model, crash, swish_model, threads=(1, 2), effort="survey", image=image)
 
 
-def test_files_that_run_are_measured_at_every_thread_count(pair: Benchmark) -> None:
+def test_files_that_run_are_measured_at_every_thread_count_with_ratios_and_one_that_crashes_is_a_failed_row(
+    pair: Benchmark,
+) -> None:
     timed = [file.timing for file in pair.files if file.timing]
     assert [[row.threads for row in timing.results] for timing in timed] == [[1, 2], [1, 2]]
     assert {timing.effort for timing in timed} == {"survey"}
-
-
-def test_memory_and_loading_are_those_of_a_file_in_a_process_of_its_own(pair: Benchmark) -> None:
+    assert [(row.model, row.threads) for row in pair.ratios] == [(pair.files[2].model, 1), (pair.files[2].model, 2)]
+    alone = pair.ratios[0]
+    assert alone.low > 2
+    assert alone.differs
+    assert [file.model for file in pair.failed] == [pair.files[1].model]
+    assert "died (SIG" in pair.failed[0].failure
+    assert "\n" not in pair.failed[0].failure
     for file in (pair.files[0], pair.files[2]):
         assert file.timing is not None
         assert file.timing.peak_memory_bytes
         assert file.timing.load_content_ms
         assert file.arena_bytes > 0
-
-
-def test_a_file_that_crashes_the_runtime_is_a_failed_row_beside_the_others(pair: Benchmark) -> None:
-    assert [file.model for file in pair.failed] == [pair.files[1].model]
-    assert "died (SIG" in pair.failed[0].failure
-    assert "\n" not in pair.failed[0].failure
-
-
-def test_ratios_hold_each_file_against_the_first_at_each_thread_count(pair: Benchmark) -> None:
-    assert [(row.model, row.threads) for row in pair.ratios] == [(pair.files[2].model, 1), (pair.files[2].model, 2)]
-    alone = pair.ratios[0]
-    assert alone.low > 2
-    assert alone.differs
 
 
 def test_the_way_from_a_image_to_an_answer_adds_up(pair: Benchmark) -> None:

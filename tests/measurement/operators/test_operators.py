@@ -43,37 +43,34 @@ def run_of(whole: float, *times: float, tag: str = "CONV_2D") -> ProfiledRun:
     return ProfiledRun(whole, tuple(ProfilerEvent(tag, 2, index, value) for index, value in enumerate(times)))
 
 
-def test_every_operator_is_there_with_its_place_and_share(swish_profile: Profile) -> None:
+def test_every_operator_is_there_with_its_place_and_share_and_the_advice_and_json_hold_it(
+    swish_profile: Profile,
+) -> None:
     swishes = [row for row in swish_profile.operators if row.type == "HARD_SWISH"]
     assert len(swishes) == 3
     assert {row.where for row in swishes} == {"builtin"}
     assert sum(row.share for row in swish_profile.operators) == pytest.approx(1)
     assert swish_profile.operators[-1].cumulative == pytest.approx(1)
     assert [row.position for row in swish_profile.operators] == list(range(len(swish_profile.operators)))
+    first = swish_profile.advice[0]
+    assert "of the time is HARD_SWISH outside XNNPACK (3 operators, int8)" in first
+    assert "relu6" in first
+    data = json.loads(json.dumps(swish_profile.to_json()))
+    assert data["schema_version"] == 1
+    assert data["advice"] == list(swish_profile.advice)
+    assert len(data["operators"]) == len(swish_profile.operators)
 
 
-def test_operators_add_up_to_the_whole(swish_profile: Profile) -> None:
+def test_operators_and_types_add_up_to_the_whole_and_totals_are_those_of_the_file(swish_profile: Profile) -> None:
     assert 0.9 <= swish_profile.coverage <= 1.02
     assert swish_profile.runs >= 3
-
-
-def test_totals_are_those_of_the_file(swish_profile: Profile) -> None:
     assert swish_profile.macs == 64 * 64 * 32 * 3 + 32 * 4
     assert swish_profile.arena_bytes >= 2 * 64 * 64 * 32  # an activation's int8 input and output
     assert swish_profile.runtime == "ai-edge-litert==2.3.0"
     assert swish_profile.notes == ()
-
-
-def test_types_are_summed_from_the_slowest(swish_profile: Profile) -> None:
     first = swish_profile.by_type[0]
     assert (first.type, first.where, first.count, first.data_type) == ("HARD_SWISH", "builtin", 3, "int8")
     assert swish_profile.by_type[-1].cumulative == pytest.approx(1)
-
-
-def test_advice_names_the_operator_that_xnnpack_does_not_take(swish_profile: Profile) -> None:
-    first = swish_profile.advice[0]
-    assert "of the time is HARD_SWISH outside XNNPACK (3 operators, int8)" in first
-    assert "relu6" in first
 
 
 @pytest.mark.integration
@@ -81,13 +78,6 @@ def test_builtin_kernels_can_be_asked_for(float_model: Path) -> None:
     found = profile(float_model, kernels="builtin", with_roofline=False)
     assert {row.where for row in found.operators} == {"builtin"}
     assert [row.type for row in found.operators][:3] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
-
-
-def test_json_holds_everything(swish_profile: Profile) -> None:
-    data = json.loads(json.dumps(swish_profile.to_json()))
-    assert data["schema_version"] == 1
-    assert data["advice"] == list(swish_profile.advice)
-    assert len(data["operators"]) == len(swish_profile.operators)
 
 
 def test_wrong_numbers_are_refused(float_model: Path) -> None:
@@ -99,12 +89,9 @@ def test_wrong_numbers_are_refused(float_model: Path) -> None:
         profile(float_model, threads=1, runs=0)
 
 
-def test_preempted_runs_are_left_out() -> None:
+def test_preempted_runs_and_those_with_another_list_of_events_are_left_out() -> None:
     runs = [run_of(100, 60, 38), run_of(101, 61, 38), run_of(102, 61, 39), run_of(4100, 4060, 38)]
     assert [row.whole_us for row in undisturbed(runs)] == [100, 101, 102]
-
-
-def test_runs_with_another_list_of_events_are_left_out() -> None:
     runs = [run_of(100, 60, 38)] * 3 + [run_of(100, 98, tag="ADD")]
     assert len(undisturbed(runs)) == 3
 
@@ -195,12 +182,9 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
     assert found == [CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, None]
 
 
-def test_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
+def test_builtin_events_are_taken_by_their_index_and_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
     fused = ProfilerEvent("Fully Connected (NC, F32) GEMM", 8, 0, 1.0)
     assert matched(fused, ProfilerEvent("Mean (ND) Reduce", 8, 1, 1.0)) == [None, MEAN]
-
-
-def test_builtin_events_are_taken_by_their_index_if_the_names_agree() -> None:
     events = [("SOFTMAX", SOFTMAX), ("MEAN", SOFTMAX), ("MEAN", 99)]
     assert matched(*(ProfilerEvent(tag, 2, index, 1.0) for tag, index in events)) == [SOFTMAX, None, None]
 
@@ -247,14 +231,10 @@ def test_a_profiler_that_crashes_is_replaced_by_cuts(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.integration
-def test_a_file_that_cannot_run_is_not_cut(tmp_path: Path) -> None:
+def test_a_file_that_cannot_run_and_expanded_constants_are_no_cuts(tmp_path: Path, float_model: Path) -> None:
     path = small_models.saved(tmp_path, small_models.unknown_operator(), "custom.tflite")
     with pytest.raises(StageError, match="unresolved custom op: Nobody"):
         profile(path, with_roofline=False)
-
-
-@pytest.mark.integration
-def test_expanded_constants_are_no_cut_of_their_own(float_model: Path, tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, to_float16(float_model.read_bytes()), "half.tflite")
     found = profile(path, by_cuts=True, with_roofline=False)
     assert "DEQUANTIZE" not in {row.type for row in found.operators}

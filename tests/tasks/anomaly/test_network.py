@@ -41,14 +41,11 @@ def gaussians(count: int = 200, seed: int = 0) -> np.ndarray:
     return (means + spread * draw.normal(size=(count, 4, 5, 3))).astype(np.float32)
 
 
-def test_distances_are_those_of_mahalanobis_at_each_place() -> None:
+def test_distances_are_those_of_mahalanobis_at_each_place_and_the_unlike_one_is_the_hottest() -> None:
     usual = Usual.of(gaussians(600), np.eye(3, dtype=np.float32))
     new = gaussians(300, 1)
     apart = np.einsum("nhwd,hwde->nhwe", new - usual.means, usual.whitening)
     assert (apart**2).sum(axis=-1).mean() == pytest.approx(3.0, rel=0.15)
-
-
-def test_a_place_that_is_unlike_itself_is_the_hottest() -> None:
     usual = Usual.of(gaussians(), np.eye(3, dtype=np.float32))
     odd = gaussians(1, 2)
     odd[0, 2, 3] += 20
@@ -114,13 +111,10 @@ def judged(folder: Path, heats: np.ndarray, drawn: np.ndarray, labels: tuple[int
     return folder / "heats.npz", part
 
 
-def test_faulty_images_are_compared_with_good_ones(tmp_path: Path) -> None:
+def test_faulty_images_are_compared_with_good_ones_and_without_any_drawn_faults(tmp_path: Path) -> None:
     heats = np.array([0.1, 0.6, 0.3, 0.9])[:, None, None] * np.ones((4, 2, 2))
     marked = Marked.of(*judged(tmp_path, heats, heats, (0, 0, 1, 1)))
     assert marked.figure.value == 0.75
-
-
-def test_without_a_faulty_image_drawn_faults_are_compared(tmp_path: Path) -> None:
     heats = np.array([0.1, 0.6])[:, None, None] * np.ones((2, 2, 2))
     assert Marked.of(*judged(tmp_path, heats, heats + 0.55, (0, 0))).figure.value == 1.0
 

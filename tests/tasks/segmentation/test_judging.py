@@ -41,14 +41,11 @@ def test_the_overlap_of_each_class_is_over_all_images(tmp_path: Path) -> None:
     assert reached.of_images.tolist() == [1.0, 0.25]
 
 
-def test_ignored_pixels_do_not_count(tmp_path: Path) -> None:
+def test_ignored_pixels_do_not_count_and_masks_are_compared_at_the_size_of_the_image(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, IGNORED))
     reached = overlaps(answers(halves(0, 1)), true, 2)
     assert reached.by_class[0] == 1.0
     assert np.isnan(reached.by_class[1])
-
-
-def test_masks_are_compared_at_the_size_of_the_image(tmp_path: Path) -> None:
     true = masks(tmp_path, np.kron(halves(0, 1), np.ones((2, 3))))
     assert overlaps(answers(halves(0, 1)), true, 2).by_class.tolist() == [1.0, 1.0]
 
@@ -94,15 +91,12 @@ def test_a_better_image_has_a_larger_share(tmp_path: Path) -> None:
     assert shares[0] > shares[1] > shares[2]
 
 
-def test_boundaries_within_the_tolerance_are_right(tmp_path: Path) -> None:
+def test_boundaries_within_the_tolerance_are_right_and_an_image_without_one_if_none_is_found(tmp_path: Path) -> None:
     side = 200
     moved = [np.where(np.arange(side)[None] < side // 2 + by, 0, 1) * np.ones((side, 1)) for by in (0, 1, 20)]
     true = masks(tmp_path, *[halves(0, 1, side)] * 3)
     found = boundary_f1(answers(*moved), true)
     assert found[:2] == [1.0, 1.0]
     assert found[2] == 0.0
-
-
-def test_an_image_without_a_boundary_is_right_if_none_is_found(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, 0), halves(0, 0))
     assert boundary_f1(answers(halves(0, 0), halves(0, 1)), true) == [1.0, 0.0]

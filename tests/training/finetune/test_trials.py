@@ -22,9 +22,11 @@ def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[F
     return asked
 
 
-def test_the_recipes_own_knobs_come_first() -> None:
+def test_the_recipes_own_knobs_come_first_and_what_is_no_knob_stays() -> None:
     assert _asked(1)[0] == FINETUNE_TOP
     assert _asked(1, base=FINETUNE_ALL)[0] == FINETUNE_ALL
+    base = replace(FINETUNE_TOP, capture=0.5, seed=7)
+    assert {(one.capture, one.seed, one.batch) for one in _asked(5, base=base)} == {(0.5, 7, base.batch)}
 
 
 def test_every_knob_turns_within_its_span() -> None:
@@ -52,11 +54,6 @@ def test_all_layers_stay_all_layers_and_a_recipe_on_cached_maps_keeps_its_own() 
 def test_few_images_get_more_epochs_of_the_cached_recipe(images: int, epochs: int) -> None:
     assert FINETUNE_CACHED.for_images(images) == replace(FINETUNE_CACHED, epochs=epochs, patience=epochs)
     assert FINETUNE_TOP.for_images(images) == FINETUNE_TOP
-
-
-def test_what_is_no_knob_stays() -> None:
-    base = replace(FINETUNE_TOP, capture=0.5, seed=7)
-    assert {(one.capture, one.seed, one.batch) for one in _asked(5, base=base)} == {(0.5, 7, base.batch)}
 
 
 def test_equal_seeds_ask_for_equal_knobs() -> None:

@@ -25,10 +25,12 @@ def test_directions_keep_what_tells_rows_apart(rows: int, width: int, monkeypatc
     np.testing.assert_allclose(inside @ inside.T, standard @ standard.T, atol=0.05 * width)
 
 
-def test_few_features_are_only_standardised() -> None:
+def test_few_features_are_only_standardised_and_fewer_rows_give_as_many_directions() -> None:
     features = _features(50, 8)
     inside = find_space(features).enter(features)
     np.testing.assert_allclose(inside, (features - features.mean(axis=0)) / features.std(axis=0), atol=1e-3)
+    features = _features(30, space.DIMENSIONS + 100)
+    assert find_space(features).enter(features).shape[1] < 30
 
 
 def test_features_of_the_last_layer_keep_their_proportions() -> None:
@@ -80,11 +82,6 @@ def test_a_feature_that_never_changes_does_no_harm() -> None:
     features = _features(30, 6)
     features[:, 2] = 7
     assert np.isfinite(find_space(features).enter(features)).all()
-
-
-def test_fewer_rows_than_directions_give_as_many_as_there_are() -> None:
-    features = _features(30, space.DIMENSIONS + 100)
-    assert find_space(features).enter(features).shape[1] < 30
 
 
 def test_many_rows_take_little_more_memory_than_themselves() -> None:

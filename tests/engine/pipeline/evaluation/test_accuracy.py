@@ -25,32 +25,23 @@ V2 = load_catalogue()["mobilenet_v2_1.0_224"]
 ANSWERS = [(label, 0.8) for label in range(10)]
 
 
-def test_measured_accuracy_counts_the_right_answers() -> None:
+def test_measured_accuracy_counts_the_right_answers_and_a_class_without_an_image_has_no_recall() -> None:
     verdict = measured([0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 1], ["a", "b"])
     assert (verdict.accuracy.value, verdict.accuracy.n) == (75.0, 4)
     assert present(verdict.drop).value == 25.0
     assert verdict.answers.per_class_recall == {"a": 1.0, "b": pytest.approx(2 / 3)}
     assert verdict.answers.confusion == ((1, 0), (1, 2))
-
-
-def test_a_class_without_an_image_has_no_recall() -> None:
     verdict = measured([0, 1], [0, 1], [0, 0], ("a", "b"))
     assert verdict.answers.per_class_recall == {"a": 0.5, "b": None}
 
 
-def test_float_forms_quote_the_published_figure() -> None:
+def test_published_figures_are_quoted_for_their_own_form_alone() -> None:
     for recipe in ("float32", "float16"):
         verdict = published(V2, recipe, ANSWERS, ANSWERS)
         assert (verdict.accuracy.value, verdict.accuracy.provenance) == (71.8, Provenance.PUBLISHED)
         assert verdict.accuracy.source
-
-
-def test_a_published_figure_of_the_quantized_form_is_quoted() -> None:
     verdict = published(LITE0, "int8", ANSWERS, ANSWERS)
     assert (verdict.accuracy.value, verdict.accuracy.provenance) == (74.4, Provenance.PUBLISHED)
-
-
-def test_a_figure_of_quantization_aware_training_is_not_taken_for_quantized_weights() -> None:
     verdict = published(V2, "int8", ANSWERS, ANSWERS)
     assert present(verdict.accuracy).provenance is Provenance.ESTIMATED
 
@@ -82,13 +73,11 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
     assert verdict.capture.by_condition[1].top1 == 100.0
 
 
-def test_nothing_but_right_answers_leave_room_for_what_was_not_seen() -> None:
+def test_more_images_make_the_interval_of_robust_accuracy_narrower_and_right_answers_alone_leave_room() -> None:
     right = np.ones((len(TESTS), 9))
     verdict = robust(Captured(TESTS, right, right), Captured(TESTS, right, right))
     assert present(verdict.accuracy).low == pytest.approx(100 * wilson(9, 9).low)
 
-
-def test_more_images_make_the_interval_of_robust_accuracy_narrower() -> None:
     def width(count: int) -> float:
         shares = np.tile(np.arange(count) % 2 == 0, (len(TESTS), 1)).astype(float)
         found = present(robust(Captured(TESTS, shares, shares), Captured(TESTS, shares, shares)).accuracy)
@@ -229,7 +218,7 @@ def of_folds(answers: Path, images: Images, floats: Path) -> OutOfFold:
     return OutOfFold(answers, images.part(Role.TRAIN).labels, floats)
 
 
-def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> None:
+def test_out_of_fold_answers_guarantee_more_and_choose_the_temperature_too(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     alone = chosen(validation, images, asking(0.85))
     more = chosen(validation, images, asking(0.85), of_folds(fold_answers(tmp_path), images, validation))
@@ -237,12 +226,7 @@ def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> N
     assert more.threshold.coverage > alone.threshold.coverage - 0.05
     assert len(more.curve) == len(alone.curve)
     assert more.answered.of == EACH
-
-
-def test_out_of_fold_answers_choose_the_temperature_too(tmp_path: Path, images: Images) -> None:
-    validation = scores(tmp_path, "validation", 0, 1.0)
     sharp = scores(tmp_path, "folds", 2, 3.0)
-    alone = chosen(validation, images, asking(0.85))
     more = chosen(validation, images, asking(0.85), of_folds(sharp, images, validation))
     assert more.temperature > alone.temperature
     rows, labels = np.load(validation), np.asarray(images.part(Role.VALIDATION).labels)
@@ -277,15 +261,14 @@ def kept(rows: list[list[float]], path: Path) -> Path:
     return path
 
 
-def test_known_images_that_are_answered_as_unknown_are_not_kept_and_do_not_count_for_precision(tmp_path: Path) -> None:
+def test_known_images_that_are_answered_as_unknown_are_not_kept_and_other_things_are_found_and_ranked(
+    tmp_path: Path,
+) -> None:
     found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
     assert present(found.kept).value == pytest.approx(3 / 4)
     assert (present(found.precision).value, found.others) == (pytest.approx(2 / 3), None)
     none = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
     assert none.precision is None
-
-
-def test_other_things_are_found_and_ranked(tmp_path: Path) -> None:
     others = kept(OTHERS, tmp_path / "others.npy")
     found = present(with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, others).others)
     assert (found.images, found.found.value) == (4, pytest.approx(3 / 4))

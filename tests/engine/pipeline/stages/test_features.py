@@ -180,9 +180,14 @@ def test_no_byte_of_it_changes(card: Card, tmp_path: Path) -> None:
     assert made.figures["arena_bytes"] > 0
 
 
-def test_a_class_that_it_does_not_know_is_named(card: Card, tmp_path: Path) -> None:
+def test_a_class_that_it_does_not_know_is_named_and_an_answer_that_is_no_class_is_wrong(
+    card: Card, tmp_path: Path
+) -> None:
     with pytest.raises(UnsupportedRecipe, match=r"no class 'grean'.*'green'"):
         require_classes(card, read(tmp_path / "photos", red=20, grean=20))
+    found = per_class([0, 2, 1, 1], [0, 0, 1, 1], ("a", "b"))
+    assert found.per_class_recall == {"a": 0.5, "b": 1.0}
+    assert found.confusion == ((1, 0), (0, 2))
 
 
 def _image(folder: Path, colour: tuple[int, int, int]) -> Path:
@@ -208,12 +213,6 @@ def test_columns_are_the_classes_of_the_images_then_the_others(
     stages_jobs.captured(model, images, VIEW, tmp_path / "labels.npy", classes)
     labels = np.load(tmp_path / "labels.npy")
     assert (labels == np.array(expected)).mean() > 0.8
-
-
-def test_an_answer_that_is_no_class_is_wrong() -> None:
-    found = per_class([0, 2, 1, 1], [0, 0, 1, 1], ("a", "b"))
-    assert found.per_class_recall == {"a": 0.5, "b": 1.0}
-    assert found.confusion == ((1, 0), (0, 2))
 
 
 def test_hundreds_of_configurations_are_timed_briefly() -> None:

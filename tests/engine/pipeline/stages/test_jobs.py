@@ -192,12 +192,9 @@ def test_the_file_has_one_more_label_and_answers_noise_with_it(make: Make) -> No
     assert (known != CLASSES).mean() > 0.8
 
 
-def test_a_class_of_that_name_gives_the_new_one_another_name(make: Make) -> None:
+def test_a_class_of_that_name_gives_the_new_one_another_and_two_classes_are_not_left_out(make: Make) -> None:
     _, facts = make(classes=("unknown", "b", "c", "d", "e"))
     assert facts.label == "other"
-
-
-def test_two_classes_and_one_with_few_validation_images_are_not_left_out(make: Make) -> None:
     _, facts = make(labels=2)
     assert (facts.by_class, facts.auroc, facts.label) == ({}, None, "unknown")
     assert "e" not in make(labels=4)[1].by_class
@@ -258,14 +255,11 @@ def test_fine_tuning_learns_from_some_of_the_training_part_and_is_judged_by_the_
     assert len(learnt - validation) == pytest.approx(min(wanted, len(images.split.train)), abs=len(counts))
 
 
-def test_the_plan_reads_as_many_images_as_the_first_look_has() -> None:
+def test_the_plan_reads_as_many_images_as_the_first_look_has_and_a_small_set_needs_none() -> None:
     """Classes that a share leaves out have one image each, so there may be more images than were asked for."""
     images = _images([8, 60, 30, 9, 8], 4)
     plan = replace(_asked(), images=images).plan(Candidates((SMALL,), {}, {}))
     assert plan.workload.images[Role.SUBSET] == len(images.part(Role.SUBSET).indices) > 4
-
-
-def test_a_small_set_needs_no_first_look() -> None:
     assert replace(_asked(), images=_images([30, 30])).trainings == ("head",)
 
 

@@ -59,14 +59,11 @@ def _params(study: Study) -> list[tuple[str, int]]:
     return [(t.params["model"], t.params["threads"]) for t in study.trials]
 
 
-def test_optimize_on_a_finished_study_returns_without_an_evaluation() -> None:
+def test_a_finished_study_says_that_nothing_is_left() -> None:
     study = _study(AdvisorSampler(_table(), OBJECTIVES))
     study.optimize(_objective)
     study.optimize(_objective, n_trials=5)
     assert [t.state for t in study.trials[12:]] == [TrialState.PRUNED]
-
-
-def test_ask_says_when_nothing_is_left() -> None:
     sampler = AdvisorSampler(_table(), OBJECTIVES)
     study = _study(sampler)
     while sampler.remaining(study):
@@ -92,17 +89,13 @@ def test_threads_of_one_study_get_different_candidates() -> None:
     assert len(set(_params(study))) == 12
 
 
-def test_the_rest_of_a_partly_enqueued_trial_is_chosen() -> None:
+def test_the_rest_of_a_partly_enqueued_trial_is_chosen_and_one_that_fits_nothing_left_fails() -> None:
     study = _study(AdvisorSampler(_table(), OBJECTIVES))
     for _ in range(2):
         study.enqueue_trial({"model": "m4"})
     study.optimize(_objective)
     assert sorted(_params(study)[:2]) == [("m4", 1), ("m4", 2)]
     assert len(set(_params(study))) == len(study.trials) == 12
-
-
-def test_a_partly_enqueued_trial_that_fits_nothing_left_fails_and_the_study_goes_on() -> None:
-    study = _study(AdvisorSampler(_table(), OBJECTIVES))
     for _ in range(3):
         study.enqueue_trial({"model": "m4"})
     study.optimize(_objective, catch=(ValueError,))
@@ -156,13 +149,10 @@ def test_a_table_that_does_not_fit_is_refused(
         AdvisorSampler(table, objectives)
 
 
-def test_a_study_with_other_directions_is_refused() -> None:
+def test_a_study_with_other_directions_and_a_measurement_that_is_not_in_the_table_are_refused() -> None:
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=AdvisorSampler(_table(), OBJECTIVES))
     with pytest.raises(ValueError, match="directions"):
         study.ask()
-
-
-def test_measuring_what_is_not_in_the_table_is_refused() -> None:
     sampler = AdvisorSampler(_table(), OBJECTIVES)
     with pytest.raises(ValueError, match="no candidate"):
         sampler.update_known({"model": "m99", "threads": 1}, {"latency": 1.0})
