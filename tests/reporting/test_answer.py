@@ -19,6 +19,7 @@ from advisor.reporting.explanation import opening
 from advisor.reporting.figures import foundations
 from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
+from advisor.reporting.steps import next_steps
 from advisor.reporting.view import RunView, load_view
 from advisor.tasks import ANOMALY, DETECTION
 from advisor.tasks.task import Task
@@ -143,6 +144,26 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert shown.splitlines()[0] == file, "a path that is broken cannot be copied"
     documents = render_markdown(view).replace("\\", ""), unescape(render_html(view)), recommendation_json(view)
     assert all(right in document for document in documents)
+
+
+@pytest.mark.parametrize(
+    ("status", "stage", "text"),
+    [
+        (Status.FAILED, "convert", "Not compressed: int8 of it failed in the stage convert: no space."),
+        (Status.SKIPPED, "stop", "Not compressed yet: the search did not reach int8, about "),
+    ],
+)
+def test_the_first_lines_say_why_a_float_pick_is_not_compressed(status: Status, stage: str, text: str) -> None:
+    view = run_view()
+    forms = {row.configuration.key: row.configuration.compression for row in view.evaluations}
+    rows = tuple(
+        replace(row, status=status, stage=stage, reason="no space") if forms[row.configuration.key] == "int8" else row
+        for row in view.evaluations
+    )
+    pick = next(row for row in view.ok if forms[row.configuration.key] == "float32")
+    view = replace(view, evaluations=rows, decision=replace(view.decision, pick=pick))
+    assert text in " ".join(opening(view))
+    assert any("--extend 10min" in step.command for step in next_steps(view)) == (status is Status.SKIPPED)
 
 
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:

@@ -66,7 +66,7 @@ TIED = replace(run_view(), decision=replace(run_view().decision, why_not_faster=
         (
             TIED,
             [
-                "The rule: of the candidates within the limits, those that the validation images do not show to be behind",
+                "The rule: of the candidates within the limits, those that the validation images do not show",
                 "fast is tied too, but it is larger.",
                 "| class | images | recall % (95 %) | precision % |",
             ],

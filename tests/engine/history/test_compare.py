@@ -16,7 +16,7 @@ from advisor.core.confidence_facts import ConfidenceFacts, Mistake
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, ImageAnswers
 from advisor.core.quantity import Interval
-from advisor.engine.history.compare import Comparison, ComparisonResult, compare
+from advisor.engine.history.compare import OTHER_IMAGES, Comparison, ComparisonResult, compare
 from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.insights import disagreements
 from advisor.engine.history.loaded_run import load_run
@@ -190,6 +190,16 @@ def test_accuracies_that_are_other_metrics_are_not_compared(tmp_path: Path, aske
     assert not [row for row in found.figures if row.delta.figure in ("accuracy", "holdout_accuracy", "drop")]
     assert found.result is ComparisonResult.CHANGED
     assert next(row.what for row in found.differences if row.topic == "question") in (*asked, "metric")
+
+
+def test_accuracies_on_different_images_are_not_compared_and_the_answer_says_so(tmp_path: Path) -> None:
+    runs = []
+    for name, accuracy in (("before", 92), ("after", 70)):
+        run = write_run(tmp_path, [evaluation("best", accuracy=accuracy, half_width=1)], name=name)
+        run.write_json("split.json", {"classes": ["a"], "validation": [{"class": "a", "sha256": name}]})
+        runs.append(load_run(run.path))
+    found = compare(*runs)
+    assert (found.result, OTHER_IMAGES in found.reason) == (ComparisonResult.SAME, True)
 
 
 def _differences(tmp_path: Path, **second: Any) -> tuple[Difference, ...]:

@@ -58,6 +58,9 @@ def test_the_hold_out_counts_where_both_ran_there(run: RunFolder) -> None:
     pick = judged(run, answered(run, "int8", RIGHT), RIGHT)
     (found,) = incumbents(run, [own, pick], pick)
     assert (found.part, found.points and found.points.value) == ("hold-out", 50.0)
+    rival = replace(pick, holdout_accuracy=evaluation(accuracy=100).accuracy)
+    (picked,) = incumbents(run, [own, rival], own)
+    assert (picked.rival, present(picked.points).value) == (rival, -50.0), "validation may be what it has learnt"
     (robust,) = incumbents(run, [own, pick], pick, robust=True)
     assert robust.part == "validation"
 
