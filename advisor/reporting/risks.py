@@ -11,7 +11,7 @@ from advisor.core.expectation import top1_on_parts
 from advisor.core.metrics import TOP1
 from advisor.core.names import ROBUST
 from advisor.core.posterior import FLOAT
-from advisor.core.quantity import DEVIATIONS, Provenance, percent, wilson
+from advisor.core.quantity import Provenance, Quantity, percent, wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.engine.question import Question
 from advisor.reporting import text
@@ -140,11 +140,11 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
 def _flattered(evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
     validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
-    if validated is None or judged is None or validated.standard_error is None or judged.standard_error is None:
+    if validated is None or judged is None:
         return
-    noise = DEVIATIONS * math.hypot(validated.standard_error, judged.standard_error)
+    noise = math.hypot(_half_width(validated), _half_width(judged))
     more = judged.value - validated.value
-    if abs(more) <= noise:
+    if abs(more) <= noise or not math.isfinite(noise):
         return
     figures = f"{validated.value:.1f} % on validation, which chose the pick, {judged.value:.1f} % on the hold-out"
     apart = f"{figures}: {abs(more):.1f} points apart, where chance explains {noise:.1f}"
@@ -152,6 +152,17 @@ def _flattered(evaluation: Evaluation) -> Iterator[Risk]:
         yield Risk("Validation", Level.HIGH, f"{apart}. Expect the figure of the hold-out on other images.")
     else:
         yield Risk("Validation", Level.SOME, f"{apart}. The images of the hold-out are easier.")
+
+
+def _half_width(quantity: Quantity) -> float:
+    """Return half of the 95 % interval of a figure itself, infinite where it is unknown.
+
+    A range on other images is wider by the root of two, and allows for few groups; its standard error alone does not.
+    """
+    if quantity.low is None or quantity.high is None or quantity.provenance is not Provenance.MEASURED:
+        return math.inf
+    half = (quantity.high - quantity.low) / 2
+    return half if quantity.error is None else half / math.sqrt(2.0)
 
 
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:

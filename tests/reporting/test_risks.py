@@ -194,7 +194,7 @@ def test_a_hold_out_that_differs_from_validation_by_more_than_chance_is_a_risk(
     judged: float, level: Level | None
 ) -> None:
     row = evaluation("one", accuracy=80, half_width=4)
-    held = Quantity(judged, "%", Provenance.MEASURED, judged - 9, judged + 9, error=4 / 1.96)
+    held = Quantity(judged, "%", Provenance.MEASURED, judged - 4 * 2**0.5, judged + 4 * 2**0.5, error=2.0)
     found = {risk.name: risk for risk in risks(run_view(), replace(row, holdout_accuracy=held))}
     assert (found["Validation"].level if "Validation" in found else None) == level
     if level is Level.HIGH:
