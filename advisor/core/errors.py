@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
 from importlib.util import find_spec
+from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -75,6 +76,14 @@ class Reading:
     def shown(self) -> str:
         """The options as a person types them."""
         return " ".join(f"--{name} {shlex.quote(value)}" for name, value in self.options.items())
+
+
+def readings_of_data(paths: Iterable[Path], meaning: str) -> list[Reading]:
+    """Return a reading of ``--data`` for each path; ``{}`` in ``meaning`` stands for its name."""
+    readings = []
+    for path in paths:
+        readings.append(Reading({"data": str(path)}, meaning.format(path.name)))
+    return readings
 
 
 class AmbiguousInput(UsageError):

@@ -70,11 +70,12 @@ def _lists_of(path: Path) -> Mapping[str, list[Any]]:
         if not isinstance(lists.get(name), list):
             there = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
             raise UsageError(f"--data: '{path}' has no list '{name}', but {there}", HINT)
-    if any(isinstance(row, dict) and any(map(row.get, REGIONS)) for row in lists["annotations"]):
-        raise UsageError(
-            f"--data: '{path}' marks objects in the images, and no class of each image",
-            "add --task object-detection, or list the images in a manifest with the columns path and label",
-        )
+    for row in lists["annotations"]:
+        if isinstance(row, dict) and any(map(row.get, REGIONS)):
+            raise UsageError(
+                f"--data: '{path}' marks objects in the images, and no class of each image",
+                "add --task object-detection, or list the images in a manifest with the columns path and label",
+            )
     return lists
 
 

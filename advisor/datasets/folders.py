@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from advisor.core.errors import AmbiguousInput, Reading, UsageError
@@ -132,7 +132,10 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
         if not named or not others:
             continue
         beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
-        companions |= {(*place, name) for name in named if beside_images or _repeats_names((*place, name), images)}
+        for name in named:
+            folder = (*place, name)
+            if beside_images or _repeats_names(folder, images):
+                companions.add(folder)
     return companions
 
 
@@ -180,8 +183,7 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
     with_classes = [top for top in parts if any(len(names) > 1 for names in inner[top][1])]
     others = [top for top in tops if top not in parts]
     if len(others) > 1 and all(set(words_of(top)) <= WITHOUT_LABELS for top in parts):
-        labelled = [(index, names) for index, names in enumerate(images) if names[0] not in parts]
-        return _without_unlabelled(root, images, folders, labelled, depth)
+        return _without_unlabelled(root, images, folders, parts, depth)
     if others:
         if depth != UPPER and _are_mixed(parts, with_classes, others):
             raise _mixed_folders(root, with_classes, others)
@@ -192,18 +194,21 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
 
 
 def _without_unlabelled(
-    root: Path,
-    images: Sequence[Names],
-    folders: Collection[Names],
-    labelled: Sequence[tuple[int, Names]],
-    depth: str,
+    root: Path, images: Sequence[Names], folders: Collection[Names], unlabelled: Collection[str], depth: str
 ) -> FolderReading:
-    """Return the reading of class folders beside one of images without classes, and a note on these."""
-    tops = {names[0] for _, names in labelled}
-    inner_folders = [names for names in folders if names[0] in tops]
-    reading = _read_classes(root, [names for _, names in labelled], inner_folders, depth)
-    placed = [PlacedImage(labelled[image.index][0], image.label, image.part) for image in reading.images]
-    unused = Counter(names[0] for names in images if len(names) > 1 and names[0] not in tops)
+    """Return the reading of class folders beside some of images without classes, and a note on these."""
+    indices: list[int] = []
+    labelled: list[Names] = []
+    unused: Counter[str] = Counter()
+    for index, names in enumerate(images):
+        if names[0] in unlabelled:
+            unused[names[0]] += 1
+        else:
+            indices.append(index)
+            labelled.append(names)
+    inner = list(filter(lambda names: names[0] not in unlabelled, folders))
+    reading = _read_classes(root, labelled, inner, depth)
+    placed = [replace(image, index=indices[image.index]) for image in reading.images]
     return FolderReading(placed, reading.classes, (*reading.notes, *_unused_notes(unused)))
 
 
@@ -215,9 +220,11 @@ def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
     heads: set[str] = set()
     inner: set[str] = set()
     for images in parts:
-        if any(len(names) > 1 for names in images):
-            heads |= {names[0] for names in images}
-            inner |= {names[1] if len(names) > 2 else "" for names in images}
+        if max(map(len, images), default=0) == 1:
+            continue
+        for names in images:
+            heads.add(names[0])
+            inner.add(names[1] if len(names) > 2 else "")
     return heads.pop() if len(heads) == 1 and len(inner) > 1 and "" not in inner else ""
 
 

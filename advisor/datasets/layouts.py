@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
-from advisor.core.errors import AmbiguousInput, Reading, UsageError, nearest
+from advisor.core.errors import AmbiguousInput, Reading, UsageError, nearest, readings_of_data
 from advisor.core.names import without_password
 from advisor.core.units import plain, plural
 from advisor.datasets.dataset import Entry, Listing, Rejected
@@ -64,8 +65,9 @@ def list_folder(path: Path, depth: str = "", only: Collection[str] = ()) -> List
     """
     scan = scan_folder(path)
     if only:
-        images = [names for names in scan.images if names[0] in only]
-        scan = replace(scan, images=images, folders=[names for names in scan.folders if names[0] in only])
+        images = list(filter(lambda names: names[0] in only, scan.images))
+        folders = list(filter(lambda names: names[0] in only, scan.folders))
+        scan = replace(scan, images=images, folders=folders)
     scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan)
     if any(table.stem.casefold() == METADATA for table in tables):
@@ -113,8 +115,10 @@ def tables_beside(path: Path, scan: FolderScan) -> list[Path]:
         folders.append(path / ANNOTATIONS)
     tables: list[Path] = []
     for folder in folders:
-        files = (entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in LABEL_SUFFIXES)
-        tables += [file for file in files if file.is_file() and part_of(file.stem) != UNLABELLED and fits(file)]
+        for file in sorted(folder.iterdir()):
+            is_table = file.suffix.lower() in LABEL_SUFFIXES and file.is_file()
+            if is_table and part_of(file.stem) != UNLABELLED and fits(file):
+                tables.append(file)
     named = [table for table in tables if _part_of_table(table, path)]
     return named or tables
 
@@ -127,7 +131,7 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     parts = {table: _part_of_table(table, path) for table in tables}
     if len(tables) > 1 and len(set(parts.values()) - {""}) < len(tables):
         shown = some_of([str(table.relative_to(path)) for table in tables])
-        readings = [Reading({"data": str(table)}, f"the classes are those of '{table.name}'") for table in tables]
+        readings = readings_of_data(tables, "the classes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the classes of '{path}': {shown}?", readings)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
@@ -196,11 +200,18 @@ class FolderScan:
     def without_companions(self) -> FolderScan:
         """Return the images without those that belong to others, see :func:`.folders.companion_folders`."""
         companions = companion_folders(self.images)
-        with_images = {names[:depth] for names in self.images for depth in range(len(names))}
-        empty = {names for names in self.folders if is_companion_name(names[-1]) and names not in with_images}
-        images = [names for names in self.images if not _is_below(names, companions)]
-        folders = [names for names in self.folders if not _is_below(names, companions | empty)]
-        return replace(self, images=images, folders=folders, companions={"/".join(names) for names in companions})
+        with_images: set[Names] = set()
+        images = []
+        for names in self.images:
+            with_images.update(names[:depth] for depth in range(len(names)))
+            if not _is_below(names, companions):
+                images.append(names)
+        folders = []
+        for names in self.folders:
+            is_empty = is_companion_name(names[-1]) and names not in with_images
+            if not is_empty and not _is_below(names, companions):
+                folders.append(names)
+        return replace(self, images=images, folders=folders, companions=list(map("/".join, companions)))
 
 
 def _is_below(names: Names, folders: Collection[Names]) -> bool:
@@ -378,7 +389,7 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
     sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
     if len(sets) > 1:
         shown = some_of([str(folder.relative_to(path)) for folder in sets])
-        readings = [Reading({"data": str(folder)}, f"the images of '{folder.name}' are used") for folder in sets]
+        readings = readings_of_data(sets, "the images of '{}' are used")
         raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
@@ -430,7 +441,7 @@ def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> 
         return Listing(file, [])
     companions = () if depth else companion_folders(names)
     if companions:
-        members = [member for member, image in zip(members, names, strict=True) if not _is_below(image, companions)]
+        members = list(filterfalse(lambda member: _is_below(PurePosixPath(member).parts, companions), members))
         names = [PurePosixPath(member).parts for member in members]
     if depth:
         outer = sole_folders(names)

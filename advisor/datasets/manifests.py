@@ -36,6 +36,12 @@ MAX_LINE = 2**20  # Characters of one line of JSON
 PROBED = 20  # Rows whose images are looked for where the table says
 LONGEST_LABEL = 1000
 SHOWN = 80  # Characters of a column's name in an error
+ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
+IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
+BOX_EDGES = frozenset({"xmin", "ymin", "xmax", "ymax"})
+NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
+TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
+FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 _DELIMITERS = ",;\t"
 _DELIMITER_LINE = re.compile(rf'"?sep=([{_DELIMITERS}])"?', re.IGNORECASE)
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
@@ -59,15 +65,9 @@ SPLIT = {
 }
 """Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
-TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
-FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 
 _IMAGE_COLUMNS = "path file filename file_name filepath file_path image image_path image_id imageid id_code id"
 _LABEL_COLUMNS = "label class class_name category labelname classid diagnosis dx breed species target"
-ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
-IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
-BOX_EDGES = frozenset({"xmin", "ymin", "xmax", "ymax"})
-NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
 
 LABELLED = ManifestColumns(
     {
@@ -129,9 +129,15 @@ def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path |
             rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
         else:
             labels_of_image.setdefault(entry.path, []).append(entry.label)
-    several = {image: labels for image, labels in labels_of_image.items() if len(labels) > 1}
-    rejected += [Rejected(image, f"of several classes: {', '.join(labels)}") for image, labels in several.items()]
-    single = [entry for entry in entries.values() if entry.path not in several]
+    single: list[Entry] = []
+    several: set[Path] = set()
+    for entry in entries.values():
+        labels = labels_of_image[entry.path]
+        if len(labels) == 1:
+            single.append(entry)
+        elif entry.path not in several:
+            several.add(entry.path)
+            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
     _refuse_few_classes(path, {entry.label for entry in single}, len(several))
     root = root or folder_of_images(path)
     paths, notes = find_by_name(path, [entry.path for entry in single], root)
@@ -268,13 +274,17 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 
 def _part_by_flags(row: Row) -> str:
     """Return the part that the columns ``is_train``, ``is_valid`` and ``is_test`` say; not to train is to test."""
-    flags = {name.removeprefix("is_"): row[name].strip().casefold() for name in row if name.startswith("is_")}
-    for name, flag in flags.items():
+    other = ""
+    for column, cell in row.items():
+        flag = cell.strip().casefold()
+        if not column.startswith("is_"):
+            continue
+        part = column.removeprefix("is_")
         if flag in TRUE_WORDS:
-            return name
-    if flags.get("train") in FALSE_WORDS:
-        return "test"
-    return "train" if any(flag in FALSE_WORDS for flag in flags.values()) else ""
+            return part
+        if flag in FALSE_WORDS and other != "test":
+            other = "test" if part == "train" else "train"
+    return other
 
 
 def is_there(path: Path) -> bool:

@@ -103,7 +103,8 @@ class _SearchSpace:
     def refuse_too_short(self, request: Request, cards: Sequence[CardForecast]) -> None:
         """Refuse a time limit that is too short to evaluate any candidate; say what the shortest one would give."""
         limit, first = request.execution.time_limit_s, min(cards, key=lambda card: card.first_s)
-        if limit is None or limit >= first.first_s:
+        first_s = first.first_s / part_of_a_core()
+        if limit is None or limit >= first_s:
             return
         belief, given = AccuracyBelief.before(self.plan), ""
         if self.plan.images:
@@ -111,8 +112,8 @@ class _SearchSpace:
             given = f"; {first.card} is expected to be right on about {100.0 - math.exp(belief.mean[place]):.0f} %"
         raise UsageError(
             f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
-            f"evaluate, {first.card}, takes about {show_seconds(first.first_s + 0.5)}",
-            f"give at least --time-limit {int(first.first_s + 1)}s{given}; advisor plan shows each candidate's cost",
+            f"evaluate, {first.card}, takes about {show_seconds(first_s + 0.5)}",
+            f"give at least --time-limit {int(first_s + 1)}s{given}; advisor plan shows each candidate's cost",
         )
 
     def course(self, request: Request) -> Course | None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 
+STARTING = "starting"
+"""What is shown before a search has read its question."""
+
 EVERY_S = 30.0
 """Seconds after which a log gets the next line about the current work."""
 
@@ -58,10 +61,6 @@ class Bar:
         """Remove the bar, if there is one."""
         if (bar := self.__dict__.pop("_bar", None)) is not None:
             bar.close()
-
-
-STARTING = "starting"
-"""What is shown before a search has read its question."""
 
 
 class Lines:

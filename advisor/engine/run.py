@@ -37,7 +37,7 @@ from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.agent import Load, LoadReading
 from advisor.isolation.pool import TRAINERS, Trainers
-from advisor.isolation.resources import sweep
+from advisor.isolation.resources import part_of_a_core, sweep
 from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
 
 THREADS = 32
@@ -116,7 +116,8 @@ class _Search:
         self._cache = cache
         self._resolved, self._run, self._executor, self._progress = resolved, run, executor, progress
         self._started, self._stop = started, COMPLETE
-        self._calibration = CostCalibration(others=(load["others_cores"] or 0.0) / load["cores"])
+        taken = (load["others_cores"] or 0.0) / load["cores"]
+        self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None

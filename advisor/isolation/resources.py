@@ -42,6 +42,15 @@ def usable_cores() -> int:
     return there if allowed is None else min(there, math.ceil(allowed))
 
 
+def part_of_a_core() -> float:
+    """Return the part (0-1) of one processor that this process gets by a quota below one; 1 with a whole one or more.
+
+    Work of one processor takes so many times longer.
+    """
+    allowed = _quota_cores()
+    return 1.0 if allowed is None else min(1.0, allowed)
+
+
 def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
     """Return the processors that the CPU quotas of the own control group and those above allow; None without one.
 

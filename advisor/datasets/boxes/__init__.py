@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse_known
-from advisor.core.errors import AmbiguousInput, Reading, UsageError
+from advisor.core.errors import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets.boxes.inside import files_inside, list_inside
 from advisor.datasets.boxes.values import (
     Box,
@@ -152,7 +152,7 @@ def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
     """Return left, top, width and height of an annotation: its box, or without one the box around its polygons."""
     box = annotation.get("bbox")
     if box:
-        return [number(edge) for edge in box] if isinstance(box, list) else ()
+        return list(map(number, box)) if isinstance(box, list) else ()
     polygons = annotation.get("segmentation")
     points: list[float] = []
     for polygon in polygons if isinstance(polygons, list) else ():
@@ -203,8 +203,8 @@ def list_yolo(path: Path) -> BoxListing:
         except UsageError as error:
             rejected.append(Rejected(image, error.message))
         else:
-            by_name = next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
-            part = next((stated[place] for place in (image, *image.parents) if place in stated), by_name)
+            part = next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
+            part = next(filter(None, map(stated.get, (image, *image.parents))), part)
             entries.append(BoxEntry(image, boxes, labels, part))
     used = set(labels_of.values())
     for folder in sorted({file.parent for file in used if "labels" in file.parts and file.parent.is_dir()}):
@@ -317,8 +317,12 @@ def _existing(name: str, bases: Sequence[Path]) -> Path | None:
     if not name or "\0" in name:
         return None
     inside = name.removeprefix("../")
-    places = [locate(base, text) for base in bases for text in (name, inside)]
-    return next((place for place in places if is_there(place) and place != bases[0]), None)
+    for base in bases:
+        for text in (name, inside):
+            place = locate(base, text)
+            if is_there(place) and place != bases[0]:
+                return place
+    return None
 
 
 def _has_key_points(file: Path) -> bool:
@@ -404,11 +408,8 @@ def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
 
 def _which_format(path: Path, formats: Mapping[str, object]) -> UsageError:
     """Return the question which annotations count, of those that a file stands for."""
-    files = [file for file, _ in coco_files(path, sure=True)]
+    files = [file for file, _ in coco_files(path, sure=True)] + box_tables(path)
     names = _names_file(path)
-    readings = [Reading({"data": str(file)}, "the boxes of COCO count") for file in files]
-    readings += [Reading({"data": str(table)}, "the boxes of the table count") for table in box_tables(path)]
-    if names is not None:
-        readings.append(Reading({"data": str(names)}, "the boxes of YOLO count"))
+    readings = readings_of_data([*files, *([names] if names else [])], "the boxes of '{}' count")
     message = f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}"
     return AmbiguousInput(message, readings, "move the annotations that do not count away")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import AmbiguousInput, Reading, UsageError
+from advisor.core.errors import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import parts
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.layouts import folders_in
@@ -204,8 +204,8 @@ def list_box_tables(path: Path) -> BoxListing:
     """
     tables = box_tables(path)
     parts_of_tables = [part_of(table.stem.replace("bbox", "")) for table in tables]
-    if len(tables) > 1 and len({part for part in parts_of_tables if part}) < len(tables):
-        readings = [Reading({"data": str(table)}, f"the boxes are those of '{table.name}'") for table in tables]
+    if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
+        readings = readings_of_data(tables, "the boxes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)
     entries: list[BoxEntry] = []
     faults: list[BoxFault] = []
