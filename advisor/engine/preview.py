@@ -37,6 +37,7 @@ from advisor.engine.space.forecast import CardForecast, Course, Forecast, PlanVi
 from advisor.engine.space.plan import ANSWER_S, Plan, prior_accuracy, ruled_out
 from advisor.engine.space.resolved import Candidates, Resolved, resolve_parts
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
+from advisor.isolation.resources import part_of_a_core
 
 if TYPE_CHECKING:
     from advisor.devices.prediction import Prediction

@@ -7,6 +7,7 @@ and plans asks it, and lists no names.
 import asyncio
 import logging
 import math
+import re
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,7 +22,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core import training
 from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order
-from advisor.engine import decide as module
+from advisor.engine import decide as module, preview
 from advisor.engine.decide import Answer, answering
 from advisor.engine.execution import Machine
 from advisor.engine.pipeline.materials import Role
@@ -35,7 +36,7 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.space.resolved import resolve_parts
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
-from tests.builders import RUNTIME, evaluation, of_file
+from tests.builders import RUNTIME, evaluation, of_file, present
 from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
@@ -45,6 +46,16 @@ def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
     request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
     with pytest.raises(UsageError, match="--time-limit 0.01s is too short"):
         refuse_too_short(resolve_parts(request, lambda _: None))
+
+
+def test_in_a_tenth_of_a_core_the_shortest_limit_is_ten_times_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = []
+    for part in (1.0, 0.1):
+        monkeypatch.setattr(preview, "part_of_a_core", lambda part=part: part)
+        with pytest.raises(UsageError) as refused:
+            refuse_too_short(resolve_parts(resolve({"time_limit": "0.01s"}), lambda _: None))
+        seconds.append(int(present(re.search(r"--time-limit (\d+)s", refused.value.hint))[1]))
+    assert seconds[1] == pytest.approx(10 * seconds[0], abs=11)
 
 
 def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:
