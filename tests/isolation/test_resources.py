@@ -46,9 +46,10 @@ def test_a_folder_is_removed_at_the_end_of_its_block_or_when_abandoned_and_not_i
         os.utime(first, (0, 0))
         with Scratch():
             assert first.is_dir()
-    (temporary / f"advisor-scratch-{os.getpid()}-new").mkdir()
+    (new := temporary / f"advisor-scratch-{os.getpid()}-new").mkdir()
     with Scratch():
         assert len(left(temporary)) == 2
+    new.rmdir()
     (temporary / "advisor-scratch-999999999-dead").mkdir()
     sweep()
     assert left(temporary) == []

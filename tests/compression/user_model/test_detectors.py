@@ -9,7 +9,7 @@ import pytest
 from advisor.compression.user_model.values import Detectors
 from advisor.core.errors import UsageError
 from advisor.engine.compress.compress import compress
-from advisor.measurement import average_precision
+from advisor.measurement import accuracy
 from advisor.measurement.accuracy import Detections, true_boxes
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
@@ -25,7 +25,7 @@ HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals of few draws: each draw evaluates all images again, and no test looks at the ends."""
-    monkeypatch.setattr(average_precision, "RESAMPLES", 8)
+    monkeypatch.setattr(accuracy, "RESAMPLES", 8)
 
 
 @pytest.fixture

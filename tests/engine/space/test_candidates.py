@@ -188,7 +188,7 @@ def test_too_few_boxes_and_a_folder_without_any_are_refused(tmp_path: Path) -> N
 def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tmp_path: Path, writer: str) -> None:
     with pytest.raises(UsageError) as refused:
         read(WRITERS[writer](tmp_path, photos(40, "cat", "dog")), CLASSIFICATION.name)
-    assert refused.value.hint.endswith("add --task object-detection")
+    assert refused.value.hint.startswith("write --task object-detection (the folder has boxes, ")
 
 
 CATALOGUE = load_catalogue()
