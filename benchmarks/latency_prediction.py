@@ -24,7 +24,7 @@ from advisor.devices.latency.posterior import read_calibration
 from advisor.devices.latency.table import Column, LatencyTable, build_table, runtime_family
 from advisor.devices.prediction import fit_predictor
 from advisor.devices.profiles import HOST, load_profiles, shipped_profiles
-from benchmarks.latency_protocols import further, judging, picks, protocols, regimes
+from benchmarks.latency_protocols import cold, further, judging, picks, protocols, regimes
 from benchmarks.latency_protocols.page import SILICON, SOURCE, markdown
 from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector
 from benchmarks.make_device_profiles import write_calibration
@@ -73,7 +73,7 @@ WRONG = (1.0, 4.0, 0.25, 1000.0)
 Part = dict[str, object]
 
 TABLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "measurements"
-"""The published tables; the part "judging" needs them."""
+"""The published tables; the parts "judging" and "cold" need them."""
 
 
 def main() -> None:
@@ -209,6 +209,14 @@ def _judging(draws: int) -> Part:
     }
 
 
+def _cold(draws: int) -> Part:
+    """Return what machines say that chose nothing, and what the profiles' own say, each hidden with all its rows."""
+    del draws
+    table = _table()
+    machines = [*cold.judging_machines(TABLES, table), *cold.own_machines(table)]
+    return {"cold": cold.judge(table, machines, read_calibration(shipped_profiles()))}
+
+
 def _shown() -> LatencyTable:
     """Return the table without the sources that judge."""
     return judging.shown_table(load_profiles().values(), load_features())
@@ -270,6 +278,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "intervals": _intervals,
     "picks": _picks,
     "judging": _judging,
+    "cold": _cold,
 }
 """The parts by name, each from the number of anchor sets to draw."""
 

@@ -77,6 +77,7 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
         _unseen(kept["intervals"]["unseen"]),
         _picked(kept["picks"]["picks"]),
         _judged(kept["judging"]),
+        _cold(kept["cold"]["cold"]),
         f"Fit {speed['fit_s']:.2f} s; one model on one target {speed['one_ms']:.2f} ms; 10,000 models on 100 targets "
         f"{speed['many_s']:.1f} s.",
         "## All figures\n\n"
@@ -202,6 +203,27 @@ nothing measured. They chose nothing but, as 24 of 330 targets, the deviations o
 repositories is in the fit or in the intervals; with the silicon hidden, no other runtime on the same chip is, either.
 
 {_table(("hidden", "rows", "median error", "bias", "Spearman", "80 % covers", "median width", "predictions"), lines)}"""
+
+
+def _cold(found: Sequence[Mapping[str, Any]]) -> str:
+    lines = []
+    for each in found:
+        shares = [f"{each[name]:.1%}" for name in ("median_error", "within_10", "within_25", "covered")]
+        nearest = "" if each["nearest"] is None else f"{each['nearest']:.1%}"
+        named = (each["group"], each["form"], str(each["measured"]))
+        lines.append((*named, *shares, f"{each['width']:.1f}", nearest, str(each["predictions"])))
+    header = (
+        "rows", "form", "measured", "median error", "within 10 %", "within 25 %", "80 % covers", "its ends apart",
+        "nearest machine", "predictions",
+    )  # fmt: skip
+    return f"""## CPUs before anything was measured
+
+Each machine is hidden with all its rows. Those named `profiles` are shipped and chose the constants of the method; the
+others are in no profile and chose nothing. NetsPresso does not state the threads of its Raspberry Pi boards; four fit,
+because ResNet-50 is faster than the peak of one core. Nothing or a few random networks are measured. Ends apart: upper
+through lower end, in the median. Nearest machine: of the same build and form by peak, times the ratio of the peaks.
+
+{_table(header, lines)}"""
 
 
 def _cells(row: Row) -> Sequence[str]:
