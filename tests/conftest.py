@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from advisor.isolation import Scratch
 from advisor.isolation.child import install_lean_imports
-from advisor.isolation.pool import IN_CHILD
+from advisor.isolation.process import IN_CHILD
 from tests.costs import CostReport
 from tests.makers import MAKERS
 from tests.makers.once import changed_things

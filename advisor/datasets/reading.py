@@ -19,7 +19,7 @@ from typing import Any
 from advisor.core.errors import StageError
 from advisor.datasets.images import quiet
 from advisor.isolation import CallLimits, ChildPool
-from advisor.isolation.pool import IN_CHILD, MEMORY
+from advisor.isolation.process import IN_CHILD, MEMORY
 from advisor.isolation.resources import usable_cores
 
 BLOCK = 16  # Files that a child reads in one call

@@ -31,7 +31,8 @@ from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
 from advisor.isolation import resources as scratch
-from advisor.isolation.pool import IMPORTS, MEMORY, NETWORK, WRITES_BELOW
+from advisor.isolation.pool import IMPORTS, NETWORK, WRITES_BELOW
+from advisor.isolation.process import MEMORY
 
 OPTIONAL = frozenset({"matplotlib", "pandas", "sklearn"})
 """Keras imports them, where they are installed, for plots, data frames and wrappers: 1.1 s of 3.5 s, and 110 MB."""

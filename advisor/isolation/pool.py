@@ -21,7 +21,7 @@ import psutil
 
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
-from advisor.isolation.process import ENDS_IN_S, ENDS_WITH_PARENT, ChildProcess, Pause
+from advisor.isolation.process import ENDS_IN_S, ENDS_WITH_PARENT, IN_CHILD, ChildProcess, Pause
 from advisor.isolation.resources import GPU_DRIVER, VARIABLE, Scratch, no_follow
 
 CRASHED = "crashed with"
@@ -184,12 +184,6 @@ WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
 
 NETWORK = "ADVISOR_CHILD_NETWORK"
 """The environment variable of children that keep the network; it is empty for all others."""
-
-IN_CHILD = "ADVISOR_CHILD"
-"""The environment variable that is set in every child."""
-
-MEMORY = "ADVISOR_CHILD_MEMORY"
-"""The environment variable with the bytes of memory that a child can ask for at most; it is empty for no such limit."""
 
 IMPORTS = "ADVISOR_CHILD_IMPORTS"
 """The environment variable with the modules, in one line, that children import before their first call."""

@@ -18,6 +18,12 @@ from advisor.core.errors import StageError, UsageError, last_line
 
 ENDS_IN_S = 10.0  # Seconds that killed processes may take to end
 
+IN_CHILD = "ADVISOR_CHILD"
+"""The environment variable that is set in every child."""
+
+MEMORY = "ADVISOR_CHILD_MEMORY"
+"""The environment variable with the bytes of memory that a child can ask for at most; it is empty for no such limit."""
+
 UNWANTED: ContextVar[threading.Event | None] = ContextVar("UNWANTED", default=None)
 """An event that ends the programs of :func:`run_program` in this context, because nobody needs their results."""
 

@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.datasets.layouts import list_files
 from advisor.datasets.manifests import LABELLED, read_rows
 from advisor.datasets.survey import survey
-from advisor.isolation.pool import IN_CHILD
+from advisor.isolation.process import IN_CHILD
 from tests.datasets.folders import image
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")

@@ -12,7 +12,7 @@ from advisor.datasets.dataset import Rejected
 from advisor.datasets.reading import ReaderFailure, read_each
 from advisor.datasets.survey import survey
 from advisor.isolation import CallLimits
-from advisor.isolation.pool import IN_CHILD
+from advisor.isolation.process import IN_CHILD
 from tests.datasets.folders import make
 
 pytestmark = pytest.mark.integration

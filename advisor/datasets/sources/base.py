@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from advisor.core.errors import UsageError
 from advisor.datasets.folders import is_system_name
 
+REPEATED = "the archive has several files of this name"
 MAX_IMAGE_BYTES = 256 * 2**20
 """Largest image that is read, as a file or from one."""
 
@@ -76,9 +77,6 @@ def is_hidden(name: str) -> bool:
 def plain_name(name: str) -> str:
     """Return a name as a path has it: without ``./`` and repeated slashes."""
     return str(PurePosixPath(name))
-
-
-REPEATED = "the archive has several files of this name"
 
 
 def repeated_names(names: Iterable[str]) -> frozenset[str]:

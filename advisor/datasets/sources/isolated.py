@@ -18,18 +18,14 @@ from typing import Any
 
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.sources.base import Archive, BoxedArchive, ImageObjects, Member, unreadable
-from advisor.datasets.sources.records import RecordFile
-from advisor.datasets.sources.tables import ArrowTable, ParquetTable, has_image_column
-from advisor.isolation import CallLimits, ChildPool
-from advisor.isolation.pool import IN_CHILD, MEMORY
+from advisor.isolation.process import IN_CHILD, MEMORY
 
 LONGEST_LABEL = 1001  # Characters of a label that are passed on: one more than a label may have
 MOST_BYTES = 4_000_000_000  # Memory of the child: two row groups of a table, decoded, and what is made of them
-LIMITS = CallLimits(seconds=600.0, memory_bytes=MOST_BYTES)
-READ_LIMITS = CallLimits(seconds=60.0, memory_bytes=MOST_BYTES)
+LISTED_S, READ_S = 600.0, 60.0  # Seconds in which a file is opened and listed, and one image is read
 
 _PACKAGE = __name__.rpartition(".")[0]
-_KINDS = {"Parquet": ParquetTable, "Arrow": ArrowTable, "TFRecord": RecordFile}
+_KINDS = {"Parquet": "tables:ParquetTable", "Arrow": "tables:ArrowTable", "TFRecord": "records:RecordFile"}
 _OPEN = 64  # Files that the child keeps open
 
 
@@ -37,6 +33,8 @@ class NativeReader:
     """The child process that reads files for all threads of this one, one call at a time."""
 
     def __init__(self) -> None:
+        from advisor.isolation import ChildPool  # a process that is a child needs none
+
         self._children = ChildPool(Path(os.devnull), {MEMORY: str(MOST_BYTES)})
         self._lock = threading.Lock()
         self._owner = os.getpid()
@@ -46,13 +44,15 @@ class NativeReader:
         if os.getpid() == self._owner:  # and no fork of it
             self._children.close()
 
-    def call(self, function: str, *arguments: object, limits: CallLimits = LIMITS) -> Any:
+    def call(self, function: str, *arguments: object, limit_s: float = LISTED_S) -> Any:
         """Call ``module:function`` of this folder; StageError if the child crashed or exceeded a limit."""
+        from advisor.isolation import CallLimits
+
+        limits = CallLimits(limit_s, MOST_BYTES)
+        # The child outlives a change of the folder that paths count from.
+        given = (str(Path.cwd()), function, arguments)
         with self._lock:
-            # The child outlives a change of the folder that paths count from.
-            return self._children.call(
-                f"{__name__}:call_in_folder", str(Path.cwd()), function, arguments, limits=limits
-            )
+            return self._children.call(f"{__name__}:call_in_folder", *given, limits=limits)
 
 
 def native_reader() -> NativeReader:
@@ -69,7 +69,7 @@ def opener(kind: str) -> Callable[[Path], Archive]:
     """Return what opens a file of a kind: in a child process, or directly in a process that is a child."""
 
     def open_file(file: Path) -> Archive:
-        return _KINDS[kind](file) if os.environ.get(IN_CHILD) else IsolatedArchive(file, kind)
+        return _open(file, kind) if os.environ.get(IN_CHILD) else IsolatedArchive(file, kind)
 
     return open_file
 
@@ -78,7 +78,8 @@ class IsolatedArchive:
     """A file that a child process reads. A file that ended the child is given up."""
 
     def __init__(self, file: Path, kind: str) -> None:
-        self._file, self._kind = file, kind
+        self._file = file
+        self._kind = kind
         self._fault = ""
         self._call("isolated:open_archive")
 
@@ -95,7 +96,7 @@ class IsolatedArchive:
         if self._fault:
             raise ValueError(self._fault)
         try:
-            content = native_reader().call("isolated:read_member", self._file, self._kind, name, limits=READ_LIMITS)
+            content = native_reader().call("isolated:read_member", self._file, self._kind, name, limit_s=READ_S)
         except StageError as error:
             self._fault = f"damaged: the reader of '{self._file.name}' {error.message}"
             raise ValueError(self._fault) from None
@@ -123,11 +124,16 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
 def holds_images(file: Path) -> bool:
     """Return whether a Parquet file has the bytes of images, and is no manifest; False without pyarrow."""
     if os.environ.get(IN_CHILD):
-        return has_image_column(file)
+        return bool(_call("tables:has_image_column", (file,)))
     try:
         return bool(native_reader().call("tables:has_image_column", file))
     except StageError:  # the reader of manifests says what is wrong
         return False
+
+
+def _open(file: Path, kind: str) -> Archive:
+    archive: Archive = _call(_KINDS[kind], (file,))
+    return archive
 
 
 def _call(function: str, arguments: Sequence[object]) -> Any:
@@ -146,7 +152,7 @@ def call_in_folder(folder: str, function: str, arguments: Sequence[object]) -> A
 
 @lru_cache(maxsize=_OPEN)
 def _opened(kind: str, file: Path, _changed_ns: int) -> Archive:
-    return _KINDS[kind](file)
+    return _open(file, kind)
 
 
 def open_archive(file: Path, kind: str) -> None:

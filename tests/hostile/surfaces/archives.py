@@ -12,7 +12,7 @@ from pathlib import Path
 
 from advisor.datasets.layouts import list_files
 from advisor.datasets.survey import survey
-from advisor.isolation.pool import IN_CHILD
+from advisor.isolation.process import IN_CHILD
 from tests.datasets.folders import image
 from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground
