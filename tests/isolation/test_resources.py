@@ -35,21 +35,27 @@ def left(folder: Path) -> list[Path]:
     return list(folder.glob("advisor-scratch-*"))
 
 
-def test_a_folder_is_removed_at_the_end_of_its_block_or_when_abandoned_and_not_in_use_or_just_now(
-    temporary: Path,
-) -> None:
+def test_a_folder_is_removed_at_the_end_of_its_block(temporary: Path) -> None:
     with Scratch() as folder:
         (folder / "file").write_text("x")
         assert left(temporary) == [folder]
     assert left(temporary) == []
+
+
+def test_a_folder_in_use_is_not_removed(temporary: Path) -> None:
     with Scratch() as first:
         os.utime(first, (0, 0))
         with Scratch():
             assert first.is_dir()
-    (new := temporary / f"advisor-scratch-{os.getpid()}-new").mkdir()
+
+
+def test_a_folder_that_a_living_process_made_just_now_is_not_removed(temporary: Path) -> None:
+    (temporary / f"advisor-scratch-{os.getpid()}-new").mkdir()
     with Scratch():
         assert len(left(temporary)) == 2
-    new.rmdir()
+
+
+def test_what_is_abandoned_goes_without_a_new_folder(temporary: Path) -> None:
     (temporary / "advisor-scratch-999999999-dead").mkdir()
     sweep()
     assert left(temporary) == []

@@ -155,10 +155,14 @@ def _get(blocks: Path, numbers: Sequence[int], block: str = "") -> list[int]:
     return work.done
 
 
-def test_only_what_no_block_has_is_computed_and_equal_images_share_a_row(tmp_path: Path) -> None:
+def test_equal_images_share_a_row(tmp_path: Path) -> None:
     blocks = tmp_path / "list.blocks"
     _get(blocks, [3, 3, 4], "first")
     assert _get(blocks, [3, 4, 3]) == []
+
+
+def test_only_what_no_block_has_is_computed(tmp_path: Path) -> None:
+    blocks = tmp_path / "list.blocks"
     assert _get(blocks, range(10), "first") == list(range(10))
     assert _get(blocks, range(5, 15), "second") == list(range(10, 15))
     assert _get(blocks, range(20)) == list(range(15, 20))
