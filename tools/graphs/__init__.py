@@ -1,1 +1,1 @@
-"""Make the graph files of the catalogue from the definitions of timm; see ``__main__``."""
+"""Make the graph files of the catalogue from definitions of timm, see ``__main__``, and of Keras, see ``from_keras``."""

@@ -79,7 +79,7 @@ def _of_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
         shard = data[entry.shard]
         if not 0 <= entry.offset <= entry.offset + entry.size <= len(shard):
             raise ValueError("a tensor is outside the files")
-        return shard[entry.offset : entry.offset + entry.size].tobytes()
+        return bytes(shard[entry.offset : entry.offset + entry.size])
 
     keys = [(key.decode(), key) for key in sorted(entries)]
     if _OBJECTS in entries:
