@@ -49,7 +49,7 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
             raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
         return keras_graph(data, card.name)
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
-    from advisor.catalog.graph import fill, layers_of
+    from advisor.catalog.keras_layers import fill, layers_of
     from advisor.catalog.weights import mapping, readers
 
     if weights is not None:

@@ -1,24 +1,12 @@
-"""Build the parts that all Keras graphs of the catalogue share, fill them, and count their parameters and MACs."""
+"""Build the parts that all Keras graphs of the catalogue share, and count a graph's parameters and MACs."""
 
-from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
 import keras
 from keras import layers
 
-from advisor.catalog.weights.mapping import NORM_PARTS, LayerKind, LayerSpec
-from advisor.catalog.weights.readers import Array
-
 Tensor: TypeAlias = keras.KerasTensor
-
-# A separable convolution is a Conv2D in Keras too, so its row comes first.
-_KINDS: tuple[tuple[type, LayerKind, tuple[str, ...]], ...] = (
-    (layers.SeparableConv2D, "separable", ("depthwise", "pointwise", "bias")),
-    (layers.DepthwiseConv2D, "depthwise", ("weight", "bias")),
-    (layers.Conv2D, "convolution", ("weight", "bias")),
-    (layers.Dense, "dense", ("weight", "bias")),
-)
 
 
 def image_input(input_size: int) -> Tensor:
@@ -48,26 +36,6 @@ def divisible(channels: float) -> int:
     """Round a channel count to a multiple of 8, never losing more than 10 % (MobileNet V2's rule)."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
-
-
-def layers_of(model: keras.Model) -> tuple[LayerSpec, ...]:
-    """Return the layers of a model that have weights, in the order of the graph."""
-    return tuple(_described(layer) for layer in model.layers if layer.weights)
-
-
-def _described(layer: keras.Layer) -> LayerSpec:
-    shapes = [tuple(weight.shape) for weight in layer.weights]
-    if isinstance(layer, layers.BatchNormalization):
-        of_norm = NORM_PARTS if layer.scale else NORM_PARTS[1:]
-        return LayerSpec(layer.name, "norm", dict(zip(of_norm, shapes, strict=True)), layer.epsilon)
-    kind, parts = next((kind, parts) for kind_of_layer, kind, parts in _KINDS if isinstance(layer, kind_of_layer))
-    return LayerSpec(layer.name, kind, dict(zip(parts, shapes, strict=False)))
-
-
-def fill(model: keras.Model, weights: Mapping[str, Array]) -> None:
-    """Give every layer of a model its weights, which have the names of :meth:`.Layer.tensor`."""
-    for layer in layers_of(model):
-        model.get_layer(layer.name).set_weights([weights[layer.tensor(part)] for part in layer.shapes])
 
 
 def parameters(model: keras.Model) -> int:

@@ -115,12 +115,13 @@ def summary(made: GraphFile, file: Path) -> str:
     unused = len(made.shapes.keys() - needed)
     model = unpack(made.graph)
     (graph,) = model.subgraphs
-    floats = [values_of(model, tensor) for tensor in graph.tensors if tensor.type == 0 and _has_values(model, tensor)]
+    floats = [values_of(model, tensor) for tensor in graph.tensors if tensor.type == 0 and has_values(model, tensor)]
     literals = sum(value.size for value in floats if value.size > 1)
     return f"{file.stat().st_size:,} bytes, {len(made.constants)} constants, {literals} literals, {unused} not used"
 
 
-def _has_values(model: Any, tensor: Any) -> bool:
+def has_values(model: Any, tensor: Any) -> bool:
+    """Return whether a tensor of an unpacked model is a constant."""
     content = model.buffers[tensor.buffer].data
     return content is not None and len(content) > 0
 

@@ -23,13 +23,12 @@ SMALL = (
     LayerSpec("first", "convolution", {"weight": (3, 3, 3, 4), "bias": (4,)}),
     LayerSpec("logits", "dense", {"weight": (4, 5), "bias": (5,)}),
 )
-KERAS_NAMES = {"weight": "kernel", "bias": "bias"}
 
 
 def tensors() -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(0)
     return {
-        f"{layer.name}/{KERAS_NAMES[part]}": rng.normal(size=shape).astype(np.float32)
+        f"{layer.name}/{part.replace('weight', 'kernel')}": rng.normal(size=shape).astype(np.float32)
         for layer in SMALL
         for part, shape in layer.shapes.items()
     }

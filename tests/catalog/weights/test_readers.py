@@ -293,7 +293,7 @@ def test_an_exported_saved_model_fills_the_graph(exported: tuple[Any, Path]) -> 
     import keras
     from keras import layers
 
-    from advisor.catalog.graph import fill, layers_of
+    from advisor.catalog.keras_layers import fill, layers_of
 
     image = keras.Input((8, 8, 3), batch_size=1)
     filled = keras.Model(image, network(layers, image))  # flat and with other weights
