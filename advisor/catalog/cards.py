@@ -66,6 +66,17 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphReference:
+    """A graph file of ``catalogs/graphs``, which becomes the card's float file without TensorFlow."""
+
+    file: str  #: its name
+    side: int  #: side of its input in pixels; at another side, the card has no graph file
+    sha256: str  #: its hash: 64 hexadecimal digits
+    #: the largest difference of an answer from the file that TensorFlow converts, relative to the largest answer.
+    difference: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """One row of the catalogue."""
 
@@ -86,6 +97,7 @@ class Card:
     weights: tuple[WeightSource, ...] = ()  #: places of the weights, the preferred one first
     note: str = ""  #: what is to know of the card
     conversion: Conversion | None = None  #: how it was made from a model of another framework, None if it was not
+    graph: GraphReference | None = None  #: the graph as a file, None if only Keras builds it
 
     @property
     def own_file(self) -> bool:
@@ -96,6 +108,16 @@ class Card:
     def by_file(self) -> bool:
         """True if no Keras graph is built for the card: its graph is a file, of the catalogue or the user's own."""
         return self.own_file or self.architecture == GRAPH_FILE
+
+    @property
+    def needs_converter(self) -> bool:
+        """True if TensorFlow makes the card's float file: it has no graph file for its side."""
+        return not self.by_file and self.filled_graph is None
+
+    @property
+    def filled_graph(self) -> GraphReference | None:
+        """The graph file at the card's side, None if only Keras builds the graph at this side."""
+        return self.graph if self.graph and self.graph.side == self.input_size else None
 
     @property
     def task(self) -> str:
@@ -127,7 +149,7 @@ class Card:
     def at(self, side: int) -> Card:
         """Return the card with another side of the input, in pixels: the weights of convolutions fit every size.
 
-        A graph that is a file keeps its side.
+        A graph that is a file alone keeps its side.
         """
         if self.by_file:
             return self

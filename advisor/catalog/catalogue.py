@@ -19,7 +19,7 @@ from typing import Any
 from platformdirs import user_config_path
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card, Conversion, Preprocessing, Published
+from advisor.catalog.cards import Card, Conversion, GraphReference, Preprocessing, Published
 from advisor.core.errors import StageError, UsageError, nearest
 from advisor.core.units import show_bytes
 from advisor.downloads.files import MemberFile, WeightSource
@@ -293,6 +293,7 @@ def _card(row: list[Any]) -> Card:
     values["published"] = tuple(Published(*entry) for entry in values["published"])
     values["weights"] = tuple(_source(entry) for entry in values["weights"])
     values["conversion"] = Conversion(*values["conversion"]) if values["conversion"] else None
+    values["graph"] = GraphReference(*values["graph"]) if values["graph"] else None
     return Card(**values)
 
 

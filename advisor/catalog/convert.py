@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog import architectures
 from advisor.catalog.cards import GRAPH_FILE, Card
+from advisor.catalog.graph_file import graph_of
 from advisor.catalog.user_models.classifier import photograph, run
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.downloads.files import WeightsFile
@@ -21,7 +22,7 @@ from advisor.tflite.rewrite import pack, sign, unpack
 if TYPE_CHECKING:
     import keras
 
-CONVERT_VERSION = "convert-3"
+CONVERT_VERSION = "convert-4"
 INPUT, OUTPUTS = "image", ("probabilities", "features")
 MAX_DIFFERENCE = 1e-3
 """Largest difference between Keras and the converted file: of a probability, and of a feature as a share of the
@@ -48,12 +49,15 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
             raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
         return keras_graph(data, card.name)
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
-    if weights is None:
-        fill_randomly(model)
-        return model
+    from advisor.catalog.keras_layers import fill, layers_of
     from advisor.catalog.weights import mapping, readers
 
-    mapping.put(weights.port, model, readers.read(weights.format, weights.path))
+    if weights is not None:
+        fill(model, mapping.map_weights(weights.port, layers_of(model), readers.read(weights.format, weights.path)))
+    elif card.filled_graph:
+        fill(model, graph_of(card).random())  # the weights of the converted file
+    else:
+        fill_randomly(model)
     return model
 
 
@@ -87,20 +91,21 @@ def fill_randomly(model: keras.Model) -> None:
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
     """Write the card's float file to ``path`` and check it on a photograph.
 
-    A card of a user's own file is that file with its outputs named, and a graph file gets its constants; every other
-    card is built in Keras and converted. Without weights, they are random with a fixed seed (latency, memory and
-    operators do not depend on them). The file has
-    the input ``image`` float32 (1, S, S, 3) and the outputs ``probabilities`` and ``features``. The result has the
-    largest ``difference`` of a probability between Keras and LiteRT, and ``features_difference``: that of a feature, as
-    a share of the largest one.
+    A card of a user's own file is that file with its outputs named, and a graph file gets its constants. A card without
+    a graph file for its side is built in Keras and converted. Without weights, they are random with a fixed seed
+    (latency, memory and operators do not depend on them). The file has the input ``image`` float32 (1, S, S, 3) and the
+    outputs ``probabilities`` and ``features``. The result has the largest ``difference`` of a probability between Keras
+    and LiteRT, and ``features_difference``: that of a feature, as a share of the largest one; of a graph file, the
+    largest difference of an answer that was found when it was made.
     """
     if card.own_file:
         from advisor.catalog.user_models.master import convert_own
 
         return convert_own(card, weights, path)
-    if card.architecture == GRAPH_FILE:
+    if not card.needs_converter:
         path.write_bytes(_filled(card, weights))
-        return {"difference": card.conversion.difference if card.conversion else 0.0}
+        made = card.filled_graph or card.conversion
+        return {"difference": made.difference if made else 0.0}
     import keras
 
     try:
@@ -119,11 +124,12 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
 def _filled(card: Card, weights: WeightsFile | None) -> bytes:
     """Return the file of a card whose graph is a file, with its weights or random ones."""
-    from advisor.catalog.graph_file import graph_of
     from advisor.catalog.weights import readers
 
     graph = graph_of(card)
-    return graph.filled(readers.read(weights.format, weights.path) if weights else graph.random())
+    if weights is None:
+        return graph.filled(graph.random())
+    return graph.filled(graph.tensors_of(weights.port, readers.read(weights.format, weights.path)))
 
 
 def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:

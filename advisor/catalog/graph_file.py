@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog.cards import Card
-from advisor.catalog.weights.mapping import TrackedTensors
+from advisor.catalog.weights.mapping import LayerSpec, TrackedTensors, map_weights
 from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError, WeightsError
 from advisor.store.files import sha256_file, shipped_folder
@@ -45,6 +45,7 @@ class GraphFile:
         norms: epsilon of each BatchNorm by the path of its tensors.
         shapes: shape of each tensor of a checkpoint by its name.
         indices: positions in a tensor's values, for constants that are gathered.
+        layers: the layers whose weights the tensors are, in the layout of Keras; none if the tensors have PyTorch's.
     """
 
     graph: bytes
@@ -52,6 +53,15 @@ class GraphFile:
     norms: Mapping[str, float]
     shapes: Mapping[str, tuple[int, ...]]
     indices: Mapping[str, Array]
+    layers: tuple[LayerSpec, ...] = ()
+
+    def tensors_of(self, port: str, tensors: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return a file's tensors under the names of this graph.
+
+        Raises:
+            WeightsError: a tensor is missing, does not fit, or has no place.
+        """
+        return map_weights(port, self.layers, tensors) if self.layers else tensors
 
     def filled(self, tensors: Mapping[str, Array]) -> bytes:
         """Return the ``.tflite`` with the constants that follow from a checkpoint's tensors, by name.
@@ -114,8 +124,8 @@ class GraphFile:
         return shift
 
     def scale(self, norm: str, tensors: Mapping[str, Array]) -> Array:
-        """Return what a BatchNorm multiplies each channel by."""
-        scale: Array = tensors[f"{norm}.weight"] / self.deviation(norm, tensors)
+        """Return what a BatchNorm multiplies each channel by; without a weight it only divides."""
+        scale: Array = tensors.get(f"{norm}.weight", 1.0) / self.deviation(norm, tensors)
         return scale
 
     def deviation(self, norm: str, tensors: Mapping[str, Array]) -> Array:
@@ -139,10 +149,11 @@ class GraphFile:
     def random(self) -> dict[str, Array]:
         """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
         draw, found = np.random.default_rng(0), dict[str, Array]()
+        fans_in = {layer.tensor(part): layer.fan_in(part) for layer in self.layers for part in layer.shapes}
         for name, shape in self.shapes.items():
             end = name.rpartition(".")[2]
             if len(shape) > 1:
-                spread = (2.0 / max(prod(shape[1:]), 1)) ** 0.5
+                spread = (2.0 / max(fans_in.get(name, prod(shape[1:])), 1)) ** 0.5
                 found[name] = draw.normal(0.0, spread, shape).astype(np.float32)
             else:
                 found[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
@@ -165,10 +176,17 @@ def identity(shape: Sequence[int]) -> Array:
 
 def graph_of(card: Card) -> GraphFile:
     """Return the graph of a card; UsageError if its file is missing, damaged or another one than the card names."""
-    path = shipped_folder("catalogs") / "graphs" / str(card.keywords.get("file", ""))
-    if path.is_file() and (found := sha256_file(path)) != card.keywords.get("sha256"):
+    named = card.filled_graph
+    file, sha256 = (named.file, named.sha256) if named else (card.keywords.get("file", ""), card.keywords.get("sha256"))
+    path = shipped_folder("catalogs") / "graphs" / str(file)
+    if path.is_file() and (found := sha256_file(path)) != sha256:
         raise UsageError(f"{path} has changed: its sha256 is {found[:12]}..., the card has another", "install it again")
     return read_graph(path)
+
+
+def _layer(entry: Sequence[Any], shapes: Mapping[str, tuple[int, ...]], norms: Mapping[str, float]) -> LayerSpec:
+    name, kind, parts = entry
+    return LayerSpec(name, kind, {part: shapes[f"{name}.{part}"] for part in parts}, norms.get(name, 0.0))
 
 
 def read_graph(path: Path) -> GraphFile:
@@ -179,12 +197,14 @@ def read_graph(path: Path) -> GraphFile:
                 raise ValueError("it is too large")
             said = json.loads(archive.read(CONSTANTS))
             names = [name for name in archive.namelist() if name.endswith(".npy")]
+            shapes = {name: tuple(shape) for name, shape in said["shapes"].items()}
             return GraphFile(
                 archive.read(GRAPH),
                 {int(place): terms for place, terms in said["constants"].items()},
                 said["norms"],
-                {name: tuple(shape) for name, shape in said["shapes"].items()},
+                shapes,
                 {name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
+                tuple(_layer(entry, shapes, said["norms"]) for entry in said.get("layers", ())),
             )
     except UsageError:
         raise

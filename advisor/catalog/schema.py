@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card, Conversion, Preprocessing, Published, Scalar
+from advisor.catalog.cards import Card, Conversion, GraphReference, Preprocessing, Published, Scalar
 from advisor.core.errors import UsageError, nearest
 from advisor.downloads.files import MemberFile, SourceKind, WeightSource
 from advisor.store.yamlfile import YamlDocument, read_yaml
@@ -147,6 +147,16 @@ class ConversionEntry(Strict):
     transposed: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
+class GraphEntry(Strict):
+    """A graph file of ``catalogs/graphs``."""
+
+    frozen = GraphReference
+    file: Annotated[str, Field(pattern=r"^[^/\\]+\.graph$")]
+    side: Annotated[int, Field(ge=16, le=2048)]
+    sha256: Sha256
+    difference: Annotated[float, Field(ge=0)] = 0.0
+
+
 class CardEntry(Strict):
     """One card, completed by the ``defaults`` of its file."""
 
@@ -167,6 +177,7 @@ class CardEntry(Strict):
     weights: list[SourceEntry] = []
     note: str = ""
     conversion: ConversionEntry | None = None
+    graph: GraphEntry | None = None
 
 
 class CatalogueFile(Strict):
@@ -238,7 +249,7 @@ def _explained(error: ValidationError, schema: type[BaseModel], document: YamlDo
         line = document.line(("defaults", *location)) if location[0] in document.values.get("defaults", {}) else line
     name = ".".join(str(step) for step in location) or "the file"
     if first["type"] == "extra_forbidden":
-        models = (schema, PreprocessingEntry, PublishedEntry, SourceEntry, MemberEntry)
+        models = (schema, PreprocessingEntry, PublishedEntry, SourceEntry, MemberEntry, GraphEntry)
         keys = [name for model in models for name in model.model_fields]
         problem = f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), keys)}"
         return UsageError(problem, f"keys: {', '.join(keys)}")

@@ -171,14 +171,16 @@ def calibrate(
 
     budget_ms = milliseconds(options["budget"], "--budget") if options["budget"] else None
     wanted = bounded("models", options["models"])
-    require_training("a calibration, which converts models of the catalogue,")
     profile, target = known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(
         options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]
     )
     connection = (stated or profile.connection or ConnectionSettings()).connect()
-    names = [card.name for card in load_catalogue().select(options["candidates"] or ("*",))]
+    cards = load_catalogue().select(options["candidates"] or ("*",))
+    if any(card.needs_converter for card in cards):
+        require_training("a calibration by models without a graph file")
+    names = [card.name for card in cards]
     say, kernels = tell or (lambda _text: None), options["kernels"]
     return calibration.calibrate(
         profile, target, connection, device_predictor(), wanted, say, names, kernels=kernels, budget_ms=budget_ms

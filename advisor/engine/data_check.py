@@ -15,7 +15,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.listing import is_here
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.codec import parse
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UsageError, require_training
 from advisor.core.names import require_known, without_password
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.datasets.boxes.values import Box
@@ -233,6 +233,8 @@ class LabelChecker:
         catalogue = load_catalogue(self.catalogs)
         cards = [catalogue.card(name) for name in ((self.card,) if self.card else PREFERRED)]
         card = next((card for card in cards if is_here(card, options)), cards[0])
+        if card.needs_converter:
+            require_training(f"the search for wrong labels by {card.name}, which has no graph file,")
         groups = group_numbers(dataset, kept_together(dataset, pairs))
         images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)

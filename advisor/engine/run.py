@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import require_training
 from advisor.core.evaluation import Evaluation
 from advisor.engine.afterwards import when_answered
 from advisor.engine.decide import answering
@@ -32,7 +31,7 @@ from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
-from advisor.engine.space.resolved import Candidates, Resolved, find_weights, resolve_parts
+from advisor.engine.space.resolved import Candidates, Resolved, find_weights, require_installed, resolve_parts
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.agent import Load, LoadReading
@@ -80,7 +79,7 @@ def _run_search(
     request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
 ) -> SearchResult:
     load = Load()
-    require_training("a search")
+    require_installed(request)
     resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep()
@@ -160,7 +159,8 @@ class _Search:
         self._waiting.wait()
         try:
             with held:
-                if isinstance(self._executor, LocalExecutor):
+                converts = any(card.needs_converter for card in self._resolved.cards)
+                if converts and isinstance(self._executor, LocalExecutor):
                     self._executor.begin()
                 if self._resolved.images is not None:
                     write_images(self._run, self._resolved.images)

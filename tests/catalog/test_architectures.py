@@ -8,22 +8,23 @@ import re
 from collections import Counter
 from importlib.metadata import distribution
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from advisor.catalog import architectures, load_catalogue
+from advisor.catalog import load_catalogue
 from advisor.catalog.cards import Card
 from advisor.catalog.checking import rounding
-from advisor.catalog.convert import build_model, fill_randomly, to_tflite
+from advisor.catalog.convert import build_model, convert
+from advisor.catalog.graph_file import graph_of
 from advisor.catalog.user_models.classifier import run
 from advisor.catalog.weights import mapping
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.mapping import TrackedTensors
 from advisor.core.errors import WeightsError
 from advisor.downloads.files import FetchOptions, WeightsFile
-from advisor.tflite import model as tflite_model
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
 
@@ -153,7 +154,7 @@ ORIGINALS = {
 
 @pytest.mark.parametrize(("port", "card"), ORIGINALS)
 def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) -> None:
-    model = built(card)
+    layers = {layer.name: layer for layer in graph_of(CATALOGUE[card]).layers}
     rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, card])
     norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
     expected = {
@@ -163,46 +164,8 @@ def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) 
     names = [name for listed in expected.values() for name in listed] + stages
     for layer, wanted in expected.items():
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
-        mapping.RULES[port].arrays(model.get_layer(layer), taken)
+        mapping.RULES[port].arrays(layers[layer], taken)
         assert [name for name in names if name not in taken.unused()] == wanted
-
-
-GRAPHS: list[tuple[str, int, dict[str, Any]]] = [
-    ("squeezenet", 64, {"version": "1.1"}),
-    ("shufflenet_v2", 64, {"width": 0.5}),
-    ("mobilenet_v3", 96, {"size": "small", "width": 1.0}),
-    ("mobilenet_v3", 96, {"size": "large", "width": 0.75}),
-    ("mobilenet_v3", 96, {"size": "small", "width": 1.0, "minimalistic": True}),
-    ("mnasnet", 96, {"width": 0.75}),
-    ("resnet", 64, {"depth": 18}),
-    ("resnet", 64, {"depth": 50}),
-    ("inception_v1", 96, {}),
-    ("inception_v2", 96, {}),
-    ("inception_v4", 107, {}),
-    ("inception_resnet_v2", 107, {}),
-    ("efficientnet", 160, {}),
-    ("nasnet", 64, {}),
-    ("densenet", 64, {}),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("architecture", "size", "arguments"), GRAPHS)
-def test_a_converted_graph_has_builtin_operators_alone_and_computes_the_same(
-    architecture: str, size: int, arguments: dict[str, Any]
-) -> None:
-    graph = architectures.build(architecture, size, 10, arguments)
-    fill_randomly(graph)
-    data = to_tflite(graph)
-
-    read = tflite_model.read(data)
-    assert [operator.name for operator in read.operators if operator.name.startswith(("CUSTOM", "Flex"))] == []
-    assert [tensor.shape for tensor in read.inputs] == [(1, size, size, 3)]
-    image = np.random.default_rng(1).normal(size=(1, size, size, 3)).astype(np.float32)
-    expected, actual = graph(image, training=False), run(data, image)
-    for name in ("features", "probabilities"):
-        scale = float(np.abs(expected[name]).max())
-        assert actual[name] == pytest.approx(np.asarray(expected[name]), abs=1e-4 * scale)
 
 
 CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
@@ -238,11 +201,13 @@ def photograph(name: str, card: Card) -> Any:
 
 
 @pytest.mark.parametrize("card", marked(PACKAGED, QUICK_OF_GOLDEN))
-def test_photographs_get_their_labels_and_the_converted_file_agrees(card: Card) -> None:
+def test_photographs_get_their_labels_and_the_float_file_agrees_with_keras(card: Card, tmp_path: Path) -> None:
     import keras
 
-    model = build_model(card, weights_of(card))
-    data = to_tflite(model)
+    weights, path = weights_of(card), tmp_path / "model.tflite"
+    model = build_model(card, weights)
+    convert(card, weights, path)
+    data = path.read_bytes()
     for name, expected in (("chelsea", CATS), ("coffee", DRINKS), ("rocket", TOWERS), ("china", TEMPLES)):
         photo = photograph(name, card)
         converted = run(data, photo)

@@ -13,6 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.catalog import load_catalogue
 from advisor.catalog.cards import GRAPH_FILE, Card
 from advisor.catalog.checking import count_graph
+from advisor.catalog.convert import build_model, to_tflite
 from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, graph_of, read_graph
 from advisor.catalog.keras_graph import keras_graph
 from advisor.catalog.user_models.classifier import run
@@ -28,7 +29,10 @@ from advisor.training.finetune.network import level_layers
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32
 
-CARDS = {card.name: card for card in load_catalogue().values() if card.architecture == GRAPH_FILE}
+CATALOGUE = load_catalogue()
+CARDS = {card.name: card for card in CATALOGUE.values() if card.architecture == GRAPH_FILE}
+BUILT = {card.name: card for card in CATALOGUE.values() if card.graph}
+"""Cards of a graph file that Keras builds too."""
 SMALL = CARDS["lcnet_0.5_224"]
 ALL_TERMS = ("edgenext_xx_small_288", "efficientformer_v2_s0_224", "repvit_m0.9_224")
 """Graphs whose constants have every kind of term."""
@@ -62,14 +66,15 @@ def random_file(card: Card, scale: float = 1.0) -> bytes:
 def test_a_graph_file_has_the_counts_of_its_card() -> None:
     counts = count_graph(SMALL)
     assert (counts.params, counts.macs) == (SMALL.params, SMALL.macs)
-    assert {name: graph_of(card).params for name, card in CARDS.items()} == {
-        name: card.params for name, card in CARDS.items()
+    cards = {**CARDS, **BUILT}
+    assert {name: graph_of(card).params for name, card in cards.items()} == {
+        name: card.params for name, card in cards.items()
     }
 
 
-@pytest.mark.parametrize("name", marked(CARDS, ALL_TERMS))
+@pytest.mark.parametrize("name", marked([*CARDS, *BUILT], (*ALL_TERMS, "inception_v2_224", "squeezenet_1.0_227")))
 def test_a_shipped_graph_computes_the_classes_of_its_card(name: str) -> None:
-    card = CARDS[name]
+    card = CATALOGUE[name]
     filled = random_file(card)
     assert count(read(filled)).macs == card.macs
     image = np.random.default_rng(0).normal(size=(1, card.input_size, card.input_size, 3)).astype(np.float32)
@@ -77,6 +82,36 @@ def test_a_shipped_graph_computes_the_classes_of_its_card(name: str) -> None:
     assert outputs["probabilities"].shape == (1, card.classes)
     assert outputs["probabilities"].sum() == pytest.approx(1.0, abs=1e-3)
     assert np.isfinite(outputs["features"]).all()
+    assert float(outputs["features"].std()) > 1e-6, "denormal numbers take many times longer"
+
+
+def test_every_card_has_a_graph_file_for_its_own_side_alone() -> None:
+    assert not [card.name for card in CATALOGUE.values() if card.needs_converter]
+    assert BUILT["mobilenet_v2_1.0_224"].at(320).needs_converter
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", marked(BUILT, ("mobilenet_v3_small_0.75_224", "shufflenet_v2_0.5_224")))
+def test_a_filled_graph_is_the_file_that_keras_graph_converts_to(name: str) -> None:
+    from advisor.catalog.keras_layers import fill
+
+    card, draw = BUILT[name], np.random.default_rng(7)
+    graph = graph_of(card)
+    weights = graph.random()
+    for tensor, shape in graph.shapes.items():
+        if len(shape) == 1:
+            weights[tensor] = weights[tensor] + draw.uniform(-0.3, 0.3, shape).astype(np.float32)
+    model = build_model(card, None)
+    fill(model, weights)
+    filled, converted = graph.filled(weights), to_tflite(model)
+    one, other = ([operator.name for operator in read(data).operators] for data in (filled, converted))
+    assert one == other
+    image = draw.normal(size=(1, card.input_size, card.input_size, 3)).astype(np.float32)
+    found, expected, keras = run(filled, image), run(converted, image), model(image, training=False)
+    for output in ("probabilities", "features"):
+        scale = np.abs(expected[output]).max()
+        assert np.abs(found[output] - expected[output]).max() <= 1e-4 * scale
+        assert np.abs(found[output] - np.asarray(keras[output])).max() <= 1e-3 * scale
 
 
 def test_a_term_is_what_is_left_of_a_layer_and_its_norm(tiny: tuple[GraphFile, dict[str, Any]]) -> None:
@@ -152,9 +187,8 @@ def test_a_graph_file_without_constants_is_refused(tmp_path: Path) -> None:
 
 def test_graph_files_and_cards_belong_together() -> None:
     folder = shipped_folder("catalogs") / "graphs"
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        str(card.keywords["file"]) for card in CARDS.values()
-    )
+    named = [*(str(card.keywords["file"]) for card in CARDS.values()), *(f"{name}.graph" for name in BUILT)]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(named)
 
 
 FAMILIES = (

@@ -13,7 +13,7 @@ import pytest
 
 from advisor.core.errors import install_extra
 from tests.builders import present
-from tests.makers.searches import SMALLEST, Searched, environment
+from tests.makers.searches import SMALLEST, Searched, environment, linked_cache
 from tests.processes import PATIENCE_S
 
 HIDDEN = ("tensorflow", "keras", "h5py", "pandas", "fastparquet", "cleanlab", "sklearn")
@@ -38,6 +38,8 @@ importlib.metadata.Distribution.from_name = classmethod(from_name)
 """Python runs it at the start of every process, of the children too."""
 
 COMMANDS = (
+    "search --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --training head --compressions int8 "
+    "--threads 1 --workers 1 --out heads",
     "plan --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --sort latency",
     "report {run} --filter size<5MB",
     "benchmark {model} --effort search --force",
@@ -56,12 +58,11 @@ COMMANDS = (
 )
 
 REFUSED = (
-    "search --budget 50ms",
+    "search --budget 50ms --data {data}",
     "search --budget 50ms --resume {run}",
     "compress {model} --recipe int8,qat_int8 --data {data} --to learnt",
     "catalog add {net}",
     "catalog check --build",
-    "devices calibrate pixel-4 --here",
 )
 
 ONE_AFTER_THE_OTHER = """
@@ -93,6 +94,7 @@ def places(with_images: Searched, photos: Path, tmp_path_factory: pytest.TempPat
     for name in ("site", "work"):
         (folder / name).mkdir()
     (folder / "site" / "sitecustomize.py").write_text(SITE)
+    linked_cache(folder / "cache")
     (folder / "net.keras").write_bytes(b"")
     run = Path(shutil.copytree(with_images.run.path, folder / "runs" / with_images.run.path.name))
     model, photo = next(run.glob("artifacts/*-float32.tflite")), next(photos.rglob("1.jpg"))

@@ -1,1 +1,1 @@
-"""Make the graph files of the catalogue from the definitions of timm; see ``__main__``."""
+"""Make the graph files of the catalogue: from timm's networks (``__main__``), and from Keras' (``from_keras``)."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
 from advisor.catalog.user_models.classifier import PROBABILITIES, named, run, with_features
+from advisor.catalog.weights.mapping import LayerSpec
 from advisor.tflite.layout import without_transposes
 from advisor.tflite.model import BUILTINS
 from advisor.tflite.rewrite import pack, unpack
@@ -27,6 +28,7 @@ from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
 CLOSE = {"rtol": 2e-4, "atol": 1e-6}
+FEW = 8  # Values along an axis that are compared before all of them are
 MOST = 1e-4  # Largest relative difference of an answer
 Term = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -54,35 +56,7 @@ def make(file: Path) -> None:
     converted = without_transposes(file.with_suffix(".tflite").read_bytes(), file.stem)
     data = one_head(converted, finder)
     data, has_features = with_features(named(data, file.stem, softmax=True), file.stem)
-    model = unpack(data)
-    (graph,) = model.subgraphs
-    for operator in graph.operators:
-        if _kind(model, operator) == "RESIZE_NEAREST_NEIGHBOR":  # the converter moves PyTorch's places by half a pixel
-            operator.builtinOptions.halfPixelCenters = False
-    constants, literals = dict[int, list[Term]](), 0
-    for place, tensor in enumerate(graph.tensors):
-        content = model.buffers[tensor.buffer].data
-        tensor.name = f"t{place}".encode()
-        if tensor.type != 0 or content is None or not len(content):
-            continue
-        value = values_of(model, tensor)
-        if (terms := finder.terms(value) if value.size > 1 else finder.number(value)) is not None:
-            constants[place] = terms
-        elif value.size > 1:
-            literals += value.size  # one of the graph: the second set shows if it is not
-    for place in constants:
-        # Constants can share a buffer; each gets its own, which is filled later.
-        model.buffers.append(type(model.buffers[0])())
-        graph.tensors[place].buffer = len(model.buffers) - 1
-        model.buffers[-1].data = np.zeros(0, np.uint8)
-    used = {tensor.buffer for tensor in graph.tensors} | {entry.buffer for entry in model.metadata or ()}
-    for number, buffer in enumerate(model.buffers):
-        if number not in used:
-            buffer.data = None
-    needed = {name for terms in constants.values() for term in terms for name in _names(term, about["norms"])}
-    missing = sorted(weights.keys() - needed)
-    shapes = {name: value.shape for name, value in weights.items()}
-    made = GraphFile(pack(model), constants, about["norms"], shapes, finder.indices)
+    made = assembled(data, finder, {name: value.shape for name, value in weights.items()})
     differences, agree = list[float](), 0
     filled = made.filled(sets[1])
     for image, wanted in zip(images, answers, strict=True):
@@ -97,9 +71,59 @@ def make(file: Path) -> None:
     GRAPHS.mkdir(exist_ok=True)
     write(target, made)
     read_graph(target)
-    said = f"{target.stat().st_size:,} bytes, {len(constants)} constants, {literals} literals, {len(missing)} not used"
     same = f"agreement {agree / len(images):g}, difference {max(differences):.1g}"
-    print(f"{file.stem}: {said}, features {has_features}, {same}", flush=True)
+    print(f"{file.stem}: {summary(made, target)}, features {has_features}, {same}", flush=True)
+
+
+def assembled(
+    data: bytes, finder: "Finder", shapes: Mapping[str, tuple[int, ...]], layers: Sequence[LayerSpec] = ()
+) -> GraphFile:
+    """Return the graph of a converted file, without the constants that follow from the checkpoint of a finder.
+
+    Constants that follow from no tensor belong to the graph; a second set of weights shows if they do not.
+    """
+    model = unpack(data)
+    (graph,) = model.subgraphs
+    for operator in graph.operators:
+        if _kind(model, operator) == "RESIZE_NEAREST_NEIGHBOR":  # the converter moves PyTorch's places by half a pixel
+            operator.builtinOptions.halfPixelCenters = False
+    constants = dict[int, list[Term]]()
+    for place, tensor in enumerate(graph.tensors):
+        content = model.buffers[tensor.buffer].data
+        tensor.name = f"t{place}".encode()
+        if tensor.type != 0 or content is None or not len(content):
+            continue
+        value = values_of(model, tensor)
+        terms = finder.terms(value) if value.size > 1 else finder.number(value)
+        if terms is not None:
+            constants[place] = terms
+    for place in constants:
+        # Constants can share a buffer; each gets its own, which is filled later.
+        model.buffers.append(type(model.buffers[0])())
+        graph.tensors[place].buffer = len(model.buffers) - 1
+        model.buffers[-1].data = np.zeros(0, np.uint8)
+    used = {tensor.buffer for tensor in graph.tensors} | {entry.buffer for entry in model.metadata or ()}
+    for number, buffer in enumerate(model.buffers):
+        if number not in used:
+            buffer.data = None
+    return GraphFile(pack(model), constants, finder.norms, shapes, finder.indices, tuple(layers))
+
+
+def summary(made: GraphFile, file: Path) -> str:
+    """Return what a graph file has: bytes, constants, values of the graph itself, tensors that no constant needs."""
+    needed = {name for terms in made.constants.values() for term in terms for name in _names(term, made.norms)}
+    unused = len(made.shapes.keys() - needed)
+    model = unpack(made.graph)
+    (graph,) = model.subgraphs
+    floats = [values_of(model, tensor) for tensor in graph.tensors if tensor.type == 0 and has_values(model, tensor)]
+    literals = sum(value.size for value in floats if value.size > 1)
+    return f"{file.stat().st_size:,} bytes, {len(made.constants)} constants, {literals} literals, {unused} not used"
+
+
+def has_values(model: Any, tensor: Any) -> bool:
+    """Return whether a tensor of an unpacked model is a constant."""
+    content = model.buffers[tensor.buffer].data
+    return content is not None and len(content) > 0
 
 
 def values_of(model: Any, tensor: Any) -> Array:
@@ -165,7 +189,9 @@ def _names(term: Term, norms: Mapping[str, float]) -> Iterator[str]:
 
 def write(path: Path, graph: GraphFile) -> None:
     """Write a graph file; equal graphs give equal bytes."""
-    said = {"norms": graph.norms, "shapes": graph.shapes, "constants": graph.constants}
+    said: dict[str, Any] = {"norms": graph.norms, "shapes": graph.shapes, "constants": graph.constants}
+    if graph.layers:
+        said["layers"] = [[layer.name, layer.kind, [*layer.shapes]] for layer in graph.layers]
     members = {GRAPH: graph.graph, CONSTANTS: json.dumps(said, separators=(",", ":")).encode()}
     for name, index in graph.indices.items():
         held = io.BytesIO()
@@ -185,7 +211,7 @@ class Finder:
         norms: Mapping[str, float],
         fused: Mapping[str, Array] = MappingProxyType({}),
     ) -> None:
-        self._tensors, self._norms = tensors, norms
+        self._tensors, self.norms = tensors, norms
         self.indices: dict[str, Array] = {}
         self._graph = GraphFile(b"", {}, norms, {}, self.indices)
         self._branches = Branches(self._graph, tensors, fused)
@@ -228,7 +254,7 @@ class Finder:
         """Yield a bias plus a number, such as the 3 of a hard sigmoid."""
         flat = value.reshape(-1)
         plain = [{"from": name, "axes": [*range(self._tensors[name].ndim)]} for name in self._vectors]
-        for term in (*plain, *({"shift": norm} for norm in self._norms)):
+        for term in (*plain, *({"shift": norm} for norm in self.norms)):
             bias = self._graph.term(term, self._tensors).reshape(-1)
             if bias.size == flat.size and np.allclose(flat - bias, (flat - bias)[0], rtol=1e-5, atol=1e-5):
                 yield [term, {"number": round(float((flat - bias)[0]), 5)}]
@@ -239,10 +265,14 @@ class Finder:
                 yield name, tensor
 
     def _moved(self, value: Array) -> Iterator[Term]:
+        flat = value.reshape(-1)
+        places = np.linspace(0, flat.size - 1, min(flat.size, FEW**2)).astype(int)
         for name, tensor in self._alike(value.size):
             for axes in _orders(tensor.ndim):
                 moved = tensor.transpose(axes)
-                if np.array_equal(moved.reshape(-1), value.reshape(-1)):
+                if not np.array_equal(moved[np.unravel_index(places, moved.shape)], flat[places]):
+                    continue
+                if np.array_equal(moved.reshape(-1), flat):
                     yield {"from": name, "axes": axes}
 
     def _scaled(self, value: Array) -> Iterator[Term]:
@@ -254,14 +284,16 @@ class Finder:
                 moved = tensor.transpose(axes)
                 if tuple(side for side in moved.shape if side > 1) != tuple(side for side in value.shape if side > 1):
                     continue
-                # A random weight can be zero, and then says nothing.
-                ratio = np.divide(value.reshape(moved.shape), moved, np.full(moved.shape, np.nan), where=moved != 0)
+                alike = value.reshape(moved.shape)
+                few = _ratio(_some(alike), _some(moved))
+                if few.ndim > 2 and not any(_constant_beside(few, along) for along in range(few.ndim)):
+                    continue
+                ratio = _ratio(alike, moved)
                 for along in range(moved.ndim):
                     yield from self._by_axes(ratio, along, {"from": name, "axes": axes})
 
     def _by_axes(self, ratio: Array, along: int, term: Term) -> Iterator[Term]:
-        least = np.nanmin(np.moveaxis(ratio, along, 0).reshape(ratio.shape[along], -1), axis=1)
-        most = np.nanmax(np.moveaxis(ratio, along, 0).reshape(ratio.shape[along], -1), axis=1)
+        least, most = _bounds(ratio, along)
         if np.allclose(least, most, **CLOSE):
             for times in self._products(least, along):
                 yield {**term, "times": times}
@@ -366,6 +398,26 @@ class Finder:
                 self.indices[key] = order[places].astype(np.uint32)
                 yield {"from": name, "index": key}
                 return
+
+
+def _some(value: Array) -> Array:
+    """Return some values of every axis, at the same places in all arrays of one shape."""
+    return value[np.ix_(*(np.linspace(0, side - 1, min(side, FEW)).astype(int) for side in value.shape))]
+
+
+def _ratio(value: Array, to: Array) -> Array:
+    # A random weight can be zero, and then says nothing.
+    return np.divide(value, to, np.full(to.shape, np.nan), where=to != 0)
+
+
+def _bounds(ratio: Array, along: int) -> tuple[Array, Array]:
+    """Return the least and the largest ratio at each index of an axis."""
+    rows = np.moveaxis(ratio, along, 0).reshape(ratio.shape[along], -1)
+    return np.nanmin(rows, axis=1), np.nanmax(rows, axis=1)
+
+
+def _constant_beside(ratio: Array, along: int) -> bool:
+    return np.allclose(*_bounds(ratio, along), **CLOSE)
 
 
 def _beside(norm: str, bias: str) -> bool:

@@ -1,20 +1,52 @@
-"""Put a file's tensors into a Keras graph, by rules: the names in each framework, and kernels in Keras' layout."""
+"""Find the weights of layers among a file's tensors, by rules: names of each framework, and kernels in Keras' layout.
+
+A layer is described by a value, so no rule needs Keras or TensorFlow.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from math import prod
+from typing import Literal
 
 import numpy as np
 
 from advisor.catalog.weights.readers import Array
 from advisor.core.errors import WeightsError, nearest
 
-if TYPE_CHECKING:
-    import keras
+LayerKind = Literal["convolution", "depthwise", "separable", "dense", "norm"]
+NORM_PARTS = ("weight", "bias", "running_mean", "running_var")
+"""The weights of a BatchNorm, in Keras' order; one that does not scale has no ``weight``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpec:
+    """A layer with weights.
+
+    Attributes:
+        name: unique name in its graph.
+        kind: decides the layout of its kernel.
+        shapes: shape of each weight in Keras' order and layout, by its part: ``weight`` and ``bias``, those of
+            :data:`NORM_PARTS`, or ``depthwise`` and ``pointwise``.
+        epsilon: number that a BatchNorm adds to the variance.
+    """
+
+    name: str
+    kind: LayerKind
+    shapes: Mapping[str, tuple[int, ...]]
+    epsilon: float = 0.0
+
+    def tensor(self, part: str) -> str:
+        """Return the name of a weight among all weights of the graph."""
+        return f"{self.name}.{part}"
+
+    def fan_in(self, part: str) -> int:
+        """Return how many inputs each output of a kernel adds up."""
+        shape = self.shapes[part]
+        return prod(shape[:2]) if self.kind == "depthwise" or part == "depthwise" else prod(shape[:-1])
 
 
 class TrackedTensors:
@@ -47,56 +79,55 @@ class Rule:
     ``arrays`` returns the weights of a layer in Keras' order and layout; names like ``ignored`` may stay unused.
     """
 
-    arrays: Callable[[keras.Layer, TrackedTensors], list[Array]]
+    arrays: Callable[[LayerSpec, TrackedTensors], list[Array]]
     ignored: str = "^$"
 
 
-def put(port: str, model: keras.Model, tensors: Mapping[str, Array]) -> None:
-    """Fill every layer of ``model`` from ``tensors`` by the rule named ``port``."""
+def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the weights of layers by ``<layer>.<part>``, found among a file's tensors by the rule named ``port``.
+
+    Raises:
+        WeightsError: no rule has this name, or a tensor is missing, does not fit, is not finite, or has no place.
+    """
     if port not in RULES:
         raise WeightsError(f"no rule is called '{port}'{nearest(port, RULES)}", f"there are: {', '.join(RULES)}")
     rule = RULES[port]
     tracked = TrackedTensors(tensors)
-    for layer in model.layers:
-        if layer.weights:
-            arrays = rule.arrays(layer, tracked)
-            expected, found = [tuple(weight.shape) for weight in layer.weights], [array.shape for array in arrays]
-            if expected != found:
-                raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {found}")
-            if not all(np.isfinite(array).all() for array in arrays):
-                raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
-            layer.set_weights(arrays)
+    weights = dict[str, Array]()
+    for layer in layers:
+        arrays = rule.arrays(layer, tracked)
+        expected, found = [*layer.shapes.values()], [array.shape for array in arrays]
+        if expected != found:
+            raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {found}")
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
+        weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
     left = [name for name in tracked.unused() if not re.search(rule.ignored, name)]
     if left:
         raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
+    return weights
 
 
-def from_output_first(kernel: Array, layer: keras.Layer) -> Array:
+def from_output_first(kernel: Array, layer: LayerSpec) -> Array:
     """Convert a kernel of PyTorch or Caffe: (output, input, height, width), dense (output, input)."""
-    from keras import layers
-
-    if isinstance(layer, layers.DepthwiseConv2D):
+    if layer.kind == "depthwise":
         return kernel.transpose(2, 3, 0, 1)
     return kernel.transpose(2, 3, 1, 0) if kernel.ndim == 4 else kernel.T
 
 
-def from_runtime(kernel: Array, layer: keras.Layer) -> Array:
+def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
     """Convert a kernel of TFLite: (output, height, width, input), depthwise (1, height, width, channel)."""
-    from keras import layers
-
-    if isinstance(layer, layers.DepthwiseConv2D):
-        return kernel.transpose(1, 2, 3, 0)
     moved = kernel.transpose(1, 2, 3, 0)
-    return moved.reshape(moved.shape[2:]) if isinstance(layer, layers.Dense) else moved
+    return moved.reshape(moved.shape[2:]) if layer.kind == "dense" else moved
 
 
-def folded_norm(offset: Array, layer: keras.Layer) -> list[Array]:
+def folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
     """Return a BatchNorm layer that only adds ``offset``: what is left of one that was folded into its convolution.
 
     Its variance is such that the layer divides by exactly one.
     """
     one, zero = np.ones_like(offset), np.zeros_like(offset)
-    scale = [one] if layer.scale else []
+    scale = [one] if "weight" in layer.shapes else []
     return [*scale, offset, zero, one * np.float32(1.0 - layer.epsilon)]
 
 
@@ -136,28 +167,27 @@ def _named(names: Names, layer: str) -> str:
     return next((found.expand(meaning) for found, meaning in matches if found), layer)
 
 
-def _slim(names: Names, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a layer of a frozen graph or a checkpoint, whose BatchNorm is kept.
 
     Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
     """
-    from keras import layers
-
     root = next((name.partition("/")[0] for name in tensors.names() if name.startswith(("Inception", "Mobilenet"))), "")
     scope = f"{root}/{_named(names, layer.name.replace('.', '/'))}"
-    if isinstance(layer, layers.BatchNormalization):
-        return [tensors(f"{scope}/BatchNorm/{part}") for part in (_SLIM_NORM if layer.scale else _SLIM_NORM[1:])]
-    if isinstance(layer, layers.Dense):
+    if layer.kind == "norm":
+        parts = _SLIM_NORM if "weight" in layer.shapes else _SLIM_NORM[1:]
+        return [tensors(f"{scope}/BatchNorm/{part}") for part in parts]
+    if layer.kind == "dense":
         arrays = [_dense(tensors(f"{scope}/{part}")) for part in ("weights", "biases")]
-        background = arrays[1].shape[-1] == layer.units + 1
+        background = arrays[1].shape[-1] == layer.shapes["bias"][0] + 1
         return [array[..., 1:] for array in arrays] if background else arrays
-    half = "depthwise_" if isinstance(layer, layers.DepthwiseConv2D) else ""
+    half = "depthwise_" if layer.kind == "depthwise" else ""
     half = "pointwise_" if layer.name.endswith(".pointwise") else half
-    bias = [tensors(f"{scope}/biases")] if layer.use_bias else []
+    bias = [tensors(f"{scope}/biases")] if "bias" in layer.shapes else []
     return [tensors(f"{scope}/{half}weights"), *bias]
 
 
-def _folded_mobilenet_v1(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+def _folded_mobilenet_v1(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a TF Hub module's graph, BatchNorm folded into kernels and offsets."""
     scope = _named(_MOBILENET_V1, layer.name)
     if layer.name == "logits":
@@ -170,7 +200,7 @@ def _folded_mobilenet_v1(layer: keras.Layer, tensors: TrackedTensors) -> list[Ar
     return [tensors(f"{name}_weights")]
 
 
-def _folded_inception_v3(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+def _folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a quantized ``.tflite``, dequantized, BatchNorm folded into kernels and biases."""
     root = "InceptionV3" if layer.name == "logits" else "InceptionV3/InceptionV3"
     scope = f"{root}/{_named(_INCEPTION_V3, layer.name)}"
@@ -185,13 +215,11 @@ def _dense(kernel: Array) -> Array:
     return kernel.reshape(kernel.shape[2:]) if kernel.ndim == 4 else kernel
 
 
-def _torch(module_of: Callable[[str, TrackedTensors], str], layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
-    from keras import layers
-
+def _torch(module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     module = module_of(layer.name, tensors)
-    if isinstance(layer, layers.BatchNormalization):
-        return [tensors(f"{module}.{part}") for part in ("weight", "bias", "running_mean", "running_var")]
-    bias = [tensors(f"{module}.bias")] if layer.use_bias else []
+    if layer.kind == "norm":
+        return [tensors(f"{module}.{part}") for part in NORM_PARTS]
+    bias = [tensors(f"{module}.bias")] if "bias" in layer.shapes else []
     return [from_output_first(tensors(f"{module}.weight"), layer), *bias]
 
 
@@ -228,7 +256,7 @@ def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
 _PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
 
 
-def _caffe(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return Caffe's blobs: ``<layer>/0`` is the kernel, ``<layer>/1`` the bias."""
     name = re.sub(r"^(fire\d)_", r"\1/", layer.name)
     kernel = from_output_first(tensors(f"{name}/0"), layer)
@@ -237,7 +265,7 @@ def _caffe(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     return [kernel, tensors(f"{name}/1")]
 
 
-def _gluon(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return ``squeezenet0_conv<n>``: the stem is 0, every fire module has three, the classifier comes last."""
     found = re.match(r"^fire(\d)_(\w+)$", layer.name)
     number = 0 if layer.name == "conv1" else 25
@@ -247,7 +275,7 @@ def _gluon(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     return [from_output_first(tensors(f"{name}_weight"), layer), tensors(f"{name}_bias")]
 
 
-def _keras(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the next layer of a Keras file: its layers are in the order of the graph, under names of their own."""
     unused = tensors.unused()
     if not unused:
@@ -256,7 +284,7 @@ def _keras(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     prefix = unused[0].partition("/")[0]
     arrays = [tensors(name) for name in unused if name.partition("/")[0] == prefix]
     # Keras' MobileNet V1 classifies with a 1x1 convolution: the same numbers as a dense layer's, with two ones more.
-    shape = tuple(layer.weights[0].shape)
+    shape = next(iter(layer.shapes.values()))
     if arrays[0].shape == (1, 1, *shape):
         arrays[0] = arrays[0].reshape(shape)
     return arrays

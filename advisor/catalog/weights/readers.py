@@ -5,7 +5,7 @@ A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and i
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -32,8 +32,8 @@ _SAFETENSORS_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I
 _MAX_SAFETENSORS_HEADER = 100_000_000  # as in the format's own library
 # The types of the constants that weights are made of.
 _TFLITE_TYPES = ("float32", "float16", "int32", "uint8", "int8")
-# trackable_object_graph.proto: what the object graph says of each variable.
-_OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# Formats with a module of their own.
+_MODULES = {"torch": "advisor.catalog.weights.torch_files", "checkpoint": "advisor.catalog.weights.checkpoints"}
 
 # The fields of protocol buffers that are read: number, name and type of each, ``*`` for a repeated one.
 
@@ -82,7 +82,7 @@ def read(format_name: str, path: Path) -> Tensors:
     """
     if format_name not in FORMATS:
         raise WeightsError(f"no reader is called '{format_name}' (there are {', '.join(FORMATS)})")
-    module = import_module("advisor.catalog.weights.torch_files" if format_name == "torch" else __name__)
+    module = import_module(_MODULES.get(format_name, __name__))
     try:
         tensors: Tensors = getattr(module, f"read_{format_name}")(path)
     except WeightsError:
@@ -121,47 +121,6 @@ def _shaped(name: str, values: Array, shape: Sequence[int]) -> Array:
     if min(shape, default=0) < 0 or prod(shape) != values.size:
         raise ValueError(f"'{name}' of shape {list(shape)} has {values.size} values")
     return values.reshape(shape)
-
-
-def read_checkpoint(path: Path) -> Tensors:
-    """Return variables by their names in the model, in its order.
-
-    ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables`` folder, or a checkpoint
-    of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
-    """
-    import tensorflow as tf
-
-    indexed = path.suffix == ".index"
-    checkpoint = tf.train.load_checkpoint(str(path.with_suffix("") if indexed else path))
-    shapes = checkpoint.get_variable_to_shape_map()
-    types = checkpoint.get_variable_to_dtype_map()
-    files = path.parent.glob(f"{path.stem}.data-*") if indexed else [path]
-    size_bytes = sum(file.stat().st_size for file in files)
-    tensors: Tensors = {}
-    for name, key in _names(checkpoint, shapes):
-        if key not in shapes or not types[key].is_floating:
-            continue
-        count = prod(shapes[key])
-        if count > MAX_VALUES or count * types[key].size > size_bytes:
-            raise ValueError(f"'{name}' of shape {shapes[key]} is larger than the files")
-        values = np.asarray(checkpoint.get_tensor(key), np.float32)
-        # A model may list one variable in two of its parts: the file then has it twice.
-        if name in tensors and not np.array_equal(tensors[name], values):
-            raise ValueError(f"two variables are called '{name}'")
-        tensors.setdefault(name, values)
-    return tensors
-
-
-def _names(checkpoint: Any, shapes: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
-    """Yield (name of the variable in its model, key in the file)."""
-    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
-
-    if _OBJECTS not in shapes:
-        yield from ((key, key) for key in sorted(shapes))
-        return
-    for node in TrackableObjectGraph.FromString(checkpoint.get_tensor(_OBJECTS)).nodes:
-        for attribute in node.attributes:
-            yield attribute.full_name or attribute.checkpoint_key, attribute.checkpoint_key
 
 
 def read_tfjs(path: Path) -> Tensors:

@@ -33,7 +33,7 @@ class StageName(StrEnum):
     PLAN = "plan"  # Ruled out by what is known beforehand: the size of the file or its licence
     PREDICT = "predict"  # Predicted to be too slow, or not compatible with the device
     PROMOTION = "promotion"  # Its fine-tuning is not worth its time
-    CONVERT = "convert"  # Keras graph to a float ``.tflite`` with two outputs
+    CONVERT = "convert"  # Graph file or Keras graph to a float ``.tflite`` with two outputs
     CUT = "cut"  # The float file with one of its outputs
     SCREEN = "screen"  # CPU time of the backbone: a card that is far too slow is not trained
     FEATURES = "features"  # The backbone's features of the images

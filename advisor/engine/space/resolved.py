@@ -38,7 +38,7 @@ from advisor.engine.pipeline.materials import (
     Role,
     Workload,
 )
-from advisor.engine.pipeline.stage import StageName
+from advisor.engine.pipeline.stage import Pool, StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question, Request, require_classes
 from advisor.engine.space.plan import Plan, most_promising_first
@@ -59,6 +59,8 @@ AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has 
 """Remark on a user's own detector or finished file among the candidates."""
 
 DOWNLOADS = 4
+
+WITH_TENSORFLOW = (Pool.HEAVY, Pool.TRAINERS)
 
 PARTS = {Role.VALIDATION: "validation part", Role.HOLDOUT: "hold-out"}
 
@@ -172,6 +174,25 @@ def own_file_remarks(cards: Sequence[Card], images: Images | None) -> tuple[str,
         examples = [(image.path, images.classes[image.label]) for image in chosen]
     warnings = {card.name: scale_warning(card, examples) for card in cards}
     return tuple(f"{name}: {warning}" for name, warning in warnings.items() if warning)
+
+
+def require_installed(request: Request) -> None:
+    """Refuse a search of which a stage needs TensorFlow where it is not installed: UsageError with a hint.
+
+    Heads of classifiers and most compressions need none, nor do cards with a graph file.
+    """
+    if find_spec("tensorflow") is not None:
+        return
+    resolved = resolve_cards(request)
+    images = dict.fromkeys(Role, LARGE) if resolved.question.data is not None else {}
+    costs = CostModel(Workload(resolved.question.trainings, tuple(resolved.recipes), images, resolved.question))
+    stages = (stage for card in resolved.cards for stage in costs.stages(card))
+    needy = next((stage for stage in stages if stage.resources.pool in WITH_TENSORFLOW), None)
+    if needy is not None:
+        raise UsageError(
+            f"a search needs TensorFlow, which is not installed, for {needy.subject}",
+            f"{install_extra('train')}, or ask for what needs none: heads of classifiers, and no recipe that trains",
+        )
 
 
 SAMPLE_SHARE, HEADS, READING_IMAGE_S = 0.75, 3, 0.004

@@ -90,12 +90,15 @@ def _measured(
     rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor, tell: Tell
 ) -> dict[CardRow, Quantity]:
     """Return the latencies of the rows that may be on the front; without TensorFlow, of those with a graph file."""
-    threads, kind = device.target.threads, HEAVY
-    try:
-        require_training("a card without a graph file")
-    except UsageError as error:
-        rows, kind = [row for row in rows if row.card.by_file], LIGHT
-        tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
+    threads = device.target.threads
+    filled = [row for row in rows if not row.card.needs_converter]
+    kind = LIGHT if len(filled) == len(rows) else HEAVY
+    if kind == HEAVY:
+        try:
+            require_training("a card without a graph file")
+        except UsageError as error:
+            rows, kind = filled, LIGHT
+            tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
     require_quiet((threads,), force=False)
     timed: dict[CardRow, Quantity] = {}
     with POOLS[kind](Path("/dev/null")) as pool:

@@ -15,7 +15,6 @@ from advisor.core.errors import (
     UsageError,
     WeightsError,
     require_extra,
-    require_training,
 )
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural
@@ -140,7 +139,6 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     if checker is not None:
         message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"
         require_extra("cleanlab", "labels", message)
-        require_training("the search for wrong labels, which --no-labels leaves out,")
     say(f"reading images of {path}")
     read = survey(path, advance(say))
     say("comparing images")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.catalog.weights import mapping
+from advisor.catalog.weights.mapping import map_weights
 from advisor.catalog.weights.readers import FORMATS, read
 from advisor.core.errors import WeightsError
 
@@ -293,9 +293,11 @@ def test_an_exported_saved_model_fills_the_graph(exported: tuple[Any, Path]) -> 
     import keras
     from keras import layers
 
+    from advisor.catalog.keras_layers import fill, layers_of
+
     image = keras.Input((8, 8, 3), batch_size=1)
     filled = keras.Model(image, network(layers, image))  # flat and with other weights
-    mapping.put("keras", filled, read("checkpoint", exported[1] / "variables.index"))
+    fill(filled, map_weights("keras", layers_of(filled), read("checkpoint", exported[1] / "variables.index")))
     photo = np.random.default_rng(5).normal(size=(1, 8, 8, 3)).astype(np.float32)
     one, other = (np.asarray(model(photo, training=False)) for model in (filled, exported[0]))
     assert np.allclose(one, other, rtol=1e-4, atol=1e-3)

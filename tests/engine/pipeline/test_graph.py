@@ -19,8 +19,8 @@ from advisor.datasets.split import PARTS, Split
 from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
 from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
-from advisor.engine.pipeline.stage import Results, StageName
-from advisor.engine.pipeline.stages.backbone import cut
+from advisor.engine.pipeline.stage import Pool, Results, StageName
+from advisor.engine.pipeline.stages.backbone import convert, cut
 from advisor.engine.pipeline.stages.head import TrainedHead, fitted, refitted
 from advisor.engine.preview import overview_of
 from advisor.engine.question import Question
@@ -55,6 +55,13 @@ def names(stages: VariantStages) -> Counter[str]:
 )  # fmt: skip
 def test_a_variant_has_its_stages(training: str, form: str, workload: Workload, expected: dict[str, int]) -> None:
     assert names(VariantStages(CARD, training, form, workload)) == expected
+
+
+def test_a_head_needs_no_process_with_tensorflow_unless_the_card_has_no_graph_file_of_its_side() -> None:
+    stages = VariantStages(CARD, HEAD, "int8", TRAINED)
+    pools = {stage.resources.pool for stage in with_all_before((*stages.evaluation, *stages.judging))}
+    assert not pools & {Pool.HEAVY, Pool.TRAINERS}
+    assert convert(CARD.at(320)).resources.pool is Pool.HEAVY
 
 
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])

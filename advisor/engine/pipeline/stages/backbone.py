@@ -27,7 +27,7 @@ from advisor.engine.pipeline.materials import (
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage, StageName
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import CallLimits
-from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
+from advisor.isolation.pool import EXPECTED_BYTES
 from advisor.measurement.latency.timing import least_cpu_ms
 from advisor.store.files import ROWS, add_block, sha256_json
 from advisor.tflite.levels import FEATURES, VERSION as LEVELS_VERSION
@@ -36,9 +36,9 @@ from advisor.training.features import AS_IT_IS, CaptureAugmentation
 PROBABILITIES = "probabilities"
 
 CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
-CONVERT_BYTES_A_VALUE = 64
-"""Extra memory that a conversion may take for each value of the model: the converter holds the values about sixteen
-times, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""
+BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
+"""Extra memory that a conversion may take for each value of the model: TensorFlow's converter holds the values about
+sixteen times, at four bytes each (1.6 GB for the 102 MB of ResNet-50). Filling a graph file holds them eight times."""
 
 NO_FEATURES = (
     "the file does not end in one linear layer, so it cannot get a head of your classes; use it without --data"
@@ -57,20 +57,30 @@ def identity(materials: Materials, card: Card) -> dict[str, object]:
 
 
 def convert(card: Card) -> Stage[FloatModel]:
-    """Convert the card to a float file with the outputs ``probabilities`` and ``features``."""
+    """Make the card's float file with the outputs ``probabilities`` and ``features``: from its graph file, or by Keras.
+
+    The first needs no TensorFlow, so its version is no part of the key.
+    """
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        if card.needs_converter:
+            return {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")}
+        graph = {"graph file": card.filled_graph.sha256} if card.filled_graph else {}
+        return {**identity(materials, card), **graph, **versions("ai-edge-litert", "numpy")}
+
     return Stage(
-        StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (),
-        lambda materials, _: {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")},
+        StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (), inputs,
         lambda materials, _, folders: partial(convert_card, card, materials.weights[card.name], folders.model),
-        FloatModel.within, cost.CONVERT_S, convert_resources(card),
+        FloatModel.within, cost.CONVERT_S if card.needs_converter else cost.FILL_S, convert_resources(card),
     )  # fmt: skip
 
 
 def convert_resources(card: Card) -> Resources:
-    """Return the limits of the card's conversion: large models need more memory."""
-    more = CONVERT_BYTES_A_VALUE * card.params
+    """Return the place and the limits of the card's conversion: large models need more memory."""
+    kind = Pool.HEAVY if card.needs_converter else Pool.LIGHT
+    more = BYTES_A_VALUE[kind] * card.params
     limits = replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + more)
-    return Resources(Pool.HEAVY, EXPECTED_BYTES[HEAVY] + more, limits)
+    return Resources(kind, EXPECTED_BYTES[kind] + more, limits)
 
 
 def cut(card: Card, output: str) -> Stage[FloatModel]:
