@@ -139,13 +139,8 @@ def _finetuned(
         planned = _planned(fitted, before, len(judged), limit_s)
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         places = folders.checkpoints, folders.model, before.path if before else None
-        own_maps = maps(materials, results, folders) if best else None
+        own_maps = _maps_folder(inputs(materials, results), folders) if best else None
         return partial(tune, card, materials.weights[card.name], tuned, planned, *places, own_maps, time)
-
-    def maps(materials: Materials, results: Results, folders: Folders) -> Path:
-        """Return the folder with the maps of the compared model, which the model that ships uses."""
-        same = {**inputs(materials, results), "after": ""}
-        return folders.checkpoints.with_name(f"maps-{sha256_json(same)}.checkpoints")
 
     def epochs(materials: Materials, results: Results) -> Epochs:
         planned = hyperparameters(materials, results)
@@ -157,6 +152,12 @@ def _finetuned(
         reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["shortened"], shortens=True,
     )  # fmt: skip
+
+
+def _maps_folder(inputs: Inputs, folders: Folders) -> Path:
+    """Return the folder with the maps of the compared model, which the model that ships uses."""
+    same = {**inputs, "after": ""}
+    return folders.checkpoints.with_name(f"maps-{sha256_json(same)}.checkpoints")
 
 
 def was_shortened(model: FloatModel) -> bool:
