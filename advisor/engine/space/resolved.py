@@ -302,7 +302,8 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
 
     A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
     Finished files come first. If the user names nothing else, the other cards are those of a search without names.
-    Cards of which no file may fit on a device are left out where this machine is no device, if others are left.
+    Cards of which no file may fit on a device are left out where this machine is no device, if others are left; so are
+    those without a graph file where TensorFlow is not installed.
     """
     side, names = question.of_task.side, names_networks(question, catalogue)
     named = catalogue.select(question.candidates) if names else ()
@@ -324,6 +325,9 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
                 f"--candidates: {sized[0].name} takes images of {sized[0].input_size} pixels only, this task {side}",
                 "name networks whose graph is no file: see `advisor catalog show NAME`",
             )
+    if not names and find_spec("tensorflow") is None:
+        # Graph files become float files without it.
+        cards = [card for card in cards if not card.needs_converter] or cards
     if not names and not targets.host:
         pairs = list(product(chosen_recipes(question), targets.devices))
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
