@@ -255,7 +255,8 @@ def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int
             f"--data: all images{what} in the {where} of your split are copies of images that are learnt from",
             "put other images there, or remove the split: one is drawn then",
         )
-    return replace(parts, **judging), dict(Counter(part_of[index] for index in sorted(left_out)))
+    judged = replace(parts, validation=judging[VALIDATION], holdout=judging[HOLDOUT])
+    return judged, dict(Counter(part_of[index] for index in sorted(left_out)))
 
 
 def divide_boxes(
