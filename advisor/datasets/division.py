@@ -234,9 +234,7 @@ def divide(
     return Division(judged, grouping, groups, together, named, rejoined, unjudged, sum(map(len, same)))
 
 
-def _without_copies(
-    dataset: Dataset, parts: Split, alike: Sequence[tuple[int, ...]]
-) -> tuple[Split, Mapping[str, int]]:
+def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int]]) -> tuple[Split, Mapping[str, int]]:
     """Return the user's own split without the images that would judge what has learnt from copies of them.
 
     Of a split that was drawn, all copies are in one part. The second value is their number in each part. Raises
@@ -257,8 +255,8 @@ def _without_copies(
             f"--data: all images{what} in the {where} of your split are copies of images that are learnt from",
             "put other images there, or remove the split: one is drawn then",
         )
-    rest = replace(parts, train=judging[TRAIN], validation=judging[VALIDATION], holdout=judging[HOLDOUT])
-    return rest, dict(Counter(part_of[index] for index in sorted(left_out)))
+    judged = replace(parts, validation=judging[VALIDATION], holdout=judging[HOLDOUT])
+    return judged, dict(Counter(part_of[index] for index in sorted(left_out)))
 
 
 def divide_boxes(
@@ -276,7 +274,7 @@ def divide_boxes(
     return division, boxes, (*division.notes(read.images.dataset), *lacking(boxes), *turned)
 
 
-def _complete(dataset: Dataset, alike: Sequence[tuple[int, ...]]) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+def _complete(dataset: Dataset, alike: Sequence[Sequence[int]]) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
     """Return the user's own parts, and the classes that their validation part lacks; copies of others do not count."""
     given = dataset.own_parts
     if HOLDOUT not in given or VALIDATION not in given:  # of two parts, the second is the hold-out

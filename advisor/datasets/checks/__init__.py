@@ -40,7 +40,7 @@ def copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     return groups(alike, len(dataset.images))
 
 
-def copies_of_learnt(alike: Sequence[Group], part_of: Mapping[int, str]) -> tuple[int, ...]:
+def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str]) -> tuple[int, ...]:
     """Return the images of validation and the hold-out that copy images of an earlier part, which are learnt from.
 
     ``alike`` are groups of copies, and ``part_of`` has the part of each image by its index. The hold-out judges what
