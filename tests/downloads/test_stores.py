@@ -13,7 +13,7 @@ from advisor.core import errors
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.survey import survey
 from advisor.downloads import stores
-from advisor.downloads.stores import local
+from advisor.downloads.stores import in_store, local
 from advisor.store.cache import cache_root
 from advisor.store.limit import evict
 from tests.datasets.folders import make
@@ -243,3 +243,8 @@ def test_a_check_of_images_names_the_address_and_writes_no_manifest_of_copies(
 
 def test_other_paths_stay_as_they_are(tmp_path: Path) -> None:
     assert fetched(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize(("path", "is_address"), [("s3", False), ("gs/photos", False), ("s3:/bucket/photos", True)])
+def test_a_folder_may_have_the_name_of_a_kind_of_store(path: str, is_address: bool) -> None:
+    assert in_store(Path(path)) is is_address
