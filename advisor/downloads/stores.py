@@ -79,7 +79,8 @@ STORES: Mapping[str, StoreKind] = {
 
 def in_store(path: Path) -> bool:
     """Return whether a path is the address of objects in a store, such as ``s3://bucket/photos``."""
-    return str(path).partition(":/")[0] in STORES
+    kind, separator, _ = str(path).partition(":/")
+    return bool(separator) and kind in STORES
 
 
 def local(path: Path, say: Say, offline: bool = False, cache_size: int | None = None) -> Path:

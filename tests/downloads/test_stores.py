@@ -16,7 +16,7 @@ from advisor.core import errors
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.survey import survey
 from advisor.downloads import stores
-from advisor.downloads.stores import local
+from advisor.downloads.stores import in_store, local
 from advisor.store.cache import cache_root
 from advisor.store.limit import evict
 from tests.datasets.folders import make
@@ -310,3 +310,8 @@ def test_bytes_of_another_version_than_the_listed_one_are_refused_and_deleted(s3
     s3.requests.clear()
     fetched("s3://photos/animals")
     assert any("dog" in path for path in s3.fetched)
+
+
+@pytest.mark.parametrize(("path", "is_address"), [("s3", False), ("gs/photos", False), ("s3:/bucket/photos", True)])
+def test_a_folder_may_have_the_name_of_a_kind_of_store(path: str, is_address: bool) -> None:
+    assert in_store(Path(path)) is is_address
