@@ -59,8 +59,8 @@ def search(
     Example: advisor search --budget 50ms --data photos/
     """
     from advisor import api
-    from advisor.engine.history.loaded_run import continue_command
     from advisor.reporting.frames import ANSWER
+    from advisor.reporting.steps import continue_command
 
     options |= _not_given(options)
     check_place(log_to)

@@ -11,7 +11,7 @@ from advisor.core.evaluation import Evaluation, Status, network_of
 from advisor.core.forms import form_of
 from advisor.core.posterior import FLOAT
 from advisor.core.units import plural, show_bytes, show_seconds
-from advisor.engine.history.loaded_run import continue_command
+from advisor.engine.history.loaded_run import continue_command as continue_command
 from advisor.engine.pipeline.stage import StageName
 from advisor.reporting.blocks import Labelled
 from advisor.reporting.classes import recalls

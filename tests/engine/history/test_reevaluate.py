@@ -189,7 +189,7 @@ def test_a_pick_for_a_new_device_that_did_not_run_on_the_hold_out_runs_there_fir
     known = {row.artefact: row.holdout_accuracy for row in searched.evaluations()}
     unjudged = [replace(row, holdout_accuracy=None, holdout_answers=None) for row in searched.evaluations()]
     searched.write(searched.evaluations_file.name, chained(unjudged)[0])
-    searched.reseal()
+    edited(searched)
     found = answered(reevaluate(searched.path, on("raspberry-pi-4")), "raspberry-pi-4")
     pick = present(load_run(present(found.run)).decision.pick)
     assert present(pick.holdout_accuracy) == known[pick.artefact]
