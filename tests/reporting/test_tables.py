@@ -5,6 +5,7 @@ What the terminal shows of a calibration. The plan of a search on the terminal.
 
 import io
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -119,6 +120,13 @@ def test_each_card_has_one_row_with_its_fastest_form_and_the_cost_of_all(planned
     whole = sum(row.price_s for row in planned.forecasts if row.configuration.card == SMALL)
     assert show_seconds(whole) in rows[1]
     assert f"The cost is that of all {len(planned.forecasts)} forms: --all." in text
+
+
+def test_a_plan_for_a_target_that_nobody_measured_says_so_and_has_intervals() -> None:
+    view = preview(resolve({"candidates": [SMALL], "budget": "50ms", "device": "orange-pi-5"}))
+    text = shown(view, 180)
+    assert re.search(r"~[\d.]+ +[\d.]+ to [\d.]+ +\d+ %", text)
+    assert "orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn" in text
 
 
 def test_sorted_rows_have_the_name_of_their_card(planned: PlanView) -> None:
