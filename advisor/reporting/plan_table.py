@@ -20,10 +20,7 @@ PLAN = Rows(tuple(COLUMNS), Forecast.to_row)
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = "latency: timed here before, ~ predicted from other machines and timings here, ? rough (from MACs only)"
-LEGEND_THERE = (
-    "latency: measured or published for that device, ~ predicted, with its 80 % interval if nothing was measured, "
-    "? rough (from MACs only)"
-)
+LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs only)"
 NAMES_SHOWN = 8
 
 ROOMY = 100
@@ -100,10 +97,12 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     counts = [count for count in question.thread_counts if count in {_threads(row) for row in shown}]
     place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)} devices"
     threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
+    ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
     header: list[TableColumn[Forecast]] = [
         TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
         TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
         TableColumn(f"latency ms\n{threads if question.devices == (HOST,) else place}", whole=True),
+        *([TableColumn[Forecast]("80 %\ninterval", width=ROOMY, whole=True)] if ranged else []),
         *([] if budget is None else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]),
         TableColumn("size MB", width=ROOMY, whole=True),
         TableColumn("cost", whole=True),
@@ -119,7 +118,7 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
             rows.append([Span(name, "strong"), *[""] * (len(header) - 2), _place(cards[name])])
             previous = name
         first = f"  {variant}" if by_card else f"{name} {variant}"
-        rows.append([first, *_figures(by_count, budget is not None), "" if by_card else _place(cards[name])])
+        rows.append([first, *_figures(by_count, budget is not None, ranged), "" if by_card else _place(cards[name])])
     return DataTable(header, rows)
 
 
@@ -127,25 +126,25 @@ def _threads(row: Forecast) -> int:
     return row.configuration.target.threads
 
 
-def _figures(rows: Sequence[Forecast], budgeted: bool) -> list[str]:
-    """Return the accuracy, the latency by threads, the probability to meet a budget, the size and the cost."""
+def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str]:
+    """Return the accuracy, the latency by threads and its interval, the probability to meet a budget, size and cost."""
     row, chances = rows[0], [each.chance for each in rows if each.chance is not None]
+    latencies = (f"{MARKS.get(each.latency.provenance, '')}{show_ms(each.latency.value)}" for each in rows)
     return [
         f"{row.accuracy.value:.1f}" if row.accuracy else "-",
-        " / ".join(_milliseconds(each.latency) for each in rows),
+        " / ".join(latency.removesuffix(" ms") for latency in latencies),
+        *([_interval(row.latency)] if ranged else []),
         *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
         "x" if row.filtered else show_seconds(sum(each.price_s for each in rows)),
     ]
 
 
-def _milliseconds(latency: Quantity) -> str:
-    """Return a latency with its mark, and its interval if nothing was measured on the device."""
-    shown = MARKS.get(latency.provenance, "") + show_ms(latency.value).removesuffix(" ms")
+def _interval(latency: Quantity) -> str:
+    """Return the 80 % interval in ms of a latency that is predicted without any measurement on its device, else ""."""
     if latency.provenance is not Provenance.PREDICTED or latency.n != 0 or latency.low is None or latency.high is None:
-        return shown
-    low, high = (show_ms(end).removesuffix(" ms") for end in (latency.low, latency.high))
-    return f"{shown} ({low}-{high})"
+        return ""
+    return f"{show_ms(latency.low).removesuffix(' ms')} to {show_ms(latency.high).removesuffix(' ms')}"
 
 
 def _place(card: CardForecast) -> str:

@@ -5,6 +5,7 @@ What the terminal shows of a calibration. The plan of a search on the terminal.
 
 import io
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -155,3 +156,10 @@ def test_images_with_classes_have_no_boxes(tmp_path: Path, monkeypatch: pytest.M
     lines = lines_of(monkeypatch, tmp_path, make(tmp_path / "photos", cat=20, dog=24))
     assert "Images: 44 in 2 classes, 20 to 24 in each." in lines
     assert not any("boxes" in line.lower() for line in lines)
+
+
+def test_a_plan_for_a_target_that_nobody_measured_says_so_and_has_intervals() -> None:
+    view = preview(resolve({"candidates": [SMALL], "budget": "50ms", "device": "orange-pi-5"}))
+    text = shown(view, 180)
+    assert re.search(r"~[\d.]+ +[\d.]+ to [\d.]+ +\d+ %", text)
+    assert "orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn" in text

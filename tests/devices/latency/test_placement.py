@@ -61,7 +61,8 @@ def as_measured(profiles: Profiles, precision: str, factors: Sequence[float] = (
 
 @pytest.fixture(scope="module")
 def base(table: LatencyTable) -> Base:
-    return fit_base(table)
+    fitted: Base = fit_base(table)
+    return fitted
 
 
 def test_the_level_of_a_build_comes_mostly_from_that_build(base: Base) -> None:
