@@ -146,12 +146,13 @@ def test_images_smaller_than_the_input_turned_grey_and_transparent_ones_are_read
         assert difference <= 0.02, name
 
 
-def test_bars_show_the_most_probable_labels_first_and_a_file_that_is_no_image_is_refused(
-    page: Opened, made: Bundle
-) -> None:
+def test_bars_show_the_most_probable_labels_first(page: Opened, made: Bundle) -> None:
     found = page.classify("photo.png", png(data.rocket()))
     shown = page.page.eval_on_selector_all("#bars span", "all => all.map((one) => one.textContent)")
     assert shown == [made.model.labels[place] for place in np.argsort(-found, kind="stable")]
+
+
+def test_a_file_that_is_no_image_is_refused_in_words(page: Opened) -> None:
     page.page.set_input_files("#file", {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no image"})
     page.page.wait_for_selector("#status.bad")
     assert page.page.inner_text("#status") == "notes.txt is no image that this browser can read."
@@ -252,11 +253,17 @@ def test_where_its_runtime_cannot_be_fetched_the_bundle_has_no_page_and_says_so(
     assert "`web/`" not in (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_bundle_describes_the_page_which_can_be_left_out(trained: RunFolder, tmp_path: Path, made: Bundle) -> None:
+def test_a_task_without_a_script_gets_no_page() -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
         parts_of(["web"])["web"].check(replace(DETECTION.shipping(), page=NO_PAGE))
+
+
+def test_it_can_be_left_out(trained: RunFolder, tmp_path: Path) -> None:
     found = export(trained.path, tmp_path / "bundle", web=False)
     assert not any(name.startswith("web/") for name in found.files)
     assert found.without_page == ""
+
+
+def test_the_bundle_describes_the_page(made: Bundle) -> None:
     readme = (made.path / "README.md").read_text(encoding="utf-8")
     assert "- `web/`: a page that classifies images: open web/index.html in a browser" in readme
