@@ -113,13 +113,14 @@ def test_candidates_are_compared_on_the_validation_part_alone(with_images: Searc
         assert evaluation.accuracy.value == pytest.approx(100 * right / len(split["validation"]))
 
 
-def test_artefacts_carry_labels_and_normalisation_and_the_manifest_versions_weights_and_memory(
-    with_images: Searched,
-) -> None:
+def test_artefacts_carry_labels_and_normalisation(with_images: Searched) -> None:
     for path in with_images.run.artefacts.glob("*.tflite"):
         metadata = present(read_metadata(path.read_bytes()))
         assert metadata.labels == (*sorted(IMAGES), *(["unknown"] if path.stem.endswith("-unknown") else []))
         assert set(metadata.std) == {127.5}
+
+
+def test_the_manifest_says_versions_weights_and_memory(with_images: Searched) -> None:
     manifest = with_images.run.read_json("manifest.json")
     assert manifest["versions"]["ai-edge-litert"]
     assert len(manifest["weights"][SMALLEST]["sha256"]) == 64
@@ -158,15 +159,19 @@ def test_the_study_can_be_read_by_optuna(with_images: Searched) -> None:
     assert set(complete[0].constraints) == {"latency", "drop"}
 
 
-def test_every_form_is_timed_on_one_thread_and_all_cores_and_three_lines_of_python_do_the_same(
-    by_metric: Searched, without_images: Searched
-) -> None:
+def test_three_lines_of_python_do_the_same(by_metric: Searched) -> None:
     card, report = by_metric.out.split(maxsplit=1)
     assert card == SMALLEST
     assert Path(report.strip()).is_file()
+
+
+def test_every_form_is_timed_on_one_thread_and_on_all_cores(without_images: Searched) -> None:
     found = [e.configuration for e in without_images.run.evaluations()]
     wanted = {(recipe, count) for recipe in FORMS.split(",") for count in (1, usable_cores())}
     assert {(each.compression, each.target.threads) for each in found} == wanted
+
+
+def test_a_log_has_the_answer_so_far_and_nothing_but_lines_with_the_time(without_images: Searched) -> None:
     said = without_images.err.splitlines()
     assert all(re.match(r"\[[\d hmins]+\] ", line) for line in said)
     assert any(f"so far nothing meets the budget; closest is {SMALLEST} " in line for line in said)

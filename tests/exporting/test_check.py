@@ -123,10 +123,13 @@ def test_force_refuses_a_folder_with_files_of_others(signed: Path, name: str) ->
     assert (signed / name).read_text() == "mine"
 
 
-def test_force_replaces_a_bundle_whose_code_has_run_and_no_link(signed: Path, tmp_path: Path) -> None:
+def test_force_replaces_a_bundle_whose_code_has_run(signed: Path) -> None:
     (signed / "python" / "__pycache__").mkdir()
     (signed / "python" / "__pycache__" / "classify.pyc").write_bytes(b"")
     assert checked(signed, force=True) == signed
+
+
+def test_a_link_is_not_replaced(signed: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(signed)
     with pytest.raises(UsageError, match="is a link"):
         checked(tmp_path / "link", force=True)

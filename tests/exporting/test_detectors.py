@@ -255,11 +255,14 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return export(run.path, folder / "bundle")
 
 
-def test_the_file_is_the_measured_one_and_the_card_says_how_an_object_is_read_from_the_map(counter: Bundle) -> None:
+def test_the_file_is_the_measured_one_because_no_client_reads_a_threshold_of_a_map(counter: Bundle) -> None:
     assert {"android/Counter.kt", "ios/Counter.swift", "python/count.py", "test_vectors/05.rgb"} <= set(counter.files)
     assert not any("Detector" in name or "lassif" in name for name in counter.files)
     assert (counter.model.edits, counter.model.threshold) == ((), LEAST_SCORE)
     assert hashlib.sha256(counter.model.content).hexdigest() == counter.evaluation.artefact_sha256
+
+
+def test_the_card_says_how_an_object_is_read_from_the_map(counter: Bundle) -> None:
     card = " ".join((counter.path / "model_card.md").read_text().split())
     assert "Object counter with 3 classes" in card
     assert "a cell with a score of at least 0.5 that is the highest of its class within 2 cells" in card

@@ -48,15 +48,16 @@ def test_the_bundle_has_the_file_that_learnt_from_all_images(copied: RunFolder, 
     assert facts["figures"]["accuracy"] is not None
 
 
-def test_a_file_that_could_not_be_made_leaves_the_judged_file_and_a_missing_or_changed_one_is_refused(
-    copied: RunFolder, tmp_path: Path
-) -> None:
+def test_a_file_that_could_not_be_made_leaves_the_judged_file_in_the_bundle(copied: RunFolder, tmp_path: Path) -> None:
     own = learnt(copied, reason="there was no time left for it")
     bundle = export(copied.path, tmp_path / "bundle", pick=own.configuration.key)
     assert (bundle.path / "model.tflite").read_bytes() == (copied.path / own.artefact).read_bytes()
     card = " ".join((bundle.path / "model_card.md").read_text().split())
     assert "learnt from by this file alone" not in card
     assert "It has not learnt from all images, but from all outside the hold-out: there was no time left" in card
+
+
+def test_a_missing_or_changed_file_is_refused_and_named(copied: RunFolder, tmp_path: Path) -> None:
     own = learnt(copied)
     assert integrity_problems(copied) == ()
     (copied.path / own.on_all.file).write_bytes(b"other")

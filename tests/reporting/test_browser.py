@@ -76,9 +76,7 @@ def test_boxes_lie_over_their_images_and_fit_every_screen(open_page: Open, judge
         assert image == drawing
 
 
-def test_the_page_asks_for_nothing_but_itself_and_its_plots_hold_every_evaluation_and_the_budget(
-    run_page: Opened,
-) -> None:
+def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
     view = run_view()
     rows = {index: row for index, row in enumerate(ranked(view)) if row.latency_p90 and row.accuracy and row.size}
     latency, size = points_of(run_page, "plot-latency"), points_of(run_page, "plot-size")
@@ -86,11 +84,17 @@ def test_the_page_asks_for_nothing_but_itself_and_its_plots_hold_every_evaluatio
     for index, row in rows.items():
         assert latency[index] == pytest.approx((row.latency_p90.value, row.accuracy.value), rel=1e-4)
         assert size[index] == pytest.approx((row.size.value / 1e6, row.accuracy.value), rel=1e-4)
+
+
+def test_budget_is_drawn_where_it_is(run_page: Opened) -> None:
     shapes = run_page.page.evaluate(
         "['plot-latency', 'plot-size'].map(id => document.getElementById(id).layout.shapes"
         ".filter(s => s.type == 'line').map(s => [s.x0, s.x1]))"
     )
     assert shapes == [[[50, 50]], [[8, 8]]]
+
+
+def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(run_page: Opened) -> None:
     run_page.assert_quiet()
 
 
@@ -161,12 +165,15 @@ def test_sorting_orders_the_rows_both_ways_and_says_so(opened: Opened) -> None:
         assert [size.value for size in sizes[: len(known)]] == sorted(known, reverse=direction == "descending")
 
 
-def test_the_page_follows_the_dark_scheme_and_every_control_has_a_name(run_page: Opened) -> None:
+def test_page_follows_the_dark_scheme(run_page: Opened) -> None:
     def background(scheme: Literal["dark", "light"]) -> str:
         run_page.page.emulate_media(color_scheme=scheme)
         return str(run_page.page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
     assert background("dark") != background("light")
+
+
+def test_every_control_has_a_name(run_page: Opened) -> None:
     nameless = run_page.page.evaluate(
         """[...document.querySelectorAll('button, input')].filter(e => !(e.textContent.trim() ||
                e.getAttribute('aria-label') || (e.labels && [...e.labels].some(l => l.textContent.trim())))).length"""

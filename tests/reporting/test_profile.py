@@ -56,13 +56,14 @@ def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory, swish: Prof
         yield opened
 
 
-def test_bars_are_the_slowest_operators_with_their_times_and_accelerators_stand_with_their_figures(
-    page: Opened, swish: Profile
-) -> None:
+def test_bars_are_the_slowest_operators_with_their_times(page: Opened, swish: Profile) -> None:
     traces = traces_of(page, "plot-operators")
     drawn = {label: time for trace in traces for label, time in zip(trace["y"], trace["x"], strict=True)}
     assert drawn == {f"{row.position} {row.type}": pytest.approx(row.time_us) for row in swish.top(BARS)}
     page.assert_quiet()
+
+
+def test_accelerators_stand_on_the_page_with_their_figures(page: Opened, swish: Profile) -> None:
     for place, run in enumerate(swish.delegations):
         row = page.page.locator("#accelerators tbody tr").nth(place).locator("th, td").all_inner_texts()
         taken, partitions = f"{run.taken} of {run.operators}", f"{run.kept} of {run.partitions}"
@@ -113,11 +114,12 @@ def terminal(found: Profile, width: int, **options: Any) -> str:
     return console.file.getvalue()
 
 
-def test_the_terminal_shows_the_slowest_first_or_those_that_are_selected_and_no_control_character(
-    swish: Profile,
-) -> None:
+def test_control_characters_of_a_name_do_not_reach_the_terminal(swish: Profile) -> None:
     rows = tuple(replace(row, type="A\x1b[31mB") for row in swish.operators)
     assert "\x1b" not in terminal(replace(swish, model="a\x1b]0;b.tflite", operators=rows), 100)
+
+
+def test_terminal_shows_the_slowest_first_all_on_demand_and_those_that_are_selected(swish: Profile) -> None:
     assert f"The {min(10, len(swish.operators))} slowest of {len(swish.operators)} steps" in terminal(swish, 100)
     assert "Every step" in terminal(swish, 100, everything=True)
     assert ["kB moved" in terminal(swish, width) for width in (80, 140)] == [False, True]

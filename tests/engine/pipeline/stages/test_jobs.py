@@ -192,9 +192,12 @@ def test_the_file_has_one_more_label_and_answers_noise_with_it(make: Make) -> No
     assert (known != CLASSES).mean() > 0.8
 
 
-def test_a_class_of_that_name_gives_the_new_one_another_and_two_classes_are_not_left_out(make: Make) -> None:
+def test_a_class_of_that_name_gives_the_new_one_another_name(make: Make) -> None:
     _, facts = make(classes=("unknown", "b", "c", "d", "e"))
     assert facts.label == "other"
+
+
+def test_two_classes_and_one_with_few_validation_images_are_not_left_out(make: Make) -> None:
     _, facts = make(labels=2)
     assert (facts.by_class, facts.auroc, facts.label) == ({}, None, "unknown")
     assert "e" not in make(labels=4)[1].by_class
