@@ -219,7 +219,8 @@ def _yolo_boxes(
     found = []
     for line, text in enumerate(text_of(labels).splitlines(), start=1):
         if text.strip():
-            number_of_class, *values = text.replace(",", " ").split()
+            # A comma that separates ends a word; one inside a word is that of a decimal number, which is a fault.
+            number_of_class, *values = (word.rstrip(",") for word in text.split())
             row = _row([key_of(number_of_class), *values], line, names, key_points)
             if isinstance(row, Box):
                 found.append(row)
