@@ -64,9 +64,7 @@ BOARD = DeviceProfile(
 )
 
 
-def test_the_models_to_measure_are_small_and_large_and_of_many_kinds(
-    predictor: Predictor, features: FeatureTable
-) -> None:
+def test_models_to_measure_are_small_large_and_of_many_kinds(predictor: Predictor, features: FeatureTable) -> None:
     cards = [features.models[name] for name in load_catalogue() if name in features.models]
     costs = {model.name: model.params / 25e6 for model in cards}
     chosen = [features.models[name] for name in predictor.most_informative(BOARD, TARGET, "float32", costs, 5)]
@@ -101,9 +99,7 @@ def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget
     assert rated[picked] >= max(rated[name] for name in truth if truth[name] <= budget_ms) - 1
 
 
-def test_before_any_measurement_it_is_said_that_no_network_meets_a_budget(
-    predictor: Predictor, features: FeatureTable
-) -> None:
+def test_before_any_measurement_no_network_meets_a_budget(predictor: Predictor, features: FeatureTable) -> None:
     decision = PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
     assert decision.pick(BOARD) == "no network meets 0.50 ms with 90 % yet"
 
@@ -116,9 +112,7 @@ def test_large_downloads_are_chosen_last_and_models_that_no_table_knows_are_refu
         predictor.most_informative(BOARD, TARGET, "float32", {"stranger": 0.0}, 5)
 
 
-def test_measurements_of_a_like_board_lower_the_error(
-    predictor: Predictor, profiles: Profiles, features: FeatureTable
-) -> None:
+def test_a_like_boards_figures_lower_errors(predictor: Predictor, profiles: Profiles, features: FeatureTable) -> None:
     like = profiles["orange-pi-5"]
     truth = {
         row.model: 1.3 * row.latency_ms
@@ -184,9 +178,7 @@ def board() -> DeviceProfile:
 
 
 @pytest.mark.parametrize("change", [{"runtime": "ncnn"}, {"accelerator": "npu"}, {"precisions": ("int16x8",)}])
-def test_only_cpu_targets_that_run_float_or_int8_files_are_calibrated(
-    board: DeviceProfile, change: dict[str, object]
-) -> None:
+def test_only_cpu_targets_of_float_or_int8_are_calibrated(board: DeviceProfile, change: dict[str, object]) -> None:
     check_target(board, board.target("cpu-x1"))
     other = DeviceTarget(**{**vars(board.target("cpu-x1")), "name": "other", **change})
     with pytest.raises(UsageError, match="our-board:other cannot be calibrated") as refused:
@@ -260,9 +252,7 @@ def test_at_one_thread_the_cpu_time_is_kept_while_other_programs_run(
 
 
 @pytest.mark.integration
-def test_with_several_threads_nothing_is_kept_that_waited_for_a_processor(
-    on_one_processor: HostConnection, network: dict[Key, Path]
-) -> None:
+def test_with_threads_nothing_that_waited_is_kept(on_one_processor: HostConnection, network: dict[Key, Path]) -> None:
     words = r"host: no network could be measured: first float32: its threads waited \d\d% of the time for a processor"
     with pytest.raises(StageError, match=words) as refused:
         measure_networks(on_one_processor, [network], 2, nothing, nothing)
@@ -318,9 +308,7 @@ def test_a_first_network_that_takes_as_long_at_the_end_is_no_matter_and_a_distur
     assert line.startswith("first float32 at the end, which shows if the device slowed down: ")
 
 
-def test_each_network_says_what_it_changed_for_the_others(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_each_network_says_what_it_changed(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, models = board.target("cpu-x1"), list(features.models.values())
     first = {("mobilenet_v2_1.0_224", "int8"): timing(3.0)}
     second = {("resnet_50_224", "int8"): timing(35.0), ("mobilenet_v3_small_1.0_224", "int8"): timing(1.0)}
@@ -351,9 +339,7 @@ def test_the_governor_is_the_one_that_the_device_reports(load: object, governor:
     assert found.governor == governor
 
 
-def test_an_error_is_expected_only_of_models_that_are_predicted(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_errors_are_expected_of_predictions(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, model = board.target("cpu-x1"), features.models["mobilenet_v2_1.0_224"]
     after = with_measurements(board, target, {(model.name, "float32"): 6.5})
     assert 0 < expected_error(predictor, board, target, "float32", [model]) < 2
@@ -404,9 +390,7 @@ class Stated:
 
 
 @pytest.mark.integration
-def test_with_a_budget_each_network_says_which_one_would_be_picked(
-    board: DeviceProfile, predictor: Predictor, tmp_path: Path
-) -> None:
+def test_a_budget_shows_the_pick_of_each_network(board: DeviceProfile, predictor: Predictor, tmp_path: Path) -> None:
     own, told = replace(board, origin=tmp_path / "our-board.yaml"), list[str]()
     stated, target = {"tinynet_e_106": 4.0, "tinynet_d_152": 6.0}, own.target("cpu-x1")
     found = calibrate(own, target, Stated(stated), predictor, 2, told.append, list(stated), budget_ms=5.0)

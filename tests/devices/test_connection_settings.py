@@ -199,9 +199,7 @@ def test_what_a_file_computes_is_counted(found: FileFeatures) -> None:
     assert found.arena_bytes > 0
 
 
-def test_halved_weights_and_smooth_activations_are_told_by_the_file_and_one_that_computes_nothing_has_no_features(
-    found: FileFeatures,
-) -> None:
+def test_the_file_tells_halved_weights_and_smooth_activations_and_that_it_computes_nothing(found: FileFeatures) -> None:
     halved = read_features(to_float16(classifier(32, 4)))
     assert halved.form == "float16"
     assert (halved.macs, halved.layers) == (found.macs, found.layers)

@@ -118,9 +118,7 @@ def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tm
             HostConnection(agent).measure(job)
 
 
-def test_ssh_measures_over_one_connection_and_leaves_nothing_behind(
-    ssh_server: SshServer, model: Path, tmp_path: Path
-) -> None:
+def test_ssh_measures_over_one_connection_and_cleans_up(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     log, job = ssh_server.folder / "log", own_job(model, tmp_path)
     before = log.read_text().count("Accepted publickey")
     (timing,) = ssh(ssh_server).measure(job)

@@ -154,9 +154,7 @@ def test_the_usual_round_counts_in_cpu_time_where_it_is_known_and_the_second_bes
     ("details", "expected"),
     [({"min_ms": 0.9}, (1000.0, 900.0)), ({"min_ms": 0.2}, (1000.0, 200.0)), ({}, (1000.0, 1000.0))],
 )
-def test_a_tool_without_rounds_gives_its_median_and_its_shortest_run(
-    details: Mapping[str, Any], expected: tuple[float, float]
-) -> None:
+def test_a_tool_without_rounds_gives_its_median(details: Mapping[str, Any], expected: tuple[float, float]) -> None:
     found = Timing(Path("a"), 1, 1.0, 8, 1.0, 1.0, "tflite benchmark_model", details=details)
     assert rounds_us(found) == pytest.approx(expected)
 
@@ -184,9 +182,7 @@ class Disturbed:
         (Disturbed([1000] * 3, waited_share=0.45), "its threads waited 45% of the time for a processor"),
     ],
 )
-def test_a_kernel_that_was_disturbed_is_left_out_with_one_line(
-    tmp_path: Path, connection: Disturbed, reason: str
-) -> None:
+def test_a_disturbed_kernel_is_left_out_with_one_line(tmp_path: Path, connection: Disturbed, reason: str) -> None:
     (part,) = timed_here(LARGER, tmp_path, connection=connection)
     assert part.left_out == (f"ADD 64 x 8, float32: {reason}",)
     assert len(part.kernels) == len(LARGER) - 1
@@ -246,9 +242,7 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
         ("cpu-x1,int8,ADD,1,1,1,1,1,5", "more or fewer fields"),
     ],
 )
-def test_a_damaged_file_is_refused_with_its_line(
-    board: DeviceProfile, tmp_path: Path, row: str | None, reason: str
-) -> None:
+def test_damage_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str | None, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
     path.with_suffix(".kernels.csv").write_text(f"{','.join(KERNEL_COLUMNS)}\n{row}\n" if row else "a,b\n1,2\n")
     with pytest.raises(UsageError, match=r"our-board\.kernels\.csv:[12]: ") as refused:
@@ -256,9 +250,7 @@ def test_a_damaged_file_is_refused_with_its_line(
     assert reason in refused.value.message
 
 
-def test_a_network_is_predicted_from_the_kernels_of_the_target(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_kernels_predict_a_network(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     (found,) = predictor.predict(board, board.target("cpu-x1"), "float32", [features.models[NAME]])
     assert found.latency.provenance is Provenance.PREDICTED
     assert found.latency.source == f"{SOURCE}, and no models"
@@ -268,9 +260,7 @@ def test_a_network_is_predicted_from_the_kernels_of_the_target(
     assert found.quantile(0.9) == pytest.approx(high)
 
 
-def test_forms_targets_and_models_without_kernels_are_predicted_as_before(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_without_kernels_nothing_changes(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     model = features.models[NAME]
     plain = replace(board, kernels=())
     stranger = ModelFeatures("ours", "ours", model.macs, model.params, 224, 60)
@@ -279,9 +269,7 @@ def test_forms_targets_and_models_without_kernels_are_predicted_as_before(
         assert predictor.predict(board, target, form, [each]) == predictor.predict(plain, target, form, [each])
 
 
-def test_the_operators_of_a_file_count_before_those_of_its_name(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_operators_count_before_the_name(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, model = board.target("cpu-x1"), features.models[NAME]
     works = tuple((kernel.work, 1) for kernel in board.kernels)
     own = replace(model, name="ours", operators=works)
@@ -289,9 +277,7 @@ def test_the_operators_of_a_file_count_before_those_of_its_name(
     assert found.latency.value == pytest.approx(sum(k.microseconds for k in board.kernels) / 1e3, rel=0.15)
 
 
-def test_measured_networks_correct_the_kernels(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_networks_correct_the_kernels(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, names = board.target("cpu-x1"), ("mobilenet_v1_1.0_224", "resnet_18_224", "squeezenet_1.1_227")
     (before,) = predictor.predict(board, target, "float32", [features.models[NAME]])
     others = [features.models[name] for name in names]
@@ -306,9 +292,7 @@ def test_measured_networks_correct_the_kernels(
 
 
 @pytest.mark.integration
-def test_a_file_of_ones_own_is_predicted_from_kernels_and_the_terminal_says_so(
-    board: DeviceProfile, predictor: Predictor, tmp_path: Path
-) -> None:
+def test_an_own_file_is_predicted_from_kernels(board: DeviceProfile, predictor: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "ours.tflite"
     path.write_bytes(small_models.classifier())
     found = benchmark_on_device([path], board, board.target("cpu-x1"), None, lambda: predictor)

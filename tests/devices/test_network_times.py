@@ -78,9 +78,7 @@ def test_an_operator_that_was_timed_takes_that_time_and_a_network_without_additi
     assert not timed.covers([(pool, 1)])
 
 
-def test_every_network_of_the_catalogue_is_the_sum_of_its_operators_unless_weights_are_of_another_kind(
-    times: OperatorTimes,
-) -> None:
+def test_every_network_is_the_sum_of_its_operators_unless_weights_differ_in_kind(times: OperatorTimes) -> None:
     for works in model_operators().values():
         assert times.covers(works)
         expected = sum(number * microseconds(work) for work, number in works if work.kind != "RESHAPE") / 1e3
@@ -189,9 +187,7 @@ def test_a_wrong_row_is_named_and_hardly_moves_the_others(complete: LatencyTable
     assert np.median(np.abs(errors)) < 0.05
 
 
-def test_two_measurements_cannot_tell_which_one_is_wrong_and_at_most_a_third_is_set_aside(
-    complete: LatencyTable,
-) -> None:
+def test_of_two_measurements_none_is_wrong_and_at_most_a_third_is_set_aside(complete: LatencyTable) -> None:
     values = complete.values[0, :2] + np.array([0.0, 3.0])
     posterior = posterior_of(fit_base(complete), complete.columns[0], np.arange(2), values, excluded=[0])
     assert np.array_equal(posterior.doubts, [0, 0])

@@ -38,9 +38,7 @@ def test_fast_phones_get_the_accurate_file_and_slow_ones_the_floor(matrix: Matri
     assert three.sure_share == pytest.approx(1)
 
 
-def test_more_files_keep_more_of_a_file_for_each_phone_and_those_that_add_nothing_are_not_offered(
-    matrix: Matrix,
-) -> None:
+def test_more_files_keep_more_of_a_file_for_each_phone_and_none_adds_nothing(matrix: Matrix) -> None:
     found = answer(matrix)
     assert list(found.kept) == sorted(found.kept)
     assert found.kept[-1] == pytest.approx(1)

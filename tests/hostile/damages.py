@@ -17,7 +17,6 @@ WRONG: tuple[Any, ...] = (
     [None], ["x"], {}, {"a": 1}, {"a": None}, {"a": {}},
 )  # fmt: skip
 
-
 BROKEN = (
     "", "\0", "\ufeff", "\udc80", "a" * 200_000, "\x1b[31m", "{", "[" * 50_000, "&a [*a]", "!!python/name:os.system x",
     "190:20:30", "9" * 5000, "1e400", ".inf", "nan", "../../etc/passwd", "/dev/zero", "\u202e", "{{7*7}}", "'", '"',

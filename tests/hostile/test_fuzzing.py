@@ -173,9 +173,7 @@ FORMATS = (
 
 @COUNTS
 @pytest.mark.parametrize("name", FORMATS)
-def test_changes_of_a_document_are_read_or_refused(
-    name: str, formats: dict[str, Format], folder: Path, count: int
-) -> None:
+def test_changes_of_text_are_read_or_refused(name: str, formats: dict[str, Format], folder: Path, count: int) -> None:
     assert set(formats) == set(FORMATS)
     chosen = formats[name]
     pieces, path = PIECES.findall(chosen.text), folder / chosen.name
@@ -191,9 +189,7 @@ def test_changes_of_a_document_are_read_or_refused(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_document_that_is_damaged_as_a_whole_is_read_or_refused(
-    name: str, formats: dict[str, Format], folder: Path
-) -> None:
+def test_a_document_damaged_whole_is_read_or_refused(name: str, formats: dict[str, Format], folder: Path) -> None:
     chosen = formats[name]
     path = folder / chosen.name
     for damage in WHOLE.values():

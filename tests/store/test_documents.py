@@ -111,9 +111,7 @@ def test_what_is_beyond_the_limits_is_named_with_its_place(text: str, words: str
 
 
 @pytest.mark.parametrize("read", [read_json, read_yaml])
-def test_a_pipe_is_refused_without_waiting_for_it_and_so_is_a_file_over_the_limit(
-    tmp_path: Path, read: Callable[[Path, int], object]
-) -> None:
+def test_a_pipe_and_a_file_over_the_limit_are_refused(tmp_path: Path, read: Callable[[Path, int], object]) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_text("[1, 2, 3]")
     with pytest.raises(UsageError, match=r"pipe: is not a plain file"):

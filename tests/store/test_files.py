@@ -96,9 +96,7 @@ def test_a_result_that_does_not_fit_is_a_plain_error_and_leaves_nothing(tmp_path
     ("failure", "words"),
     [("OSError: [Errno 28] No space left on device", "the disk is full"), ("crashed with SIGSEGV", "SIGSEGV")],
 )
-def test_a_child_that_met_the_full_disk_says_so_too_and_other_failures_stay(
-    tmp_path: Path, failure: str, words: str
-) -> None:
+def test_a_child_that_met_the_full_disk_says_so_and_others_do_not(tmp_path: Path, failure: str, words: str) -> None:
     def make(_folder: Path) -> None:
         raise StageError(failure)
 
@@ -234,9 +232,7 @@ MOVED = "does not follow the line before it: a line was removed, added or moved"
     ],
     ids=["first gone", "half gone", "two swapped", "one repeated"],
 )
-def test_lines_that_are_gone_moved_or_repeated_are_noticed(
-    run: RunFolder, change: Callable[[list[str]], list[str]], words: list[str]
-) -> None:
+def test_gone_or_moved_is_noticed(run: RunFolder, change: Callable[[list[str]], list[str]], words: list[str]) -> None:
     rewritten(run, change)
     assert all(part in said for part, said in zip(words, of(run), strict=True)), of(run)
 

@@ -18,12 +18,9 @@ from tests.run_folders import write_run
 
 ENDED = {"configurations": 3, "stopped": {"why": "complete", "text": "every configuration was evaluated"}}
 
-
 COLOURS = Metadata("colours", ("red", "green", "<b>blue"), (127.5,), (127.5,))
 
-
 SIDE = 8
-
 
 FORMS = ("float32", "int8")
 

@@ -213,7 +213,7 @@ def test_the_index_forgets_runs_that_were_deleted(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"rows": {}}', "changed"])
-def test_a_lost_or_damaged_index_of_runs_is_made_again(
+def test_a_damaged_index_is_made_anew(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     run = write_run(runs, manifest=ENDED)
@@ -228,9 +228,7 @@ def test_a_lost_or_damaged_index_of_runs_is_made_again(
     assert list(other["rows"]) == [run.path.name]
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_is_read_only_is_no_error(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(runs, manifest=ENDED)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file"))
