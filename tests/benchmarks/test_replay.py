@@ -61,15 +61,6 @@ def test_the_same_seed_gives_the_same_order(problem: Problem, method: str, order
     assert list(searched(problem, method, seed=1)) == order
 
 
-def test_a_card_that_cannot_be_fine_tuned_says_so_and_costs_nothing(rows: list[Row]) -> None:
-    name = "mobilenet_v2_1.0_224"
-    left = [row for row in rows if row.card != name or row.training != FINETUNE_TOP]
-    whole = Problem(PROBLEMS["whole"], left, whole=True)
-    order = list(searched(whole, "random", seed=0))
-    assert {row.training for row in order if row.card == name} == {HEAD}
-    assert whole.course(iter(order)).shares[-1] >= 0.99
-
-
 CARDS = {"mobilenet_v1_0.25_224": 50.0, "mobilenet_v2_1.0_224": 80.0, "mobilenet_v1_1.0_224": 60.0}
 """Accuracy of the heads; the last card is slower and larger than the one before."""
 

@@ -36,8 +36,6 @@ from advisor.measurement.on_device.benchmark import benchmark_on_device
 from advisor.reporting.benchmark import print_device_benchmark
 from advisor.tflite.macs import Work, works_of
 from advisor.tflite.model import read
-from benchmarks.catalogue_files import names
-from benchmarks.latency_kernels import JUDGES, MODELS, anchors, judges
 from tests.builders import interval
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
@@ -302,13 +300,3 @@ def test_an_own_file_is_predicted_from_kernels(board: DeviceProfile, predictor: 
     shown = io.StringIO()
     print_device_benchmark(found, Console(file=shown, width=120))
     assert f"our-board:cpu-x1  predicted from {SOURCE}, not measured" in shown.getvalue()
-
-
-def test_fifteen_networks_of_the_catalogue_judge_and_are_not_measured_for_the_others(predictor: Predictor) -> None:
-    chosen = judges()
-    assert len(chosen) == JUDGES == 15
-    assert set(chosen) < set(names())
-    assert chosen[:3] == ("efficientnet_b0_224", "efficientnet_lite2_260", "inception_resnet_v2_299")
-    chosen = anchors(predictor)
-    assert len(chosen) == MODELS
-    assert not set(chosen) & set(judges())

@@ -1,8 +1,6 @@
 """Times of operators and of networks as their sum, measurements that contradict the others, and throttling."""
 
-import json
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from advisor.isolation import ChildPool
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
 from advisor.tflite.rewrite import select_output
-from benchmarks import latency_prediction
 from benchmarks.catalogue_files import write_operators
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide
@@ -132,17 +129,6 @@ def test_noise_is_what_neither_device_nor_network_explains(table: LatencyTable) 
     assert noise(shifted, "float32")[0].offset == pytest.approx(one.offset)
 
 
-def test_the_page_names_the_parts_that_earlier_measurements_made() -> None:
-    from benchmarks.latency_protocols.page import markdown
-
-    kept = json.loads((latency_prediction.OUT / latency_prediction.STORED).read_text(encoding="utf-8"))
-    rows = [row for part in kept["made_on"] for row in kept[part].get("rows", ())]
-    current = {**kept, "made_on": dict.fromkeys(kept["made_on"], kept["data"])}
-    assert "Made before" not in markdown(rows, current)
-    older = {**current, "made_on": {**current["made_on"], "npu": "other", "cpu": "other"}}
-    assert "**Made before the measurements last changed: npu, cpu.**" in markdown(rows, older)
-
-
 def test_errors_that_are_equal_on_one_silicon_count_once_and_unrelated_ones_each() -> None:
     random = np.random.default_rng(0)
     groups = [f"s{i // 20}" for i in range(200)]
@@ -151,14 +137,6 @@ def test_errors_that_are_equal_on_one_silicon_count_once_and_unrelated_ones_each
     assert effective_number(random.normal(size=200), ["s0"] * 200) == 1
     sizes = np.repeat(np.exp(random.normal(0, 2, 10)), 20)
     assert effective_number(sizes * random.choice([-1, 1], 200), [f"s{i // 20}" for i in range(200)]) < 15
-
-
-def test_an_unknown_part_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["latency_prediction", "--parts", "npu,spu"])
-    with pytest.raises(SystemExit) as ended:
-        latency_prediction.main()
-    assert ended.value.code == 2
-    assert "unknown part spu; there are: npu, slow" in capsys.readouterr().err
 
 
 SEEN = np.arange(6)

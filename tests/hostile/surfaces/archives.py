@@ -18,16 +18,7 @@ from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground
 
 BYTES = 110  # Archives of each kind with some bytes changed, or cut
-NAMES = (
-    "../x.jpg",
-    "/etc/x.jpg",
-    "cat/../../x.jpg",
-    "cat\\..\\..\\x.jpg",
-    "cat/\0.jpg",
-    "",
-    ".",
-    "a" * 5000 + "/1.jpg",
-)
+NAMES = ("../x.jpg", "/etc/x.jpg", "cat/../../x.jpg", "cat\\..\\..\\x.jpg", "cat/\0.jpg", "", "a" * 5000 + "/1.jpg")
 PIPES = ("a.zip", "b.tar", "c.parquet", "d.arrow", "e.tfrecord", "cat/f.jpg", "labels.csv", "metadata.jsonl")
 LABELS = (*BROKEN, "a\nb", "\x85", "a" * 1001, "\ud800")
 Files = Sequence[tuple[str, bytes]]
