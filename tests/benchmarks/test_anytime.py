@@ -52,7 +52,6 @@ def test_the_script_learns_from_training_and_validation_images(tmp_path: Path) -
 
 
 def finished(place: Path, pick: dict[str, Any] | None, spent: dict[str, dict[str, float]], answered: list[str]) -> Path:
-    """Write what the benchmark reads of a run."""
     place.mkdir(parents=True)
     (place / "recommendation.json").write_text(json.dumps({"pick": pick}))
     (place / "manifest.json").write_text(json.dumps({"durations_by_card": spent}))

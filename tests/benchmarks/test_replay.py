@@ -25,7 +25,6 @@ from benchmarks.tuning_promotion import Steps, one_epoch_first, problem_of, prom
 
 @pytest.fixture(scope="module")
 def problem(rows: list[Row]) -> Problem:
-    """The table with all rungs."""
     return Problem(PROBLEMS["rungs"], rows)
 
 

@@ -44,7 +44,6 @@ cards:
 
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
-    """The shipped catalogue."""
     return load_catalogue()
 
 
@@ -173,7 +172,6 @@ HASH = "a" * 64
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FetchOptions:
-    """An empty cache and no mirror."""
     monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
     return FetchOptions(cache=tmp_path / "cache")
 

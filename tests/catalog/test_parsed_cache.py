@@ -21,14 +21,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
-    """Load the cards as a new process does."""
     parsed_cache._read.cache_clear()
     return parsed_cache.load_catalogue(files)
 
 
 @pytest.fixture
 def team(tmp_path: Path) -> Path:
-    """A user's catalogue file."""
     path = tmp_path / "team.yaml"
     path.write_text(GOOD, encoding="utf-8")
     return path

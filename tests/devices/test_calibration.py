@@ -173,7 +173,6 @@ def test_a_name_that_the_schema_refuses_is_not_written(tmp_path: Path, name: str
 
 @pytest.fixture
 def board() -> DeviceProfile:
-    """This machine under another name."""
     return replace(host_profile(), name="our-board")
 
 

@@ -208,7 +208,6 @@ NAME = "mobilenet_v2_1.0_224"
 
 @pytest.fixture(scope="module")
 def board() -> DeviceProfile:
-    """A board whose kernels were timed."""
     works = sorted({work for works in model_operators().values() for work, _ in works})[::9]
     kernels = tuple(Kernel("cpu-x1", "float32", work, microseconds(work)) for work in works)
     return replace(host_profile(), name="our-board", kernels=kernels)

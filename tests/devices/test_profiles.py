@@ -81,12 +81,8 @@ def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_tw
         path = profiles[name].origin
         assert path is not None
         assert checked_profile(path) == profiles[name]
-    jobs = [
-        row.job
-        for profile in profiles.values()
-        for row in profile.measurements
-        if row.source_repo == "quic/ai-hub-models"
-    ]
+    rows = [row for profile in profiles.values() for row in profile.measurements]
+    jobs = [row.job for row in rows if row.source_repo == "quic/ai-hub-models"]
     assert len(jobs) == len(set(jobs))
 
 
@@ -270,15 +266,12 @@ def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> 
 def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
     unknown, known = profiles["orange-pi-5"], profiles["raspberry-pi-4"]
     said = listing.unmeasured_remark(unknown, unknown.target())
-    assert said.startswith(
-        "orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predicted"
-    )
+    assert said.startswith("orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predict")
     assert not listing.unmeasured_remark(known, known.target())
 
 
 def test_kernels_are_a_part_of_the_identity_of_a_target(profiles: Profiles) -> None:
     board = profiles["raspberry-pi-4"]
-    builds = {
-        board.target(name).of("x").runtime for name in ("tflite-cpu-x4", "tflite-cpu-x4-armhf", "tflite-cpu-x4-ruy")
-    }
+    names = ("tflite-cpu-x4", "tflite-cpu-x4-armhf", "tflite-cpu-x4-ruy")
+    builds = {board.target(name).of("x").runtime for name in names}
     assert builds == {"tflite==2.3.0+xnnpack", "tflite==2.3.0+armhf+xnnpack", "tflite==2.7.1+ruy"}

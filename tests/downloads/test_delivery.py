@@ -22,7 +22,6 @@ BODY = bytes(range(256)) * 8192
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait a hundredth of the real pauses."""
     monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.004)
 
 

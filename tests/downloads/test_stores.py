@@ -107,9 +107,8 @@ def test_an_object_that_changes_while_it_is_fetched_is_refused(s3: S3, photos: P
         return answer
 
     s3.fault = change
-    assert "1 object of 's3://photos/animals' changed meanwhile: animals/dog/100.jpg" in (
-        refused("s3://photos/animals").message
-    )
+    words = "1 object of 's3://photos/animals' changed meanwhile: animals/dog/100.jpg"
+    assert words in refused("s3://photos/animals").message
     s3.requests.clear()
     assert (fetched("s3://photos/animals") / "dog" / "100.jpg").read_bytes() == b"another"
     assert s3.fetched == ["/photos/animals/dog/100.jpg"]

@@ -59,9 +59,8 @@ def test_more_files_keep_more_of_a_file_for_each_phone_and_none_adds_nothing(mat
 def test_the_figures_are_weighted_by_share(matrix: Matrix) -> None:
     one = answer(matrix).options[0]
     accuracies = [one.files[each.tier].accuracy for each in one.phones]
-    assert one.accuracy == pytest.approx(
-        sum(a.value * p.phone.share for a, p in zip(accuracies, one.phones, strict=True) if a)
-    )
+    weighted = [a.value * p.phone.share for a, p in zip(accuracies, one.phones, strict=True) if a]
+    assert one.accuracy == pytest.approx(sum(weighted))
     expected = sum((each.probability or 0) * each.phone.share for each in one.phones)
     assert one.met_share == pytest.approx(expected)
     assert one.worst.probability == min(each.probability or 0 for each in one.phones)

@@ -34,7 +34,6 @@ pytestmark = pytest.mark.integration
 
 
 def command(*arguments: str) -> Said:
-    """Run a command in this process."""
     variables = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     return called(arguments, Path.cwd(), {**variables, "NO_COLOR": "1"})
 

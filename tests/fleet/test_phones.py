@@ -8,9 +8,8 @@ from advisor.fleet.phones import known_socs, read_fleet
 
 
 def test_phones_are_found_by_device_target_title_and_soc() -> None:
-    found = read_fleet(
-        "device,share\npixel-4,1\npixel-3:tflite-cpu-x1,1\nGoogle Pixel 2,1\nQualcomm Snapdragon 888,1\n"
-    )
+    rows = "pixel-4,1\npixel-3:tflite-cpu-x1,1\nGoogle Pixel 2,1\nQualcomm Snapdragon 888,1\n"
+    found = read_fleet(f"device,share\n{rows}")
     devices = [phone.device for phone in found.phones if phone.device]
     assert [each.profile.name for each in devices[:3]] == ["pixel-4", "pixel-3", "pixel-2"]
     assert devices[1].target.name == "tflite-cpu-x1"

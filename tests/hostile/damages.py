@@ -26,12 +26,10 @@ BROKEN = (
 
 
 def text(content: str) -> Damage:
-    """Put a text in the place of the file."""
     return lambda file: file.write_text(content, encoding="utf-8") and None
 
 
 def replaced(old: str, new: str) -> Damage:
-    """Replace a part of the file's text."""
 
     def damage(file: Path) -> None:
         content = file.read_text(encoding="utf-8")

@@ -85,7 +85,6 @@ def edits(length: int) -> st.SearchStrategy[list[tuple[int, int, str]]]:
 
 
 def changed(pieces: Sequence[str], changes: Sequence[tuple[int, int, str]]) -> str:
-    """Return the document after some changes."""
     found = list(pieces)
     for place, gone, new in changes:
         found[place : place + gone] = [new]
@@ -256,7 +255,6 @@ def test_changes_of_a_devices_answer_give_possible_timings_or_are_refused(name: 
 
 
 def picture(form: str) -> bytes:
-    """An image file of noise."""
     written = io.BytesIO()
     pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(written, form)

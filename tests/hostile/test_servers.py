@@ -29,7 +29,6 @@ LENGTH = len(CONTENT)
 
 @pytest.fixture
 def options(tmp_path: Path) -> FetchOptions:
-    """An empty cache of the test's own."""
     return FetchOptions(cache=tmp_path / "cache")
 
 
@@ -45,7 +44,6 @@ def be_patient(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
 
 
 def raw(*lines: str, body: bytes = b"", status: str = "200 OK") -> bytes:
-    """An answer with these header lines."""
     return "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines)).encode("latin-1") + b"\r\n" + body
 
 

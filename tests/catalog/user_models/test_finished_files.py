@@ -42,7 +42,6 @@ def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
 
 
 def listed(folder: Path, *labels: str) -> str:
-    """Write a file of labels."""
     (folder / "labels.txt").write_text("\n".join(labels), encoding="utf-8")
     return str(folder / "labels.txt")
 
@@ -151,7 +150,6 @@ def test_options_go_before_what_the_file_says(tmp_path: Path) -> None:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """A detector without metadata."""
     return detector_file(tmp_path / "bare.tflite", labels=None)
 
 

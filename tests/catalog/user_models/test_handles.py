@@ -102,7 +102,6 @@ def test_an_answer_that_is_no_archive_is_refused(hub: None, shelf: Shelf, answer
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SavedModel as the hub has one."""
     folder = tmp_path_factory.mktemp("hub") / "net"
     network().export(folder, verbose=False)
     return folder

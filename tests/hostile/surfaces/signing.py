@@ -46,7 +46,6 @@ def made(folder: Path) -> Path:
 
 
 def changes(folder: Path) -> Mapping[str, Change]:
-    """Return the changes by name."""
     found: dict[str, Change] = {}
     for name in (*FILES, SUMS, SIGNATURE):
         for number in range(BYTES):

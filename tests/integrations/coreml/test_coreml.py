@@ -40,7 +40,6 @@ def child(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def made(child: ChildPool, trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """The bundle of an int8 candidate."""
     return export_form(trained, "int8", tmp_path_factory.mktemp("coreml") / "bundle", targets=["coreml"])
 
 

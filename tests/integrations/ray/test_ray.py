@@ -89,7 +89,6 @@ END = """
 
 
 def driven(*parts: str, folder: Path, workers: int, settings: dict[str, str]) -> subprocess.Popen[str]:
-    """Start a program that uses an executor."""
     program = "".join(textwrap.dedent(part) for part in (BEGIN, *parts, END))
     command = [sys.executable, "-c", program, str(folder), str(workers)]
     return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True, cwd=ROOT)

@@ -39,7 +39,6 @@ def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder
 
 
 def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | None = None) -> None:
-    """Add an evaluation with this file."""
     name = f"artifacts/colours-{form}.tflite"
     (run.path / name).write_bytes(content)
     made = evaluation("colours", form, latency=1.0 if form == "int8" else 2.0)
@@ -48,7 +47,6 @@ def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | 
 
 
 def photograph(colour: tuple[int, int, int] = (250, 10, 10)) -> bytes:
-    """Return a PNG of one colour."""
     file = io.BytesIO()
     Image.new("RGB", (64, 48), colour).save(file, "PNG")
     return file.getvalue()

@@ -41,9 +41,8 @@ def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> 
     said = ended(called(("runs",), tmp_path, {**os.environ, "COLUMNS": "120"}))
     row = next(line for line in said.out.splitlines() if run.path.name in line)
     assert re.split(r" {2,}", row.strip())[1:] == ["finished", "best int8", "92.0 %", "20.0 ms", "6.0 MB"]
-    (one,) = ended(called(("runs", "--json", "--filter", "state=finished"), tmp_path, dict(os.environ))).document[
-        "runs"
-    ]
+    said = ended(called(("runs", "--json", "--filter", "state=finished"), tmp_path, dict(os.environ)))
+    (one,) = said.document["runs"]
     assert (one["run"], one["pick"], one["accuracy_percent"]) == (run.path.name, "best int8", 92.0)
     (tmp_path / "empty").mkdir()
     assert "There are no runs." in ended(called(("runs", "empty"), tmp_path, dict(os.environ))).out

@@ -36,10 +36,8 @@ def test_as_many_jobs_work_as_calls_are_open_and_allowed(start: Start, batch_sys
     executor, started, last = start(workers=2), tmp_path / "started", tmp_path / "last"
     started.mkdir()
     with ThreadPoolExecutor(3) as threads:
-        calls = [
-            threads.submit(executor.pools["light"].call, f"{JOBS}:note_and_wait", str(started), str(last))
-            for _ in range(3)
-        ]
+        call = executor.pools["light"].call
+        calls = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), str(last)) for _ in range(3)]
         until(lambda: len(list(started.iterdir())) == 2)
         last.touch()
         assert len({call.result() for call in calls}) == 2
