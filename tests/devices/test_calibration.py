@@ -383,9 +383,8 @@ class Stated:
         self._stated = stated
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        return tuple(
-            replace(timing(self._stated[path.stem.rpartition("-")[0]]), model=path, threads=1) for path in job.models
-        )
+        timings = {path: timing(self._stated[path.stem.rpartition("-")[0]]) for path in job.models}
+        return tuple(replace(found, model=path, threads=1) for path, found in timings.items())
 
 
 @pytest.mark.integration

@@ -80,9 +80,8 @@ def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection:
 
 
 def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"board.yaml:8: connection.ssh: the ssh address contains a password"
-    ) as caught:
+    said = r"board.yaml:8: connection.ssh: the ssh address contains a password"
+    with pytest.raises(UsageError, match=said) as caught:
         read_profile(profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
     with pytest.raises(UsageError, match="the ssh address contains a password") as told:
         SshConnection("pi:hunter2@board.local")

@@ -168,9 +168,8 @@ class Disturbed:
 
     def measure(self, job: Any) -> tuple[Timing, ...]:
         self._disturbed = self._disturbed or job.models[0].name
-        return tuple(
-            replace(self._first if model.name == self._disturbed else self._others, model=model) for model in job.models
-        )
+        timings = {self._disturbed: self._first}
+        return tuple(replace(timings.get(model.name, self._others), model=model) for model in job.models)
 
 
 @pytest.mark.parametrize(

@@ -222,9 +222,8 @@ def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> 
 def test_of_several_threads_blocks_that_waited_for_a_processor_do_not_count(waited: int | None, expected: str) -> None:
     document = series("rising")
     blocks = [{**row, "cpu_ns": [], "waited_ns": waited, "elapsed_ns": 1000} for row in document["blocks"]]
-    (timing,) = timings_of_agent(
-        {"series": [{**document, "threads": 2, "blocks": blocks}], "load": {}}, [Path("a.tflite")], ["a"]
-    )
+    said = {"series": [{**document, "threads": 2, "blocks": blocks}], "load": {}}
+    (timing,) = timings_of_agent(said, [Path("a.tflite")], ["a"])
     assert timing.throttled[:9] == expected
 
 

@@ -1,12 +1,9 @@
 """Objects of a store are copied into the cache once, and every fault of a store says what to do."""
 
-import itertools
 import os
 import resource
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from advisor.downloads.stores import in_store, local
 from advisor.store.cache import cache_root
 from advisor.store.limit import evict
 from tests.datasets.folders import make
+from tests.hostile.surfaces.stores import PAGE, ROW, Store
 from tests.makers.stores import KEYS, S3, SECRET, Answer, cut, denied
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
@@ -234,52 +232,26 @@ def test_other_paths_stay_as_they_are(tmp_path: Path) -> None:
     assert fetched(str(tmp_path)) == tmp_path
 
 
-PAGE_OF_S3 = """<?xml version="1.0"?>
-<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>photos</Name>
-<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken><Contents><Key>animals/{key}.jpg</Key>
-<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"1"</ETag><Size>1</Size></Contents></ListBucketResult>"""
-
+PAGE_OF_S3 = PAGE.replace("{rows}", ROW.format(key="animals/{key}.jpg", etag="1", size="1"))
 PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "nextPageToken": "{token}",
 "items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}]}}"""
 
 
 @pytest.fixture
-def endless_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
-    """Serve one more page for ever. The function takes a page, and the patterns of its token and key by the number."""
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store that has one more page for ever."""
     pytest.importorskip("s3fs", reason="s3fs is an extra")
-    pages: dict[str, str] = {}
-    count = itertools.count()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            number = next(count)
-            names = {name: pages[name].format(number, number % 3) for name in ("token", "key")}
-            body = pages["page"].format(**names).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json" if body[:1] == b"{" else "application/xml")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    for name, value in {**KEYS, "AWS_ENDPOINT_URL": url, "STORAGE_EMULATOR_HOST": url}.items():
+    store = Store()
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": store.url, "STORAGE_EMULATOR_HOST": store.url}.items():
         monkeypatch.setenv(name, value)
-    yield lambda page, token, key: pages.update(page=page, token=token, key=key)
-    server.shutdown()
-    server.server_close()
+    yield store
+    store.close()
 
 
 @pytest.mark.parametrize(("kind", "page"), [("s3", PAGE_OF_S3), ("gs", PAGE_OF_GOOGLE)])
 @pytest.mark.parametrize(("token", "key"), [("t", "{0}"), ("t{1}", "{0}"), ("t{0}", "1"), ("t{0}", "{1}")])
-def test_a_listing_that_repeats_a_page_ends_with_an_error(
-    endless_store: Callable[[str, str, str], None], kind: str, page: str, token: str, key: str
-) -> None:
-    endless_store(page, token, key)
+def test_a_listing_that_repeats_a_page_is_an_error(store: Store, kind: str, page: str, token: str, key: str) -> None:
+    store.wrong = {"more": "true", "pattern": page, "token": token, "key": key}
     assert "it repeats a page of its listing" in refused(f"{kind}://photos/animals").message
 
 

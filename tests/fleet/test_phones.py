@@ -40,9 +40,8 @@ def test_names_that_phones_give_and_makers_are_understood() -> None:
 
 
 def test_a_name_of_several_phones_and_a_fleet_of_unknown_ones_are_refused_with_the_nearest() -> None:
-    with pytest.raises(
-        UsageError, match="--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"
-    ):
+    several = "--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"
+    with pytest.raises(UsageError, match=several):
         read_fleet("device,share\nGalaxy S21,100\n")
     with pytest.raises(UsageError, match=r"no phone of it is known: Helio G999 \(did you mean 'Helio G99'\?\)"):
         read_fleet("soc,share\nHelio G999,100\n")

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ def instead(make: Callable[[Path], object]) -> Damage:
 def truncated(file: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
+
+
+def flip_bits(number: int, file: Path) -> None:
+    """Change one bit or nine, drawn by a number."""
+    draw, content = random.Random(number), bytearray(file.read_bytes())
+    for _ in range(draw.choice((1, 1, 9))):
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    file.write_bytes(bytes(content))
 
 
 WHOLE: Mapping[str, Damage] = {

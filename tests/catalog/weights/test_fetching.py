@@ -73,13 +73,11 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: Us
     page = {
         "meta": {"api-version": "1.0"},
         "name": "tiny-weights",
-        "files": [
-            {"filename": "tiny_weights-1.0.tar.gz", "url": "/f/tiny.tar.gz", "hashes": {"sha256": sha256(archive)}}
-        ],
+        "files": [{"filename": "tiny_weights-1.0.tar.gz", "url": "/f/t.tar.gz", "hashes": {"sha256": sha256(archive)}}],
     }
     kind = "application/vnd.pypi.simple.v1+json"
     shelf.put("/simple/tiny-weights/", Answer(json.dumps(page).encode(), kind=kind))
-    shelf.put("/f/tiny.tar.gz", archive)
+    shelf.put("/f/t.tar.gz", archive)
     found = fetch(card(packaged("pypi", archive, "tiny_weights-1.0.tar.gz")), options)
     assert found.path.read_bytes() == CONTENT
 

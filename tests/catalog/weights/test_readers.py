@@ -136,9 +136,8 @@ def tfjs(tmp_path: Path, **changes: Any) -> Path:
     (tmp_path / "shard.bin").write_bytes(KERNEL.tobytes())
     entry = {"name": "w", "shape": list(KERNEL.shape), "dtype": "float32"} | changes
     path = tmp_path / "model.json"
-    path.write_text(
-        json.dumps({"weightsManifest": [{"paths": [changes.get("path", "shard.bin")], "weights": [entry]}]})
-    )
+    manifest = {"paths": [changes.get("path", "shard.bin")], "weights": [entry]}
+    path.write_text(json.dumps({"weightsManifest": [manifest]}))
     return path
 
 

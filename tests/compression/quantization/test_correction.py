@@ -73,9 +73,8 @@ def test_corrected_biases_bring_features_near_float(float_model: bytes, photogra
 
 def test_a_finer_grid_than_float_changes_nothing_and_nan_fails(float_model: bytes, photographs: np.ndarray) -> None:
     changed = correct(float_model, Grids(Grid(30), Grid(30)), observe(float_model, photographs))
-    np.testing.assert_allclose(
-        _activations(changed, photographs), _activations(float_model, photographs), rtol=1e-4, atol=1e-5
-    )
+    found, expected = (_activations(model, photographs) for model in (changed, float_model))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(StageError, match="not finite"):
         observe(float_model, np.full_like(photographs[:1], np.inf))
 

@@ -105,10 +105,11 @@ class Store:
 
     def _page(self) -> Answer:
         number = next(self._count)
-        values = {"more": "false", "token": "", "rows": listed(IMAGES), **self.wrong}
-        values["token"] = values["token"].format(number, number % 3)
-        page = self.wrong.get("page") or PAGE.format(**{name: values[name] for name in ("more", "token", "rows")})
-        headers = {"Content-Type": "application/xml"}
+        values = {"more": "false", "token": "", "key": "", "rows": listed(IMAGES), "pattern": PAGE, **self.wrong}
+        for name in ("token", "key"):
+            values[name] = values[name].format(number, number % 3)
+        page = self.wrong.get("page") or values["pattern"].format(**values)
+        headers = {"Content-Type": "application/json" if page.startswith("{") else "application/xml"}
         return int(self.wrong.get("list_code", 200)), headers, page.encode("utf-8", "replace")
 
 

@@ -76,9 +76,8 @@ def opened(browser: Browser, address: str, prepared: str = "", **options: Any) -
     found = Opened(context.new_page())
     found.page.on("request", lambda request: found.requests.append(request.url))
     found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
-    found.page.on(
-        "console", lambda said: found.complaints.append(said.text) if said.type in ("error", "warning") else None
-    )
+    bad = ("error", "warning")
+    found.page.on("console", lambda said: found.complaints.append(said.text) if said.type in bad else None)
     if prepared:
         context.add_init_script(prepared)
     found.page.goto(address)
