@@ -14,19 +14,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import SeveralErrors, StageError, UsageError
 from advisor.core.units import show_ms
 from advisor.devices import calibration, kernels
-from advisor.devices.calibration import (
-    Key,
-    MeasuredNetworks,
-    PickForBudget,
-    calibrate,
-    calibration_report,
-    changes,
-    check_target,
-    expected_error,
-    measure_networks,
-    with_measurements,
-    with_timings,
-)
+from advisor.devices.calibration import Key, calibrate, measure_networks, with_measurements, with_timings
 from advisor.devices.connections import agent
 from advisor.devices.connections.agent import HostConnection, SshConnection
 from advisor.devices.connections.protocol import MeasurementJob, Timing
@@ -87,7 +75,7 @@ def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget
     }
     rated = {name: cards[name].top1() or 0.0 for name in truth}
     models = tuple(features.models[name] for name in truth)
-    decision, now = PickForBudget(predictor, TARGET, models, rated, budget_ms), [BOARD]
+    decision, now = calibration.PickForBudget(predictor, TARGET, models, rated, budget_ms), [BOARD]
     seen = dict[Key, float]()
     for name in decision.names(now, 4):
         assert (name, "float32") not in seen
@@ -100,7 +88,7 @@ def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget
 
 
 def test_before_any_measurement_no_network_meets_a_budget(predictor: Predictor, features: FeatureTable) -> None:
-    decision = PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
+    decision = calibration.PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
     assert decision.pick(BOARD) == "no network meets 0.50 ms with 90 % yet"
 
 
@@ -122,14 +110,14 @@ def test_a_like_boards_figures_lower_errors(predictor: Predictor, profiles: Prof
     available = [features.models[name] for name in truth]
     chosen = predictor.most_informative(BOARD, TARGET, "float32", dict.fromkeys(truth, 0.0), 6)
     after = with_measurements(BOARD, TARGET, {(name, "float32"): truth[name] for name in chosen})
-    report = calibration_report(predictor, BOARD, after, TARGET, available, "float32")
+    report = calibration.calibration_report(predictor, BOARD, after, TARGET, available, "float32")
     assert set(report.models) == set(chosen)
     assert len(report.before) == len(report.after) == 6
     assert report.median_after < report.median_before
     assert report.expected_after < report.expected_before
     assert report.contradicting == {}
     wrong = with_measurements(after, TARGET, {(chosen[0], "float32"): 5 * truth[chosen[0]]})
-    named = calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
+    named = calibration.calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
     assert named == {chosen[0]: pytest.approx(truth[chosen[0]], rel=0.5)}
 
 
@@ -137,7 +125,8 @@ def test_a_report_is_of_the_new_measurements_only(predictor: Predictor, features
     before = with_measurements(BOARD, TARGET, {("resnet_18_224", "float32"): 60.0})
     after = with_measurements(before, TARGET, {("mobilenet_v2_1.0_224", "float32"): 20.0})
     models = [features.models[name] for name in ("resnet_18_224", "mobilenet_v2_1.0_224")]
-    assert calibration_report(predictor, before, after, TARGET, models, "float32").models == ("mobilenet_v2_1.0_224",)
+    found = calibration.calibration_report(predictor, before, after, TARGET, models, "float32")
+    assert found.models == ("mobilenet_v2_1.0_224",)
 
 
 def test_new_measurements_replace_old_ones_of_the_same_models(features: FeatureTable) -> None:
@@ -178,10 +167,10 @@ def board() -> DeviceProfile:
 
 @pytest.mark.parametrize("change", [{"runtime": "ncnn"}, {"accelerator": "npu"}, {"precisions": ("int16x8",)}])
 def test_only_cpu_targets_of_float_or_int8_are_calibrated(board: DeviceProfile, change: dict[str, object]) -> None:
-    check_target(board, board.target("cpu-x1"))
+    calibration.check_target(board, board.target("cpu-x1"))
     other = DeviceTarget(**{**vars(board.target("cpu-x1")), "name": "other", **change})
     with pytest.raises(UsageError, match="our-board:other cannot be calibrated") as refused:
-        check_target(replace(board, targets=(*board.targets, other)), other)
+        calibration.check_target(replace(board, targets=(*board.targets, other)), other)
     assert "cpu-x1" in refused.value.hint
 
 
@@ -189,7 +178,7 @@ def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(pr
     pi = profiles["raspberry-pi-4"]
     words = "raspberry-pi-4:tflite-cpu-x4-ruy cannot be calibrated: its build computes with ruy, .* one with xnnpack"
     with pytest.raises(UsageError, match=words) as refused:
-        check_target(pi, pi.target("tflite-cpu-x4-ruy"))
+        calibration.check_target(pi, pi.target("tflite-cpu-x4-ruy"))
     assert "raspberry-pi-4:tflite-cpu-x4," in refused.value.hint
     assert "ruy" not in refused.value.hint
 
@@ -312,37 +301,40 @@ def test_each_network_says_what_it_changed(board: DeviceProfile, predictor: Pred
     first = {("mobilenet_v2_1.0_224", "int8"): timing(3.0)}
     second = {("resnet_50_224", "int8"): timing(35.0), ("mobilenet_v3_small_1.0_224", "int8"): timing(1.0)}
     steps = [with_timings(board, target, found) for found in ({}, first, first | second)]
-    errors = [expected_error(predictor, step, target, "int8", models) for step in steps]
+    errors = [calibration.expected_error(predictor, step, target, "int8", models) for step in steps]
     assert errors[2] < errors[1] < errors[0]
     change = f"the expected error of the others falls from {errors[0]:.0%} to {errors[2]:.0%}"
-    assert list(changes(predictor, steps[0], steps[2], target, models, second)) == [
+    assert list(calibration.changes(predictor, steps[0], steps[2], target, models, second)) == [
         f"resnet_50_224 int8 takes 35.0 ms; {change}",
         f"mobilenet_v3_small_1.0_224 int8 takes 1.00 ms; {change}",
     ]
-    (same,) = changes(predictor, steps[1], steps[1], target, models, first)
+    (same,) = calibration.changes(predictor, steps[1], steps[1], target, models, first)
     assert same == f"mobilenet_v2_1.0_224 int8 takes 3.00 ms; the expected error of the others stays {errors[1]:.0%}"
-    (alone,) = changes(predictor, steps[0], steps[1], target, [features.models["mobilenet_v2_1.0_224"]], first)
+    models = [features.models["mobilenet_v2_1.0_224"]]
+    (alone,) = calibration.changes(predictor, steps[0], steps[1], target, models, first)
     assert alone == "mobilenet_v2_1.0_224 int8 takes 3.00 ms"
 
 
 def test_the_clock_is_named_where_it_is_cpu_time() -> None:
-    assert MeasuredNetworks({("a", "int8"): timing(5.0)}, ()).clock == "latencies are CPU times of one thread"
-    assert MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
+    assert (
+        calibration.MeasuredNetworks({("a", "int8"): timing(5.0)}, ()).clock == "latencies are CPU times of one thread"
+    )
+    assert calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
 
 
 @pytest.mark.parametrize(
     ("load", "governor"), [({"governor": "ondemand"}, "ondemand"), ({"governor": ""}, ""), ({}, ""), (None, "")]
 )
 def test_the_governor_is_the_one_that_the_device_reports(load: object, governor: str) -> None:
-    found = MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
+    found = calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
     assert found.governor == governor
 
 
 def test_errors_are_expected_of_predictions(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, model = board.target("cpu-x1"), features.models["mobilenet_v2_1.0_224"]
     after = with_measurements(board, target, {(model.name, "float32"): 6.5})
-    assert 0 < expected_error(predictor, board, target, "float32", [model]) < 2
-    assert math.isnan(expected_error(predictor, after, target, "float32", [model]))
+    assert 0 < calibration.expected_error(predictor, board, target, "float32", [model]) < 2
+    assert math.isnan(calibration.expected_error(predictor, after, target, "float32", [model]))
 
 
 def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profiles: Profiles, tmp_path: Path) -> None:

@@ -15,16 +15,7 @@ from advisor.core.quantity import Provenance
 from advisor.devices import kernels as timing
 from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import Timing
-from advisor.devices.kernels import (
-    MOST_COPIES,
-    TimedKernels,
-    as_int8,
-    copies_of,
-    kernel_file,
-    kernels_to_time,
-    rounds_us,
-    time_kernels,
-)  # fmt: skip
+from advisor.devices.kernels import copies_of, kernel_file, kernels_to_time, rounds_us
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
 from advisor.devices.latency.operator_times import model_operators
 from advisor.devices.prediction import CALIBRATED, Predictor
@@ -57,7 +48,7 @@ def test_a_file_has_its_operator_in_both_forms(work: Work) -> None:
     found = works_of(read(data))
     assert found == (replace(work, read=found[0].read),) * 2
     assert found[0].read in (work.read, work.read - work.channels)  # a vector is constant
-    stored = read(as_int8(data))
+    stored = read(timing.as_int8(data))
     assert {operator.name for operator in stored.operators} == {work.kind}
     assert {tensor.dtype for tensor in (*stored.inputs, *stored.outputs)} == {"int8"}
 
@@ -84,7 +75,7 @@ def test_kernels_that_the_target_has_are_not_timed_again() -> None:
 
 
 def test_small_operators_are_copied_until_their_weights_fill_more_than_the_cache_of_a_core() -> None:
-    assert copies_of(Work("SOFTMAX", 1, 10, read=10)) == MOST_COPIES
+    assert copies_of(Work("SOFTMAX", 1, 10, read=10)) == timing.MOST_COPIES
     assert copies_of(Work("CONV_2D", 3136, 64, 64, 9, read=200_704)) == 1
     late = Work("CONV_2D", 16, 1152, 192, read=16 * 192)
     assert copies_of(late) * late.weights > 2_000_000
@@ -100,11 +91,11 @@ def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def timed_here(
     works: Sequence[Work], folder: Path, *forms: str, connection: Any = None, tell: Any = None
-) -> list[TimedKernels]:
+) -> list[timing.TimedKernels]:
     """Time operators on one thread, by default on this machine in float32."""
     wanted = [(work, form) for work in works for form in forms or ("float32",)]
     board = host_profile().target("cpu-x1")
-    return list(time_kernels(connection or HostConnection(), board, wanted, folder, tell or silent))
+    return list(timing.time_kernels(connection or HostConnection(), board, wanted, folder, tell or silent))
 
 
 @pytest.mark.integration
