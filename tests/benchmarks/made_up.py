@@ -5,9 +5,7 @@ from benchmarks.cost_table import Row
 
 GAINS = {HEAD_SUBSET: -3.0, HEAD: 0.0, FINETUNE_TOP: 2.0}
 
-
 TRAINING_S = {HEAD_SUBSET: 1.0, HEAD: 2.0, FINETUNE_TOP: 100.0}
-
 
 BASES = {"mobilenet_v2_1.0_224": 88.0, "efficientnet_lite0_224": 90.0}
 

@@ -5,7 +5,6 @@ images. What the summary reads from the tables of the parts. The pieces of the t
 made anew, what is there is taken, cards replace theirs.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,36 +13,16 @@ import pytest
 
 from advisor.core.evaluation import Evaluation
 from benchmarks import tables
-from benchmarks.accuracy import PARTS, main
 from benchmarks.accuracy_pick import DRAWS, HEADER, MOST, OURS, RULES, Candidate, _rows, former, most_accurate, ours
 from benchmarks.accuracy_search import (
     HEADER as ACCURACY_SEARCH_HEADER,
     NAME,
     Case,
-    cases_of as accuracy_search_cases_of,
     with_classes,
 )
-from benchmarks.accuracy_summary import main as accuracy_summary_main, of_claims, of_search, of_seeds
+from benchmarks.accuracy_summary import of_claims, of_search, of_seeds
 from benchmarks.training_accuracy import HEAD, HEADER as TRAINING_ACCURACY_HEADER, Steps, put
 from tests.datasets.folders import make
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_each_part_shows_its_own_help(
-    part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["accuracy", "--part", part, "--help"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    shown = capsys.readouterr().out
-    assert f"usage: python -m benchmarks accuracy --part {part}" in shown
-    assert ("--seeds" in shown) == (part not in ("summary", "expectation"))
-
-
-def test_an_unknown_set_is_refused() -> None:
-    with pytest.raises(SystemExit, match="'flowers' is not one of grocery, grocery_train, trashnet"):
-        list(accuracy_search_cases_of(["flowers"], [0]))
-
 
 IMAGES = 66
 
@@ -113,11 +92,6 @@ def test_figures_are_those_of_the_shipped_file(results: Path) -> None:
     assert of_search("grocery") == "70.0 (net head int8; 15 CPU min after features)"
     assert of_seeds() == "91.0 ± 1.4 (2 seeds, 21 CPU min)"
     assert of_claims() == "equal (3 searches)"
-
-
-def test_what_was_not_measured_is_told(results: Path) -> None:
-    accuracy_summary_main()
-    assert (results / "accuracy.md").read_text().count("not measured") == 6
 
 
 CARD = "mobilenet_v1_0.25_128"

@@ -2,18 +2,15 @@
 
 import json
 import math
-import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import anytime, anytime_table, tables
-from benchmarks.accuracy_search import Case, Searched
-from benchmarks.anytime import cases_of, in_prior_order, joined_parts, summary, wasted
+from benchmarks import anytime_table
+from benchmarks.anytime import joined_parts, summary, wasted
 from benchmarks.anytime_replay import Recorded, Search, by_rule
-from benchmarks.anytime_table import Step, append, drawn, parts_of, read
+from benchmarks.anytime_table import Step, append, drawn, read
 from benchmarks.first_answer import AnswerSoFar
 from tests.builders import evaluation
 from tests.datasets.folders import make
@@ -26,13 +23,6 @@ def test_a_draw_leaves_three_of_ten_images_of_each_class_out(tmp_path: Path) -> 
     assert counts == {learnt: [7, 14], test: [3, 6]}
     names = [{str(path.relative_to(part)) for path in part.glob("*/*")} for part in (learnt, test)]
     assert not names[0] & names[1]
-
-
-def test_an_unknown_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="'flowers' is not one of grocery, trashnet"):
-        list(cases_of(["flowers"], ["0"], tmp_path))
-    with pytest.raises(SystemExit, match="'flowers' is not one of trashnet, grocery, tiles, few"):
-        parts_of("flowers", tmp_path)
 
 
 def test_a_replay_tunes_where_time_is_left_and_never_takes_longer_than_its_limit() -> None:
@@ -62,7 +52,6 @@ def test_the_script_learns_from_training_and_validation_images(tmp_path: Path) -
 
 
 def finished(place: Path, pick: dict[str, Any] | None, spent: dict[str, dict[str, float]], answered: list[str]) -> Path:
-    """Write what the benchmark reads of a run."""
     place.mkdir(parents=True)
     (place / "recommendation.json").write_text(json.dumps({"pick": pick}))
     (place / "manifest.json").write_text(json.dumps({"durations_by_card": spent}))
@@ -85,47 +74,5 @@ def test_seconds_are_wasted_on_cards_that_were_never_the_pick_and_remarks_have_t
     ]
 
 
-def test_prior_order_takes_the_best_published_card_first_and_keeps_the_best_pick(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def search(case: Case, place: Path) -> Searched:
-        named = dict(zip(case.options[::2], case.options[1::2], strict=True))
-        asked.append((named["--candidates"], named["--training"], named["--time-limit"]))
-        accuracy = {"value": 90.0 - len(asked)}
-        return Searched(finished(place / f"run-{len(asked)}", {"accuracy": accuracy}, {}, []), 30.0, 20.0)
-
-    monkeypatch.setattr(anytime, "search", search)
-    reached = list(in_prior_order(Case("set", tmp_path), 75.0, tmp_path))
-    assert asked == [
-        ("efficientnet_lite1_240", "head", "75s"),
-        ("efficientnet_lite1_240", "finetune_cached", "55s"),
-        ("efficientnet_lite0_224", "head", "35s"),
-    ]
-    assert [(each.cpu_s, each.run and each.run.name) for each in reached] == [
-        (0.0, None), (30.0, "run-1"), (60.0, "run-1"), (90.0, "run-1"),
-    ]  # fmt: skip
-
-
 def row(name: str, limit: str, method: str, accuracy: str, cpu_s: str, over: str = "") -> list[str]:
     return [f"{name}, {limit}, {method}", name, limit, method, *[""] * 5, accuracy, "", "", cpu_s, "", over, "", "", ""]
-
-
-def test_a_failed_search_leaves_the_other_cells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def rows(case: Case, limits: Sequence[str]) -> Iterator[list[str]]:
-        if limits == ["1min"]:
-            raise SystemExit("no answer")
-        yield row(case.name, limits[0], "advisor", "80.0", "50", "1")
-
-    monkeypatch.setattr(anytime, "METHODS", {"advisor": rows})
-    monkeypatch.setattr(anytime, "cases_of", lambda *_: [Case("grocery", tmp_path)])
-    monkeypatch.setattr(anytime, "RESULTS", tmp_path)
-    monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["anytime", "--limits", "1min,2min"])
-    anytime.main()
-    assert "grocery, advisor: no answer" in capsys.readouterr().out
-    assert "grocery, 2min, advisor" in (tmp_path / "anytime.csv").read_text()
-    assert "<svg" in (tmp_path / "anytime_grocery.svg").read_text()

@@ -5,14 +5,12 @@ one. The way that knows everything: it keeps to the ladder, and is no longer tha
 """
 
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
-from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, Purse, Row, read
 from benchmarks.first_answer import AnswerSoFar, table
 from benchmarks.hindsight import in_hindsight
@@ -66,14 +64,6 @@ def test_the_table_that_is_kept_has_the_problem_whole(name: str) -> None:
     assert len(problem.rows) >= 72
     assert set(problem.rows.values()) <= {problem.row(each) for each in problem.plan.configurations()}
     assert all(row.timing_s > 0 for row in problem.rows.values())
-
-
-CURVES = {"advisor": [[0.5, 0.9, 1.0], [0.3, 0.9, 1.0], [0.6, 0.8, 1.0]], "random": [[0.1, 0.5, 1.0]]}
-
-
-def test_the_axes_and_the_methods_are_named() -> None:
-    text = "".join(ElementTree.fromstring(plot(CURVES, 600.0, {0.95: 0.25})).itertext())
-    assert all(each in text for each in ("advisor", "random", "seconds", "500", "hypervolume", "95% to reach by here"))
 
 
 SMALL, LARGE = evaluation("small"), evaluation("large")

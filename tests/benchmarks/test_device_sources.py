@@ -40,7 +40,6 @@ def placed(device: str, model: str, milliseconds: float, graph: str = "AI Hub 0.
 
 
 def a_table() -> dict[tuple[str, str], Placed]:
-    """Six devices by six networks without noise."""
     return {
         (device, model): placed(device, model, (1 + i) * (2 + j))
         for i, device in enumerate("abcdef")

@@ -25,7 +25,6 @@ from benchmarks.tuning_promotion import Steps, one_epoch_first, problem_of, prom
 
 @pytest.fixture(scope="module")
 def problem(rows: list[Row]) -> Problem:
-    """The table with all rungs."""
     return Problem(PROBLEMS["rungs"], rows)
 
 
@@ -59,15 +58,6 @@ def test_only_what_may_still_be_picked_is_fine_tuned(problem: Problem, order: li
 
 def test_the_same_seed_gives_the_same_order(problem: Problem, method: str, order: list[Row]) -> None:
     assert list(searched(problem, method, seed=1)) == order
-
-
-def test_a_card_that_cannot_be_fine_tuned_says_so_and_costs_nothing(rows: list[Row]) -> None:
-    name = "mobilenet_v2_1.0_224"
-    left = [row for row in rows if row.card != name or row.training != FINETUNE_TOP]
-    whole = Problem(PROBLEMS["whole"], left, whole=True)
-    order = list(searched(whole, "random", seed=0))
-    assert {row.training for row in order if row.card == name} == {HEAD}
-    assert whole.course(iter(order)).shares[-1] >= 0.99
 
 
 CARDS = {"mobilenet_v1_0.25_224": 50.0, "mobilenet_v2_1.0_224": 80.0, "mobilenet_v1_1.0_224": 60.0}

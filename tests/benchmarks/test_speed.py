@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -29,14 +28,3 @@ def test_a_quota_gives_its_share_of_the_cpu_time_and_ends_with_the_block() -> No
         assert os.sched_getaffinity(0) == {min(os.sched_getaffinity(0))}
         assert spin(0.6) < 0.4
     assert not list(speed.GROUPS.glob(f"**/advisor-speed-{os.getpid()}"))
-
-
-def test_where_no_quota_can_be_set_the_program_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "GROUPS", tmp_path)
-    with pytest.raises(SystemExit, match="--speed needs a control group"), limited(Speed(0.5)):
-        pytest.fail("the block must not begin")
-
-
-def test_more_cores_than_there_are_cannot_be_used() -> None:
-    with pytest.raises(SystemExit, match=r"--cores: this machine has \d+ cores, not 4096"):
-        assert Speed(cores=4096).used_cores

@@ -61,9 +61,7 @@ def test_the_shipped_catalogue_holds() -> None:
         ("macs: 11900000}", "macs: 11600000}", "says 11600000 MACs, the card 11934128 (+2.9 %)"),
     ],
 )
-def test_a_published_count_that_differs_without_a_word_is_an_error(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_a_published_count_that_differs_unsaid_is_an_error(tmp_path: Path, old: str, new: str, said: str) -> None:
     ((place, card, text),) = findings(tmp_path, TEAM.replace(old, new))
     assert (place, card) == ("team.yaml:10", "team_net")
     assert said in text

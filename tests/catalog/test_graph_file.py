@@ -66,9 +66,7 @@ def test_a_graph_file_has_the_counts_of_its_card() -> None:
     counts = count_graph(SMALL)
     assert (counts.params, counts.macs) == (SMALL.params, SMALL.macs)
     cards = {**CARDS, **BUILT}
-    assert {name: graph_of(card).params for name, card in cards.items()} == {
-        name: card.params for name, card in cards.items()
-    }
+    assert [graph_of(card).params for card in cards.values()] == [card.params for card in cards.values()]
 
 
 @pytest.mark.parametrize("name", marked([*CARDS, *BUILT], (*ALL_TERMS, "inception_v2_224", "squeezenet_1.0_227")))

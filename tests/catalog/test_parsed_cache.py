@@ -21,14 +21,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
-    """Load the cards as a new process does."""
     parsed_cache._read.cache_clear()
     return parsed_cache.load_catalogue(files)
 
 
 @pytest.fixture
 def team(tmp_path: Path) -> Path:
-    """A user's catalogue file."""
     path = tmp_path / "team.yaml"
     path.write_text(GOOD, encoding="utf-8")
     return path
@@ -44,9 +42,7 @@ def no_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "read_yaml", refuse)
 
 
-def test_the_second_time_no_file_is_parsed_and_the_cards_are_the_same(
-    team: Path, request: pytest.FixtureRequest
-) -> None:
+def test_the_second_time_no_file_is_parsed_for_the_same_cards(team: Path, request: pytest.FixtureRequest) -> None:
     files = [team, shipped_folder("catalogs") / "mobilenet_v1.yaml"]
     first = load_catalogue(files)
     request.getfixturevalue("no_yaml")
@@ -97,9 +93,7 @@ OTHER = json.dumps([[["team_net"]], [0]])
     ],
     ids=["cut off", "a digit changed", "bytes", "empty", "another layout"],
 )
-def test_what_is_damaged_is_ignored_and_written_anew(
-    team: Path, spoilt: Callable[..., str], request: pytest.FixtureRequest
-) -> None:
+def test_damage_is_ignored_and_replaced(team: Path, spoilt: Callable[..., str], request: pytest.FixtureRequest) -> None:
     first = load_catalogue([team])
     place = parsed_cache._place(team)
     place.write_text(spoilt(*place.read_text(encoding="utf-8").split("\n", 2)), encoding="latin-1")
@@ -124,9 +118,7 @@ def test_a_name_taken_twice_is_told_with_both_lines_from_remembered_files(team: 
         load_catalogue([team, other])
 
 
-def test_files_that_were_not_read_for_long_are_forgotten(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_not_read_for_long_are_forgotten(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsed_cache, "_MOST_FILES", 3)
     for number in range(5):
         path = tmp_path / f"{number}.yaml"

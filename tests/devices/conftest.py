@@ -36,7 +36,6 @@ def predictor(profiles: Profiles) -> Predictor:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small real model."""
     path = tmp_path_factory.mktemp("models") / "classifier.tflite"
     path.write_bytes(small_models.classifier())
     return path

@@ -47,7 +47,6 @@ class DebugDaemon:
         return int(self._listener.getsockname()[1])
 
     def stop(self) -> None:
-        """Close every connection."""
         for each in (self._listener, *self._sockets):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -14,19 +14,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import SeveralErrors, StageError, UsageError
 from advisor.core.units import show_ms
 from advisor.devices import calibration, kernels
-from advisor.devices.calibration import (
-    Key,
-    MeasuredNetworks,
-    PickForBudget,
-    calibrate,
-    calibration_report,
-    changes,
-    check_target,
-    expected_error,
-    measure_networks,
-    with_measurements,
-    with_timings,
-)
+from advisor.devices.calibration import Key, calibrate, measure_networks, with_measurements, with_timings
 from advisor.devices.connections import agent
 from advisor.devices.connections.agent import HostConnection, SshConnection
 from advisor.devices.connections.protocol import MeasurementJob, Timing
@@ -64,9 +52,7 @@ BOARD = DeviceProfile(
 )
 
 
-def test_the_models_to_measure_are_small_and_large_and_of_many_kinds(
-    predictor: Predictor, features: FeatureTable
-) -> None:
+def test_models_to_measure_are_small_large_and_of_many_kinds(predictor: Predictor, features: FeatureTable) -> None:
     cards = [features.models[name] for name in load_catalogue() if name in features.models]
     costs = {model.name: model.params / 25e6 for model in cards}
     chosen = [features.models[name] for name in predictor.most_informative(BOARD, TARGET, "float32", costs, 5)]
@@ -89,7 +75,7 @@ def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget
     }
     rated = {name: cards[name].top1() or 0.0 for name in truth}
     models = tuple(features.models[name] for name in truth)
-    decision, now = PickForBudget(predictor, TARGET, models, rated, budget_ms), [BOARD]
+    decision, now = calibration.PickForBudget(predictor, TARGET, models, rated, budget_ms), [BOARD]
     seen = dict[Key, float]()
     for name in decision.names(now, 4):
         assert (name, "float32") not in seen
@@ -101,10 +87,8 @@ def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget
     assert rated[picked] >= max(rated[name] for name in truth if truth[name] <= budget_ms) - 1
 
 
-def test_before_any_measurement_it_is_said_that_no_network_meets_a_budget(
-    predictor: Predictor, features: FeatureTable
-) -> None:
-    decision = PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
+def test_before_any_measurement_no_network_meets_a_budget(predictor: Predictor, features: FeatureTable) -> None:
+    decision = calibration.PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
     assert decision.pick(BOARD) == "no network meets 0.50 ms with 90 % yet"
 
 
@@ -116,9 +100,7 @@ def test_large_downloads_are_chosen_last_and_models_that_no_table_knows_are_refu
         predictor.most_informative(BOARD, TARGET, "float32", {"stranger": 0.0}, 5)
 
 
-def test_measurements_of_a_like_board_lower_the_error(
-    predictor: Predictor, profiles: Profiles, features: FeatureTable
-) -> None:
+def test_a_like_boards_figures_lower_errors(predictor: Predictor, profiles: Profiles, features: FeatureTable) -> None:
     like = profiles["orange-pi-5"]
     truth = {
         row.model: 1.3 * row.latency_ms
@@ -128,14 +110,14 @@ def test_measurements_of_a_like_board_lower_the_error(
     available = [features.models[name] for name in truth]
     chosen = predictor.most_informative(BOARD, TARGET, "float32", dict.fromkeys(truth, 0.0), 6)
     after = with_measurements(BOARD, TARGET, {(name, "float32"): truth[name] for name in chosen})
-    report = calibration_report(predictor, BOARD, after, TARGET, available, "float32")
+    report = calibration.calibration_report(predictor, BOARD, after, TARGET, available, "float32")
     assert set(report.models) == set(chosen)
     assert len(report.before) == len(report.after) == 6
     assert report.median_after < report.median_before
     assert report.expected_after < report.expected_before
     assert report.contradicting == {}
     wrong = with_measurements(after, TARGET, {(chosen[0], "float32"): 5 * truth[chosen[0]]})
-    named = calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
+    named = calibration.calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
     assert named == {chosen[0]: pytest.approx(truth[chosen[0]], rel=0.5)}
 
 
@@ -143,7 +125,8 @@ def test_a_report_is_of_the_new_measurements_only(predictor: Predictor, features
     before = with_measurements(BOARD, TARGET, {("resnet_18_224", "float32"): 60.0})
     after = with_measurements(before, TARGET, {("mobilenet_v2_1.0_224", "float32"): 20.0})
     models = [features.models[name] for name in ("resnet_18_224", "mobilenet_v2_1.0_224")]
-    assert calibration_report(predictor, before, after, TARGET, models, "float32").models == ("mobilenet_v2_1.0_224",)
+    found = calibration.calibration_report(predictor, before, after, TARGET, models, "float32")
+    assert found.models == ("mobilenet_v2_1.0_224",)
 
 
 def test_new_measurements_replace_old_ones_of_the_same_models(features: FeatureTable) -> None:
@@ -179,18 +162,15 @@ def test_a_name_that_the_schema_refuses_is_not_written(tmp_path: Path, name: str
 
 @pytest.fixture
 def board() -> DeviceProfile:
-    """This machine under another name."""
     return replace(host_profile(), name="our-board")
 
 
 @pytest.mark.parametrize("change", [{"runtime": "ncnn"}, {"accelerator": "npu"}, {"precisions": ("int16x8",)}])
-def test_only_cpu_targets_that_run_float_or_int8_files_are_calibrated(
-    board: DeviceProfile, change: dict[str, object]
-) -> None:
-    check_target(board, board.target("cpu-x1"))
+def test_only_cpu_targets_of_float_or_int8_are_calibrated(board: DeviceProfile, change: dict[str, object]) -> None:
+    calibration.check_target(board, board.target("cpu-x1"))
     other = DeviceTarget(**{**vars(board.target("cpu-x1")), "name": "other", **change})
     with pytest.raises(UsageError, match="our-board:other cannot be calibrated") as refused:
-        check_target(replace(board, targets=(*board.targets, other)), other)
+        calibration.check_target(replace(board, targets=(*board.targets, other)), other)
     assert "cpu-x1" in refused.value.hint
 
 
@@ -198,7 +178,7 @@ def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(pr
     pi = profiles["raspberry-pi-4"]
     words = "raspberry-pi-4:tflite-cpu-x4-ruy cannot be calibrated: its build computes with ruy, .* one with xnnpack"
     with pytest.raises(UsageError, match=words) as refused:
-        check_target(pi, pi.target("tflite-cpu-x4-ruy"))
+        calibration.check_target(pi, pi.target("tflite-cpu-x4-ruy"))
     assert "raspberry-pi-4:tflite-cpu-x4," in refused.value.hint
     assert "ruy" not in refused.value.hint
 
@@ -260,9 +240,7 @@ def test_at_one_thread_the_cpu_time_is_kept_while_other_programs_run(
 
 
 @pytest.mark.integration
-def test_with_several_threads_nothing_is_kept_that_waited_for_a_processor(
-    on_one_processor: HostConnection, network: dict[Key, Path]
-) -> None:
+def test_with_threads_nothing_that_waited_is_kept(on_one_processor: HostConnection, network: dict[Key, Path]) -> None:
     words = r"host: no network could be measured: first float32: its threads waited \d\d% of the time for a processor"
     with pytest.raises(StageError, match=words) as refused:
         measure_networks(on_one_processor, [network], 2, nothing, nothing)
@@ -318,46 +296,45 @@ def test_a_first_network_that_takes_as_long_at_the_end_is_no_matter_and_a_distur
     assert line.startswith("first float32 at the end, which shows if the device slowed down: ")
 
 
-def test_each_network_says_what_it_changed_for_the_others(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_each_network_says_what_it_changed(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, models = board.target("cpu-x1"), list(features.models.values())
     first = {("mobilenet_v2_1.0_224", "int8"): timing(3.0)}
     second = {("resnet_50_224", "int8"): timing(35.0), ("mobilenet_v3_small_1.0_224", "int8"): timing(1.0)}
     steps = [with_timings(board, target, found) for found in ({}, first, first | second)]
-    errors = [expected_error(predictor, step, target, "int8", models) for step in steps]
+    errors = [calibration.expected_error(predictor, step, target, "int8", models) for step in steps]
     assert errors[2] < errors[1] < errors[0]
     change = f"the expected error of the others falls from {errors[0]:.0%} to {errors[2]:.0%}"
-    assert list(changes(predictor, steps[0], steps[2], target, models, second)) == [
+    assert list(calibration.changes(predictor, steps[0], steps[2], target, models, second)) == [
         f"resnet_50_224 int8 takes 35.0 ms; {change}",
         f"mobilenet_v3_small_1.0_224 int8 takes 1.00 ms; {change}",
     ]
-    (same,) = changes(predictor, steps[1], steps[1], target, models, first)
+    (same,) = calibration.changes(predictor, steps[1], steps[1], target, models, first)
     assert same == f"mobilenet_v2_1.0_224 int8 takes 3.00 ms; the expected error of the others stays {errors[1]:.0%}"
-    (alone,) = changes(predictor, steps[0], steps[1], target, [features.models["mobilenet_v2_1.0_224"]], first)
+    models = [features.models["mobilenet_v2_1.0_224"]]
+    (alone,) = calibration.changes(predictor, steps[0], steps[1], target, models, first)
     assert alone == "mobilenet_v2_1.0_224 int8 takes 3.00 ms"
 
 
 def test_the_clock_is_named_where_it_is_cpu_time() -> None:
-    assert MeasuredNetworks({("a", "int8"): timing(5.0)}, ()).clock == "latencies are CPU times of one thread"
-    assert MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
+    assert (
+        calibration.MeasuredNetworks({("a", "int8"): timing(5.0)}, ()).clock == "latencies are CPU times of one thread"
+    )
+    assert calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
 
 
 @pytest.mark.parametrize(
     ("load", "governor"), [({"governor": "ondemand"}, "ondemand"), ({"governor": ""}, ""), ({}, ""), (None, "")]
 )
 def test_the_governor_is_the_one_that_the_device_reports(load: object, governor: str) -> None:
-    found = MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
+    found = calibration.MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
     assert found.governor == governor
 
 
-def test_an_error_is_expected_only_of_models_that_are_predicted(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_errors_are_expected_of_predictions(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, model = board.target("cpu-x1"), features.models["mobilenet_v2_1.0_224"]
     after = with_measurements(board, target, {(model.name, "float32"): 6.5})
-    assert 0 < expected_error(predictor, board, target, "float32", [model]) < 2
-    assert math.isnan(expected_error(predictor, after, target, "float32", [model]))
+    assert 0 < calibration.expected_error(predictor, board, target, "float32", [model]) < 2
+    assert math.isnan(calibration.expected_error(predictor, after, target, "float32", [model]))
 
 
 def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profiles: Profiles, tmp_path: Path) -> None:
@@ -398,15 +375,12 @@ class Stated:
         self._stated = stated
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        return tuple(
-            replace(timing(self._stated[path.stem.rpartition("-")[0]]), model=path, threads=1) for path in job.models
-        )
+        timings = {path: timing(self._stated[path.stem.rpartition("-")[0]]) for path in job.models}
+        return tuple(replace(found, model=path, threads=1) for path, found in timings.items())
 
 
 @pytest.mark.integration
-def test_with_a_budget_each_network_says_which_one_would_be_picked(
-    board: DeviceProfile, predictor: Predictor, tmp_path: Path
-) -> None:
+def test_a_budget_shows_the_pick_of_each_network(board: DeviceProfile, predictor: Predictor, tmp_path: Path) -> None:
     own, told = replace(board, origin=tmp_path / "our-board.yaml"), list[str]()
     stated, target = {"tinynet_e_106": 4.0, "tinynet_d_152": 6.0}, own.target("cpu-x1")
     found = calibrate(own, target, Stated(stated), predictor, 2, told.append, list(stated), budget_ms=5.0)

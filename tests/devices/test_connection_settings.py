@@ -80,9 +80,8 @@ def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection:
 
 
 def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"board.yaml:8: connection.ssh: the ssh address contains a password"
-    ) as caught:
+    said = r"board.yaml:8: connection.ssh: the ssh address contains a password"
+    with pytest.raises(UsageError, match=said) as caught:
         read_profile(profile_with(tmp_path, "{ssh: 'pi:hunter2@board.local'}"))
     with pytest.raises(UsageError, match="the ssh address contains a password") as told:
         SshConnection("pi:hunter2@board.local")
@@ -199,9 +198,7 @@ def test_what_a_file_computes_is_counted(found: FileFeatures) -> None:
     assert found.arena_bytes > 0
 
 
-def test_halved_weights_and_smooth_activations_are_told_by_the_file_and_one_that_computes_nothing_has_no_features(
-    found: FileFeatures,
-) -> None:
+def test_the_file_tells_halved_weights_and_smooth_activations_and_that_it_computes_nothing(found: FileFeatures) -> None:
     halved = read_features(to_float16(classifier(32, 4)))
     assert halved.form == "float16"
     assert (halved.macs, halved.layers) == (found.macs, found.layers)

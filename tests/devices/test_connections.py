@@ -28,12 +28,8 @@ from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
 
 BRIEF = "load"
-DOCUMENT = {
-    "runtime": "ai-edge-litert",
-    "runtime_version": "2",
-    "memory": {"private_bytes": 9},
-    "load": {"loadavg": 0.5},
-}
+LOAD = {"loadavg": 0.5}
+DOCUMENT = {"runtime": "ai-edge-litert", "runtime_version": "2", "memory": {"private_bytes": 9}, "load": LOAD}
 BLOCK = {"wall_ns": [5], "cpu_ns": [5], "waited_ns": 0, "elapsed_ns": 5}
 SERIES = {"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [BLOCK]}
 CACHE = Path.home() / ".cache" / "advisor-agent"
@@ -90,9 +86,9 @@ def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
 @pytest.mark.parametrize(
     "series",
     [
-        [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": []}],
-        [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [0, 5]}]}],
-        [{"model": "b", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [5]}]}],
+        [SERIES | {"blocks": []}],
+        [SERIES | {"blocks": [{"wall_ns": [0, 5]}]}],
+        [SERIES | {"model": "b"}],
         [SERIES | {"first_ns": -1}],
         [SERIES | {"blocks": [BLOCK | {"wall_ns": [-5], "cpu_ns": [-5]}]}],
         [SERIES | {"blocks": [BLOCK | {"wall_ns": [10**400]}]}],
@@ -118,9 +114,7 @@ def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tm
             HostConnection(agent).measure(job)
 
 
-def test_ssh_measures_over_one_connection_and_leaves_nothing_behind(
-    ssh_server: SshServer, model: Path, tmp_path: Path
-) -> None:
+def test_ssh_measures_over_one_connection_and_cleans_up(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
     log, job = ssh_server.folder / "log", own_job(model, tmp_path)
     before = log.read_text().count("Accepted publickey")
     (timing,) = ssh(ssh_server).measure(job)

@@ -180,9 +180,7 @@ def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
     assert packed == pytest.approx(2 * halved.weight_bytes, rel=0.1)
 
 
-def test_a_microcontroller_keeps_weights_in_flash_and_its_own_runtime_more_than_activations(
-    found: FileFeatures,
-) -> None:
+def test_a_microcontroller_keeps_weights_in_flash_and_its_runtime_more_than_arenas(found: FileFeatures) -> None:
     memory = present(predicted_memory(found, "mcu"))
     assert memory.value == found.arena_bytes
     assert "flash" in memory.source

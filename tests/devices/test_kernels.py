@@ -15,16 +15,7 @@ from advisor.core.quantity import Provenance
 from advisor.devices import kernels as timing
 from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import Timing
-from advisor.devices.kernels import (
-    MOST_COPIES,
-    TimedKernels,
-    as_int8,
-    copies_of,
-    kernel_file,
-    kernels_to_time,
-    rounds_us,
-    time_kernels,
-)  # fmt: skip
+from advisor.devices.kernels import copies_of, kernel_file, kernels_to_time, rounds_us
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
 from advisor.devices.latency.operator_times import model_operators
 from advisor.devices.prediction import CALIBRATED, Predictor
@@ -36,8 +27,6 @@ from advisor.measurement.on_device.benchmark import benchmark_on_device
 from advisor.reporting.benchmark import print_device_benchmark
 from advisor.tflite.macs import Work, works_of
 from advisor.tflite.model import read
-from benchmarks.catalogue_files import names
-from benchmarks.latency_kernels import JUDGES, MODELS, anchors, judges
 from tests.builders import interval
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
@@ -59,7 +48,7 @@ def test_a_file_has_its_operator_in_both_forms(work: Work) -> None:
     found = works_of(read(data))
     assert found == (replace(work, read=found[0].read),) * 2
     assert found[0].read in (work.read, work.read - work.channels)  # a vector is constant
-    stored = read(as_int8(data))
+    stored = read(timing.as_int8(data))
     assert {operator.name for operator in stored.operators} == {work.kind}
     assert {tensor.dtype for tensor in (*stored.inputs, *stored.outputs)} == {"int8"}
 
@@ -86,7 +75,7 @@ def test_kernels_that_the_target_has_are_not_timed_again() -> None:
 
 
 def test_small_operators_are_copied_until_their_weights_fill_more_than_the_cache_of_a_core() -> None:
-    assert copies_of(Work("SOFTMAX", 1, 10, read=10)) == MOST_COPIES
+    assert copies_of(Work("SOFTMAX", 1, 10, read=10)) == timing.MOST_COPIES
     assert copies_of(Work("CONV_2D", 3136, 64, 64, 9, read=200_704)) == 1
     late = Work("CONV_2D", 16, 1152, 192, read=16 * 192)
     assert copies_of(late) * late.weights > 2_000_000
@@ -102,11 +91,11 @@ def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def timed_here(
     works: Sequence[Work], folder: Path, *forms: str, connection: Any = None, tell: Any = None
-) -> list[TimedKernels]:
+) -> list[timing.TimedKernels]:
     """Time operators on one thread, by default on this machine in float32."""
     wanted = [(work, form) for work in works for form in forms or ("float32",)]
     board = host_profile().target("cpu-x1")
-    return list(time_kernels(connection or HostConnection(), board, wanted, folder, tell or silent))
+    return list(timing.time_kernels(connection or HostConnection(), board, wanted, folder, tell or silent))
 
 
 @pytest.mark.integration
@@ -154,9 +143,7 @@ def test_the_usual_round_counts_in_cpu_time_where_it_is_known_and_the_second_bes
     ("details", "expected"),
     [({"min_ms": 0.9}, (1000.0, 900.0)), ({"min_ms": 0.2}, (1000.0, 200.0)), ({}, (1000.0, 1000.0))],
 )
-def test_a_tool_without_rounds_gives_its_median_and_its_shortest_run(
-    details: Mapping[str, Any], expected: tuple[float, float]
-) -> None:
+def test_a_tool_without_rounds_gives_its_median(details: Mapping[str, Any], expected: tuple[float, float]) -> None:
     found = Timing(Path("a"), 1, 1.0, 8, 1.0, 1.0, "tflite benchmark_model", details=details)
     assert rounds_us(found) == pytest.approx(expected)
 
@@ -172,9 +159,8 @@ class Disturbed:
 
     def measure(self, job: Any) -> tuple[Timing, ...]:
         self._disturbed = self._disturbed or job.models[0].name
-        return tuple(
-            replace(self._first if model.name == self._disturbed else self._others, model=model) for model in job.models
-        )
+        timings = {self._disturbed: self._first}
+        return tuple(replace(timings.get(model.name, self._others), model=model) for model in job.models)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +170,7 @@ class Disturbed:
         (Disturbed([1000] * 3, waited_share=0.45), "its threads waited 45% of the time for a processor"),
     ],
 )
-def test_a_kernel_that_was_disturbed_is_left_out_with_one_line(
-    tmp_path: Path, connection: Disturbed, reason: str
-) -> None:
+def test_a_disturbed_kernel_is_left_out_with_one_line(tmp_path: Path, connection: Disturbed, reason: str) -> None:
     (part,) = timed_here(LARGER, tmp_path, connection=connection)
     assert part.left_out == (f"ADD 64 x 8, float32: {reason}",)
     assert len(part.kernels) == len(LARGER) - 1
@@ -214,7 +198,6 @@ NAME = "mobilenet_v2_1.0_224"
 
 @pytest.fixture(scope="module")
 def board() -> DeviceProfile:
-    """A board whose kernels were timed."""
     works = sorted({work for works in model_operators().values() for work, _ in works})[::9]
     kernels = tuple(Kernel("cpu-x1", "float32", work, microseconds(work)) for work in works)
     return replace(host_profile(), name="our-board", kernels=kernels)
@@ -246,9 +229,7 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
         ("cpu-x1,int8,ADD,1,1,1,1,1,5", "more or fewer fields"),
     ],
 )
-def test_a_damaged_file_is_refused_with_its_line(
-    board: DeviceProfile, tmp_path: Path, row: str | None, reason: str
-) -> None:
+def test_damage_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str | None, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
     path.with_suffix(".kernels.csv").write_text(f"{','.join(KERNEL_COLUMNS)}\n{row}\n" if row else "a,b\n1,2\n")
     with pytest.raises(UsageError, match=r"our-board\.kernels\.csv:[12]: ") as refused:
@@ -256,9 +237,7 @@ def test_a_damaged_file_is_refused_with_its_line(
     assert reason in refused.value.message
 
 
-def test_a_network_is_predicted_from_the_kernels_of_the_target(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_kernels_predict_a_network(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     (found,) = predictor.predict(board, board.target("cpu-x1"), "float32", [features.models[NAME]])
     assert found.latency.provenance is Provenance.PREDICTED
     assert found.latency.source == f"{SOURCE}, and no models"
@@ -268,9 +247,7 @@ def test_a_network_is_predicted_from_the_kernels_of_the_target(
     assert found.quantile(0.9) == pytest.approx(high)
 
 
-def test_forms_targets_and_models_without_kernels_are_predicted_as_before(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_without_kernels_nothing_changes(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     model = features.models[NAME]
     plain = replace(board, kernels=())
     stranger = ModelFeatures("ours", "ours", model.macs, model.params, 224, 60)
@@ -279,9 +256,7 @@ def test_forms_targets_and_models_without_kernels_are_predicted_as_before(
         assert predictor.predict(board, target, form, [each]) == predictor.predict(plain, target, form, [each])
 
 
-def test_the_operators_of_a_file_count_before_those_of_its_name(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_operators_count_before_the_name(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, model = board.target("cpu-x1"), features.models[NAME]
     works = tuple((kernel.work, 1) for kernel in board.kernels)
     own = replace(model, name="ours", operators=works)
@@ -289,9 +264,7 @@ def test_the_operators_of_a_file_count_before_those_of_its_name(
     assert found.latency.value == pytest.approx(sum(k.microseconds for k in board.kernels) / 1e3, rel=0.15)
 
 
-def test_measured_networks_correct_the_kernels(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
+def test_networks_correct_the_kernels(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, names = board.target("cpu-x1"), ("mobilenet_v1_1.0_224", "resnet_18_224", "squeezenet_1.1_227")
     (before,) = predictor.predict(board, target, "float32", [features.models[NAME]])
     others = [features.models[name] for name in names]
@@ -306,9 +279,7 @@ def test_measured_networks_correct_the_kernels(
 
 
 @pytest.mark.integration
-def test_a_file_of_ones_own_is_predicted_from_kernels_and_the_terminal_says_so(
-    board: DeviceProfile, predictor: Predictor, tmp_path: Path
-) -> None:
+def test_an_own_file_is_predicted_from_kernels(board: DeviceProfile, predictor: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "ours.tflite"
     path.write_bytes(small_models.classifier())
     found = benchmark_on_device([path], board, board.target("cpu-x1"), None, lambda: predictor)
@@ -318,13 +289,3 @@ def test_a_file_of_ones_own_is_predicted_from_kernels_and_the_terminal_says_so(
     shown = io.StringIO()
     print_device_benchmark(found, Console(file=shown, width=120))
     assert f"our-board:cpu-x1  predicted from {SOURCE}, not measured" in shown.getvalue()
-
-
-def test_fifteen_networks_of_the_catalogue_judge_and_are_not_measured_for_the_others(predictor: Predictor) -> None:
-    chosen = judges()
-    assert len(chosen) == JUDGES == 15
-    assert set(chosen) < set(names())
-    assert chosen[:3] == ("efficientnet_b0_224", "efficientnet_lite2_260", "inception_resnet_v2_299")
-    chosen = anchors(predictor)
-    assert len(chosen) == MODELS
-    assert not set(chosen) & set(judges())

@@ -96,9 +96,7 @@ def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> No
     assert np.median(np.abs(errors)) < 0.05
 
 
-def test_a_model_far_outside_says_so_and_a_far_smaller_one_may_be_faster_but_not_slower(
-    made: LatencyTable, base: Base
-) -> None:
+def test_a_model_far_outside_says_so_and_a_small_one_may_only_be_faster(made: LatencyTable, base: Base) -> None:
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     assert posterior.shares[0] == 0
     models = [ModelFeatures("new", "other", np.exp(size), 3e6, 224, 80, Traits()) for size in (20, 30, 9)]
@@ -118,9 +116,7 @@ def test_support_tells_known_models_from_their_family_and_from_strangers(made: L
     assert [SUPPORT[code] for code in found.support] == ["model", "family", "none"]
 
 
-def test_anchors_are_among_the_candidates_and_a_dear_one_gives_way_to_a_cheap_one(
-    made: LatencyTable, base: Base
-) -> None:
+def test_anchors_are_candidates_and_a_dear_one_gives_way_to_a_cheap_one(made: LatencyTable, base: Base) -> None:
     chosen = choose(base, made.columns[0], range(4, 20), 5)
     assert len(set(chosen) & set(range(4, 20))) == 5
     assert set(choose(base, made.columns[0], [1, 2], 5)) == {1, 2}
@@ -214,10 +210,8 @@ def test_another_build_is_another_runtime_and_an_unstated_one_may_be_any() -> No
 
 
 def test_four_measured_models_replace_what_is_not_known_of_the_release() -> None:
-    assert [regime_of("cpu", "version", count, "model") for count in (3, 4)] == [
-        "cpu/version/1-model",
-        "cpu/same/2-model",
-    ]
+    assert regime_of("cpu", "version", 3, "model") == "cpu/version/1-model"
+    assert regime_of("cpu", "version", 4, "model") == "cpu/same/2-model"
     assert regime_of("cpu", "core", 4, "model") == "cpu/core/2-model"
 
 
@@ -236,12 +230,10 @@ def test_a_reference_that_measured_the_same_models_counts_more(made: LatencyTabl
 
 @pytest.fixture(scope="module")
 def shipped_npus(table: LatencyTable) -> LatencyTable:
-    """The shipped targets that are NPUs."""
     return subset(table, np.flatnonzero([column.kind == "npu" for column in table.columns]))
 
 
 def index_of_the_galaxy(table: LatencyTable) -> int:
-    """Return the column of the Galaxy S24's NPU."""
     return [(c.device, c.runtime, c.precision) for c in table.columns].index(("galaxy-s24", "tflite", "float32"))
 
 
@@ -286,9 +278,7 @@ def test_a_damaged_or_missing_calibration_is_refused(tmp_path: Path, content: st
 
 def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) -> None:
     assert silicon(profiles["rk3588"]) == silicon(profiles["orange-pi-5"])
-    assert (
-        silicon(profiles["snapdragon-855"]) == silicon(profiles["snapdragon-855-plus"]) == silicon(profiles["pixel-4"])
-    )
+    assert len({silicon(profiles[name]) for name in ("snapdragon-855", "snapdragon-855-plus", "pixel-4")}) == 1
     assert silicon(profiles["snapdragon-865"]) != silicon(profiles["snapdragon-855"])
 
     def rate(selector: str) -> float:
@@ -310,9 +300,7 @@ def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_h
         ([1.0, 0.0, 0.0], [True, False, False], 2),  # none can become it: the nearest to the budget
     ],
 )
-def test_the_model_is_measured_that_raises_the_accuracy_of_the_pick_most(
-    chances: list[float], measured: list[bool], chosen: int
-) -> None:
+def test_the_model_that_raises_the_pick_is_measured(chances: list[float], measured: list[bool], chosen: int) -> None:
     accuracy, distance = np.array([60.0, 68.0, 70.0]), np.array([0.1, 0.4, 0.3])
     assert decisive(np.array(chances), accuracy, distance, np.array(measured)) == chosen
 

@@ -34,9 +34,7 @@ def measured(profiles: Profiles, connection: Connection, *models: Path, **option
 
 
 @pytest.mark.integration
-def test_a_file_that_cannot_run_is_a_failed_row_and_the_others_are_measured(
-    agent: Path, model: Path, tmp_path: Path, profiles: Profiles
-) -> None:
+def test_a_file_that_cannot_run_fails_alone(agent: Path, model: Path, tmp_path: Path, profiles: Profiles) -> None:
     wrong = tmp_path / "custom.tflite"
     wrong.write_bytes(small_models.unknown_operator())
     found = measured(profiles, HostConnection(agent), model, wrong)
@@ -61,9 +59,7 @@ class Told:
 
 
 @pytest.mark.integration
-def test_a_device_that_is_hot_or_full_or_answers_rubbish_says_so_in_the_row(
-    agent: Path, model: Path, profiles: Profiles
-) -> None:
+def test_a_hot_or_full_or_broken_device_says_so_in_the_row(agent: Path, model: Path, profiles: Profiles) -> None:
     (found,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
     for changes, status, reason in (
         ({"throttled": "throttled: 1.4 times as long"}, "throttled", "1.4 times as long"),
@@ -75,9 +71,7 @@ def test_a_device_that_is_hot_or_full_or_answers_rubbish_says_so_in_the_row(
         assert reason in (row.failure or row.reason)
 
 
-def test_without_a_connection_the_latency_is_predicted_and_says_so(
-    model: Path, profiles: Profiles, predictor: Predictor
-) -> None:
+def test_without_a_connection_latency_is_predicted(model: Path, profiles: Profiles, predictor: Predictor) -> None:
     profile, target = profiles.select("raspberry-pi-4")
     found = benchmark_on_device([model], profile, target, None, lambda: predictor)
     (row,) = found.rows
@@ -89,9 +83,7 @@ def test_without_a_connection_the_latency_is_predicted_and_says_so(
     assert (found.connection, row.form) == ("", "float32")
 
 
-def test_a_form_or_a_thread_count_that_the_target_does_not_have_is_not_predicted(
-    model: Path, profiles: Profiles, predictor: Predictor
-) -> None:
+def test_a_form_or_thread_count_of_no_target_is_skipped(model: Path, profiles: Profiles, predictor: Predictor) -> None:
     profile, target = profiles.select("coral-usb")
     found = benchmark_on_device([model], profile, target, None, lambda: predictor)
     assert found.rows[0].failure == "classifier.tflite: tflite-tpu takes int8, not float32"
@@ -101,9 +93,7 @@ def test_a_form_or_a_thread_count_that_the_target_does_not_have_is_not_predicted
         benchmark_on_device([model], profile, target, None, lambda: predictor, threads=(3,))
 
 
-def test_a_form_that_a_search_refuses_for_the_target_is_not_predicted(
-    tmp_path: Path, profiles: Profiles, predictor: Predictor
-) -> None:
+def test_a_form_that_a_search_refuses_is_skipped(tmp_path: Path, profiles: Profiles, predictor: Predictor) -> None:
     """An NPU with float32 and int8 does not take their mixture, whoever asks: ``search`` or ``benchmark --device``."""
     model = tmp_path / "dynamic.tflite"
     model.write_bytes(small_models.dynamic_int8(small_models.swish_net()))
@@ -125,17 +115,13 @@ def test_what_breaks_a_hard_limit_is_noted(profiles: Profiles, predictor: Predic
     assert limit.startswith("large.tflite: its activations need")
 
 
-def test_a_target_of_another_runtime_is_not_measured_as_if_it_were_this_one(
-    agent: Path, model: Path, profiles: Profiles
-) -> None:
+def test_another_runtime_is_not_measured_as_this_one(agent: Path, model: Path, profiles: Profiles) -> None:
     profile, target = profiles.select("raspberry-pi-4:ncnn-cpu-x4")
     with pytest.raises(UsageError, match="runs ncnn, which cannot be measured over a connection"):
         benchmark_on_device([model], profile, target, HostConnection(agent), none)
 
 
-def test_the_command_measures_over_the_connection_that_the_profile_names(
-    own_ssh: None, model: Path, tmp_path: Path
-) -> None:
+def test_the_command_measures_over_the_named_connection(own_ssh: None, model: Path, tmp_path: Path) -> None:
     (tmp_path / "board.yaml").write_text(
         "name: board\ntitle: Board\nkind: board\nsoc: Maker\ndefault_target: cpu\n"
         "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"

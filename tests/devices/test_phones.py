@@ -215,9 +215,7 @@ def test_a_hexagon_is_a_target_and_other_accelerators_are_facts(profiles: Profil
     assert {each.accelerator for each in profiles.profile("Pixel 8").targets} == {"cpu"}
 
 
-def test_the_list_of_phones_has_measured_and_predicted_ones_and_a_measured_one_names_its_variants(
-    profiles: Profiles,
-) -> None:
+def test_the_list_has_measured_and_predicted_phones_and_the_variants_of_each(profiles: Profiles) -> None:
     assert "also sold as galaxy-s24-exynos-2400 (SM-S921B, SM-S921N)" in remarks(profiles["galaxy-s24"])[0]
     assert remarks(profiles["pixel-4"]) == ()
     listed = {profile.name: profile for profile in list_phones(profiles)}
@@ -235,9 +233,7 @@ def test_a_profile_of_ones_own_replaces_a_predicted_one(profiles: Profiles, tmp_
     assert own.profile("Pixel 8").predicted_from == ""
 
 
-def test_an_interval_is_not_narrower_than_that_of_a_known_soc_without_measurements(
-    profiles: Profiles, predictor: Predictor
-) -> None:
+def test_an_interval_is_no_narrower_than_without_measurements(profiles: Profiles, predictor: Predictor) -> None:
     def width(name: str, form: str) -> float:
         (found,) = predictor.predict(*profiles.select(name), form, [load_features().models["mobilenet_v2_1.0_224"]])
         low, high = found.latency.low, found.latency.high

@@ -59,9 +59,7 @@ def test_int8_is_faster_than_float_where_the_npu_takes_it(predict: Predict, nets
         assert small < plain
 
 
-def test_a_recipe_without_figures_runs_as_the_form_most_alike_and_an_unknown_one_meets_the_nearest(
-    predict: Predict, nets: Nets
-) -> None:
+def test_a_recipe_without_figures_runs_as_the_form_most_alike_or_the_nearest(predict: Predict, nets: Nets) -> None:
     plain, alias = (predict("raspberry-pi-4", form, nets)[1] for form in ("float32", "weight_int8"))
     assert alias.latency.value == pytest.approx(plain.latency.value)
     assert alias.deviation > plain.deviation
@@ -103,9 +101,7 @@ def as_calibrated(profiles: Profiles, factor: float = 1.0) -> list[Measurement]:
     ]
 
 
-def test_a_new_device_is_predicted_from_its_cores_and_sharpened_by_measurements(
-    predictor: Predictor, profiles: Profiles, nets: Nets
-) -> None:
+def test_a_new_device_is_predicted_from_its_cores(predictor: Predictor, profiles: Profiles, nets: Nets) -> None:
     rows = as_calibrated(profiles, 0.8)
     before, after = (
         predictor.predict(device, device.target(), "float32", [nets[2]])[0]
@@ -118,9 +114,7 @@ def test_a_new_device_is_predicted_from_its_cores_and_sharpened_by_measurements(
     assert abs(after.latency.value / truth - 1) < 0.15
 
 
-def test_a_target_like_no_other_names_two_networks_until_they_are_measured(
-    predictor: Predictor, profiles: Profiles, nets: Nets
-) -> None:
+def test_a_target_like_no_other_names_two_networks(predictor: Predictor, profiles: Profiles, nets: Nets) -> None:
     phone = profiles["galaxy-s24"]
     target = phone.target("tflite-npu")
     old = replace(phone, name="old-phone", soc="Old", npu="Hexagon v66", measurements=())
@@ -134,9 +128,7 @@ def test_a_target_like_no_other_names_two_networks_until_they_are_measured(
     assert not after.unlike
 
 
-def test_a_users_own_measurement_is_given_as_measured_and_changed_ones_change_the_predictions(
-    predictor: Predictor, nets: Nets
-) -> None:
+def test_own_measurements_are_given_as_measured_and_change_predictions(predictor: Predictor, nets: Nets) -> None:
     device = team_device(Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo=CALIBRATED))
     latency = predictor.predict(device, device.target(), "float32", nets[:1])[0].latency
     assert (latency.value, latency.provenance) == (pytest.approx(12.0), Provenance.MEASURED)
@@ -148,9 +140,7 @@ def test_a_users_own_measurement_is_given_as_measured_and_changed_ones_change_th
 
 
 @pytest.mark.parametrize(("version", "other"), [("2.3.1", False), ("2.4.0", True), ("2.9.0", True)])
-def test_a_figure_of_another_release_has_a_wider_interval(
-    predictor: Predictor, nets: Nets, version: str, other: bool
-) -> None:
+def test_another_release_has_a_wider_interval(predictor: Predictor, nets: Nets, version: str, other: bool) -> None:
     row = Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo="someone/else", runtime_version="2.3.0")
     same, changed = team_device(row), team_device(replace(row, runtime_version=version))
     own, found = (predictor.predict(d, d.target(), "float32", nets[:1])[0] for d in (same, changed))
@@ -206,9 +196,7 @@ def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_count
         ("raspberry-pi-4", "raspberry-pi-4", ""),
     ],
 )
-def test_a_name_selects_a_runtime_or_one_of_its_targets(
-    profiles: Profiles, selector: str, device: str, target: str
-) -> None:
+def test_a_name_selects_a_runtime_or_target(profiles: Profiles, selector: str, device: str, target: str) -> None:
     profile, selected = profiles.select(selector)
     assert profile.name == device
     assert selected == profile.target(target)

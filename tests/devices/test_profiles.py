@@ -67,9 +67,7 @@ def test_the_shipped_profiles_cover_the_promised_devices_with_their_sources_and_
             assert None not in (profile.limits.arena_bytes, profile.limits.flash_bytes), profile.name
 
 
-def test_throughput_and_fallbacks_are_flagged_and_no_board_that_runs_tflite_files_means_another_runtime(
-    profiles: Profiles,
-) -> None:
+def test_throughput_and_fallbacks_are_flagged_and_boards_of_tflite_mean_litert(profiles: Profiles) -> None:
     assert all(row.flag == "throughput" for row in profiles["hailo-8"].measurements)
     fallen = [row for row in profiles["qualcomm-sa7255p"].measurements if row.flag == "fallback"]
     assert ("squeezenet_1.1_224", "float32") in {(row.model, row.precision) for row in fallen}
@@ -83,12 +81,8 @@ def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_tw
         path = profiles[name].origin
         assert path is not None
         assert checked_profile(path) == profiles[name]
-    jobs = [
-        row.job
-        for profile in profiles.values()
-        for row in profile.measurements
-        if row.source_repo == "quic/ai-hub-models"
-    ]
+    rows = [row for profile in profiles.values() for row in profile.measurements]
+    jobs = [row.job for row in rows if row.source_repo == "quic/ai-hub-models"]
     assert len(jobs) == len(set(jobs))
 
 
@@ -145,9 +139,7 @@ def test_two_folders_may_not_have_the_same_device_nor_one_device_a_target_twice(
         ("kind: board", "3: board", 3, "is not text"),
     ],
 )
-def test_a_bad_profile_is_refused_with_file_and_line(
-    tmp_path: Path, before: str, after: str, line: int, words: str
-) -> None:
+def test_a_bad_profile_is_refused_at_its_line(tmp_path: Path, before: str, after: str, line: int, words: str) -> None:
     path = write(tmp_path, PROFILE.replace(before, after, 1))
     if "harmless" in words:
         assert read_profile(path).soc == "Maker"
@@ -202,9 +194,7 @@ def test_precisions_that_look_swapped_are_named(
     ("latencies", "unit"), [((0.0805, 0.0532), "seconds"), ((80500, 53200), "microseconds"), ((80.5, 53.2), "")]
 )
 @pytest.mark.parametrize("cores", [True, False])
-def test_latencies_in_another_unit_are_refused(
-    tmp_path: Path, latencies: tuple[float, float], unit: str, cores: bool
-) -> None:
+def test_another_unit_is_refused(tmp_path: Path, latencies: tuple[float, float], unit: str, cores: bool) -> None:
     profile = PROFILE if cores else PROFILE.replace("cores:\n- {core: Cortex-A53, count: 4, max_mhz: 1200}\n", "")
     rows = rows_of(f"mobilenet_v2_1.0_224,float32,{latencies[0]}", f"mobilenet_v1_0.5_224,float32,{latencies[1]}")
     path = write(tmp_path, profile, rows)
@@ -276,15 +266,12 @@ def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> 
 def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
     unknown, known = profiles["orange-pi-5"], profiles["raspberry-pi-4"]
     said = listing.unmeasured_remark(unknown, unknown.target())
-    assert said.startswith(
-        "orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predicted"
-    )
+    assert said.startswith("orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predict")
     assert not listing.unmeasured_remark(known, known.target())
 
 
 def test_kernels_are_a_part_of_the_identity_of_a_target(profiles: Profiles) -> None:
     board = profiles["raspberry-pi-4"]
-    builds = {
-        board.target(name).of("x").runtime for name in ("tflite-cpu-x4", "tflite-cpu-x4-armhf", "tflite-cpu-x4-ruy")
-    }
+    names = ("tflite-cpu-x4", "tflite-cpu-x4-armhf", "tflite-cpu-x4-ruy")
+    builds = {board.target(name).of("x").runtime for name in names}
     assert builds == {"tflite==2.3.0+xnnpack", "tflite==2.3.0+armhf+xnnpack", "tflite==2.7.1+ruy"}

@@ -32,9 +32,7 @@ def board(tmp_path: Path) -> Path:
     return path
 
 
-def test_this_machine_is_listed_first_and_a_further_folder_is_read_where_it_is_named(
-    board: Path, tmp_path: Path
-) -> None:
+def test_this_machine_is_listed_first_and_a_further_folder_where_it_is_named(board: Path, tmp_path: Path) -> None:
     names = [profile.name for profile in devices.list_devices() if profile.origin is not None or profile.name == "host"]
     assert names == ["host", *sorted(names[1:])]
     path = devices.add(board, into=tmp_path / "team").path

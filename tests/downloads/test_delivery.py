@@ -22,7 +22,6 @@ BODY = bytes(range(256)) * 8192
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait a hundredth of the real pauses."""
     monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.004)
 
 
@@ -40,9 +39,7 @@ def test_a_cut_off_download_goes_on_where_it_broke(shelf: Shelf, tmp_path: Path)
     assert 0 < int(second["Range"].removeprefix("bytes=").rstrip("-")) <= 1_000_000
 
 
-def test_a_server_without_ranges_or_whose_file_changed_is_asked_for_the_whole_again(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_a_server_without_ranges_or_with_another_file_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
     assert fetch(shelf.put("/w", Answer(BODY, cut_after=1_000_000, ranges=False)), tmp_path / "w") == BODY
     left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY[::-1]))
     assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
@@ -83,9 +80,7 @@ def test_without_a_version_nothing_is_continued(shelf: Shelf, tmp_path: Path, an
     assert all("Range" not in headers for headers in shelf.asked("/w"))
 
 
-def test_what_another_address_left_is_not_continued_and_a_file_that_is_whole_is_left_as_it_is(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_what_another_address_left_is_not_continued_and_a_whole_file_stays(shelf: Shelf, tmp_path: Path) -> None:
     left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY), "/other")
     fetch(shelf.put("/w", BODY), tmp_path / "w")
     assert "Range" not in shelf.asked("/w")[0]
@@ -125,18 +120,14 @@ def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> N
     assert len(shelf.asked("/w")) == delivery.ATTEMPTS
 
 
-def test_a_busy_server_is_asked_again_after_pauses_that_grow(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_busy_server_is_asked_after_pauses(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(delivery.time, "sleep", pauses.append)
     assert fetch(shelf.put("/w", Answer(BODY, refusals=4)), tmp_path / "w") == BODY
     assert [pause for pause in pauses if pause] == [delivery.FIRST_PAUSE_S * 2**power for power in range(4)]
 
 
-def test_a_missing_file_is_not_asked_for_twice_and_a_server_that_does_not_answer_is_given_up(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_a_missing_file_is_asked_for_once_and_a_silent_server_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="404"):
         fetch(shelf.url + "/nothing", tmp_path / "w")
     assert len(shelf.asked("/nothing")) == 1

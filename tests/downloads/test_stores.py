@@ -1,12 +1,9 @@
 """Objects of a store are copied into the cache once, and every fault of a store says what to do."""
 
-import itertools
 import os
 import resource
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from advisor.downloads.stores import in_store, local
 from advisor.store.cache import cache_root
 from advisor.store.limit import evict
 from tests.datasets.folders import make
+from tests.hostile.surfaces.stores import PAGE, ROW, Store
 from tests.makers.stores import KEYS, S3, SECRET, Answer, cut, denied
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
@@ -107,17 +105,14 @@ def test_an_object_that_changes_while_it_is_fetched_is_refused(s3: S3, photos: P
         return answer
 
     s3.fault = change
-    assert "1 object of 's3://photos/animals' changed meanwhile: animals/dog/100.jpg" in (
-        refused("s3://photos/animals").message
-    )
+    words = "1 object of 's3://photos/animals' changed meanwhile: animals/dog/100.jpg"
+    assert words in refused("s3://photos/animals").message
     s3.requests.clear()
     assert (fetched("s3://photos/animals") / "dog" / "100.jpg").read_bytes() == b"another"
     assert s3.fetched == ["/photos/animals/dog/100.jpg"]
 
 
-def test_a_store_that_stops_half_way_is_asked_again_and_then_named(
-    s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path
-) -> None:
+def test_a_store_that_stops_is_asked_again_and_named(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:
     monkeypatch.setattr(stores, "STEP_BYTES", 1000)
     monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # it has pauses of its own
@@ -147,9 +142,7 @@ def test_a_store_that_answers_403_names_the_bucket_and_what_to_set(s3: S3, photo
     assert refused("s3://photos/animals").message.startswith("--data: 's3://photos/animals/cat/001.jpg' is refused")
 
 
-def test_without_credentials_the_message_says_which_to_set(
-    s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path
-) -> None:
+def test_without_credentials_the_error_says_which_to_set(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     error = refused("s3://photos/animals")
@@ -173,26 +166,21 @@ def test_a_store_that_is_not_there_is_named(s3: S3, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    "address",
-    [f"s3://me:{SECRET}@photos/animals", f"s3://photos/animals?X-Amz-Signature={SECRET}", "s3://A b/c"],
+    "address", [f"s3://me:{SECRET}@photos/animals", f"s3://photos/animals?X-Amz-Signature={SECRET}", "s3://A b/c"]
 )
 def test_an_address_with_credentials_or_without_a_bucket_is_refused_and_shows_no_secret(address: str) -> None:
     assert "is no address of a bucket" in refused(address).message
 
 
 @pytest.mark.parametrize(("address", "package"), [("s3://photos", "s3fs"), ("gs://photos", "gcsfs")])
-def test_without_the_extra_the_message_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, address: str, package: str
-) -> None:
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, address: str, package: str) -> None:
     monkeypatch.setattr(errors, "find_spec", lambda _name: None)
     error = refused(address)
     assert error.message == f"--data: '{address}' is read by {package}, which is not installed"
     assert "ondevice-advisor[stores]" in error.hint
 
 
-def test_a_fetch_says_how_far_it_is_and_which_names_lead_out_of_the_folder(
-    s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path
-) -> None:
+def test_a_fetch_says_how_far_it_is_and_what_leads_out(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:
     monkeypatch.setattr(stores, "SAID_EVERY_S", 0.0)
     for name in ("../../evil.jpg", "cat//9.jpg", "./cat/9.jpg", "cat", f"{'x' * 300}.jpg", ".hidden/1.jpg", "cat/"):
         s3.put(f"photos/animals/{name}", b"evil")
@@ -207,9 +195,7 @@ def test_a_fetch_says_how_far_it_is_and_which_names_lead_out_of_the_folder(
     assert any(text.startswith("fetching s3://photos/animals: ") and text.endswith(" left") for text in said)
 
 
-def test_more_than_the_cache_or_the_disk_can_hold_is_refused_before_it_is_fetched(
-    s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path
-) -> None:
+def test_more_than_cache_or_disk_can_hold_is_not_fetched(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:
     error = refused("s3://photos/animals", cache_size=1000)
     assert "and the limit of the cache is 1.0 kB" in error.message
     assert "--cache-size" in error.hint
@@ -234,9 +220,7 @@ def test_a_full_disk_leaves_what_has_arrived_for_the_next_try(s3: S3, photos: Pa
     assert not list((cache_root() / "partial").glob("objects-*[0-9a-f]"))
 
 
-def test_a_check_of_images_names_the_address_and_writes_no_manifest_of_copies(
-    s3: S3, photos: Path, tmp_path: Path
-) -> None:
+def test_a_check_of_images_names_the_address_and_lists_no_copies(s3: S3, photos: Path, tmp_path: Path) -> None:
     checked = check_data("s3://photos/animals", labels=False)
     assert checked.to_json()["data"] == "s3://photos/animals"
     assert checked.survey.dataset.counts == (3, 2)
@@ -248,52 +232,26 @@ def test_other_paths_stay_as_they_are(tmp_path: Path) -> None:
     assert fetched(str(tmp_path)) == tmp_path
 
 
-PAGE_OF_S3 = """<?xml version="1.0"?>
-<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>photos</Name>
-<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken><Contents><Key>animals/{key}.jpg</Key>
-<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"1"</ETag><Size>1</Size></Contents></ListBucketResult>"""
-
+PAGE_OF_S3 = PAGE.replace("{rows}", ROW.format(key="animals/{key}.jpg", etag="1", size="1"))
 PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "nextPageToken": "{token}",
 "items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}]}}"""
 
 
 @pytest.fixture
-def endless_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
-    """Serve one more page for ever. The function takes a page, and the patterns of its token and key by the number."""
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store that has one more page for ever."""
     pytest.importorskip("s3fs", reason="s3fs is an extra")
-    pages: dict[str, str] = {}
-    count = itertools.count()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            number = next(count)
-            names = {name: pages[name].format(number, number % 3) for name in ("token", "key")}
-            body = pages["page"].format(**names).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json" if body[:1] == b"{" else "application/xml")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    for name, value in {**KEYS, "AWS_ENDPOINT_URL": url, "STORAGE_EMULATOR_HOST": url}.items():
+    store = Store()
+    for name, value in {**KEYS, "AWS_ENDPOINT_URL": store.url, "STORAGE_EMULATOR_HOST": store.url}.items():
         monkeypatch.setenv(name, value)
-    yield lambda page, token, key: pages.update(page=page, token=token, key=key)
-    server.shutdown()
-    server.server_close()
+    yield store
+    store.close()
 
 
 @pytest.mark.parametrize(("kind", "page"), [("s3", PAGE_OF_S3), ("gs", PAGE_OF_GOOGLE)])
 @pytest.mark.parametrize(("token", "key"), [("t", "{0}"), ("t{1}", "{0}"), ("t{0}", "1"), ("t{0}", "{1}")])
-def test_a_listing_that_repeats_a_page_ends_with_an_error(
-    endless_store: Callable[[str, str, str], None], kind: str, page: str, token: str, key: str
-) -> None:
-    endless_store(page, token, key)
+def test_a_listing_that_repeats_a_page_is_an_error(store: Store, kind: str, page: str, token: str, key: str) -> None:
+    store.wrong = {"more": "true", "pattern": page, "token": token, "key": key}
     assert "it repeats a page of its listing" in refused(f"{kind}://photos/animals").message
 
 

@@ -76,9 +76,7 @@ def test_the_environment_names_the_registry(without_npm: None, monkeypatch: pyte
     assert registry_for("tiny")[0] == "https://company.example/npm"
 
 
-def test_a_scope_may_have_its_own_registry_and_token(
-    without_npm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scope_may_have_its_registry(without_npm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPANY_TOKEN", "t0ken")
     (tmp_path / ".npmrc").write_text(
         "registry=https://public.example/\n@team:registry=https://company.example/npm/\n"

@@ -28,7 +28,6 @@ def with_fleet(with_images: Searched, shared_folder: Path) -> RunFolder:
 
 @pytest.fixture(scope="session")
 def tiers(with_fleet: RunFolder, shared_folder: Path) -> Path:
-    """Its bundle with the files for the fleet."""
 
     def export(folder: Path) -> None:
         advisor.export(with_fleet.path, folder / "bundle", targets=["tiers"], web=False)

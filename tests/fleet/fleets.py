@@ -31,5 +31,4 @@ def rows() -> list[Evaluation]:
 
 
 def fleet_run(out: Path, fleet: str = PHONES, budget: str = BUDGET) -> RunFolder:
-    """Write a run with a fleet."""
     return write_run(out, rows(), request={"fleet": fleet, "budget": budget})

@@ -17,10 +17,10 @@ from tests.fleet.fleets import PHONES, fleet_run, rows
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
     files = [replace(each, artefact=f"{i}.tflite", artefact_sha256=str(i)) for i, each in enumerate(rows())]
-    return predicted(read_fleet(PHONES), files, Budget(latency_ms=26.0))
+    return predicted(read_fleet(PHONES), files, Budget(latency_ms=50.0))
 
 
-def answer(matrix: Matrix, budget_ms: float = 26.0, fleet: str = PHONES) -> FleetAnswer:
+def answer(matrix: Matrix, budget_ms: float = 50.0, fleet: str = PHONES) -> FleetAnswer:
     return answer_for(read_fleet(fleet), replace(matrix, limits=Budget(latency_ms=budget_ms)))
 
 
@@ -38,9 +38,7 @@ def test_fast_phones_get_the_accurate_file_and_slow_ones_the_floor(matrix: Matri
     assert three.sure_share == pytest.approx(1)
 
 
-def test_more_files_keep_more_of_a_file_for_each_phone_and_those_that_add_nothing_are_not_offered(
-    matrix: Matrix,
-) -> None:
+def test_more_files_keep_more_of_a_file_for_each_phone_and_none_adds_nothing(matrix: Matrix) -> None:
     found = answer(matrix)
     assert list(found.kept) == sorted(found.kept)
     assert found.kept[-1] == pytest.approx(1)
@@ -52,7 +50,7 @@ def test_more_files_keep_more_of_a_file_for_each_phone_and_those_that_add_nothin
     assert found.with_files(3) is found.options[0]
     two = replace(matrix, phones=matrix.phones[::2], rows=matrix.rows[::2])
     found = answer(two, 11.0)  # the slow phone is sure to meet it with no file, and likely with another one
-    assert names(found.options[0].files) == ["mobilenet_v2_1.0_224"]
+    assert names(found.options[0].files) == ["mobilenet_v1_0.25_224"]
     assert found.options[-1].sure_share == found.options[0].sure_share == pytest.approx(5 / 7)
     assert [len(option.files) for option in found.options] == [1]
     assert any("no further file adds anything to 1 file" in note for note in found.notes)
@@ -61,9 +59,8 @@ def test_more_files_keep_more_of_a_file_for_each_phone_and_those_that_add_nothin
 def test_the_figures_are_weighted_by_share(matrix: Matrix) -> None:
     one = answer(matrix).options[0]
     accuracies = [one.files[each.tier].accuracy for each in one.phones]
-    assert one.accuracy == pytest.approx(
-        sum(a.value * p.phone.share for a, p in zip(accuracies, one.phones, strict=True) if a)
-    )
+    weighted = [a.value * p.phone.share for a, p in zip(accuracies, one.phones, strict=True) if a]
+    assert one.accuracy == pytest.approx(sum(weighted))
     expected = sum((each.probability or 0) * each.phone.share for each in one.phones)
     assert one.met_share == pytest.approx(expected)
     assert one.worst.probability == min(each.probability or 0 for each in one.phones)
@@ -82,7 +79,7 @@ def test_a_budget_that_nobody_meets_gives_the_floor_and_another_limit_keeps_a_fi
     assert found.option.sure_share == 0
     assert "no file is sure to meet 0.01 ms on any phone: the floor is mobilenet_v1_0.25_224" in found.notes[-1]
     assert "its slowest phone needs a budget of" in found.notes[-1]
-    limits = Budget(latency_ms=26.0, size_bytes=1_000_000)
+    limits = Budget(latency_ms=50.0, size_bytes=1_000_000)
     found = answer_for(read_fleet(PHONES), replace(matrix, limits=limits))
     served = {each.tier for each in found.options[-1].phones if each.sure}
     assert {names(found.options[-1].files)[tier] for tier in served} == {"mobilenet_v1_0.25_224"}

@@ -34,7 +34,6 @@ pytestmark = pytest.mark.integration
 
 
 def command(*arguments: str) -> Said:
-    """Run a command in this process."""
     variables = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     return called(arguments, Path.cwd(), {**variables, "NO_COLOR": "1"})
 
@@ -107,9 +106,7 @@ def test_a_delegate_that_computes_something_else_is_found(tiers: Path) -> None:
     assert selector.file is None
 
 
-def test_more_files_than_matter_are_fewer(
-    with_fleet: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_useless_files_are_fewer(with_fleet: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.fleet.tiers.REFERENCES", 1)
     offered = json.loads((with_fleet.path / "recommendation.json").read_text())["fleet"]["options"]
     made = advisor.export(with_fleet.path, tmp_path / "bundle", targets=["tiers"], web=False, tiers=3)
@@ -193,9 +190,7 @@ def write_second_tier(folder: Path, changed: dict[str, Any]) -> None:
     (folder / "tiers.json").write_text(json.dumps(changed), encoding="utf-8")
 
 
-def test_files_are_verified_over_ssh(
-    tiers: Path, own_ssh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ssh_verifies_files(tiers: Path, own_ssh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.fleet.verify.MeasurementJob", partial(MeasurementJob, effort="load"))
     broken = Path(copytree(tiers, tmp_path / "broken"))
     write_second_tier(broken / "tiers", document(tiers))

@@ -8,9 +8,8 @@ from advisor.fleet.phones import known_socs, read_fleet
 
 
 def test_phones_are_found_by_device_target_title_and_soc() -> None:
-    found = read_fleet(
-        "device,share\npixel-4,1\npixel-3:tflite-cpu-x1,1\nGoogle Pixel 2,1\nQualcomm Snapdragon 888,1\n"
-    )
+    rows = "pixel-4,1\npixel-3:tflite-cpu-x1,1\nGoogle Pixel 2,1\nQualcomm Snapdragon 888,1\n"
+    found = read_fleet(f"device,share\n{rows}")
     devices = [phone.device for phone in found.phones if phone.device]
     assert [each.profile.name for each in devices[:3]] == ["pixel-4", "pixel-3", "pixel-2"]
     assert devices[1].target.name == "tflite-cpu-x1"
@@ -41,9 +40,8 @@ def test_names_that_phones_give_and_makers_are_understood() -> None:
 
 
 def test_a_name_of_several_phones_and_a_fleet_of_unknown_ones_are_refused_with_the_nearest() -> None:
-    with pytest.raises(
-        UsageError, match="--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"
-    ):
+    several = "--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"
+    with pytest.raises(UsageError, match=several):
         read_fleet("device,share\nGalaxy S21,100\n")
     with pytest.raises(UsageError, match=r"no phone of it is known: Helio G999 \(did you mean 'Helio G99'\?\)"):
         read_fleet("soc,share\nHelio G999,100\n")

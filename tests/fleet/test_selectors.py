@@ -221,7 +221,6 @@ async ([document, scenarios, same]) => {
 }
 """
 
-
 MEASURE = """
 async ([document]) => {
   const asked = [], selector = new TierSelector(document, {names: ['middle']});

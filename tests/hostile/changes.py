@@ -68,7 +68,6 @@ def relinked(run: Path) -> None:
 
 
 def _pick(run: Path, rows: Rows) -> dict[str, Any]:
-    """Return the last row of the pick."""
     key = json.loads((run / "recommendation.json").read_text())["pick"]["key"]
     return next(row for row in reversed(rows) if row["key"] == key)
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ WRONG: tuple[Any, ...] = (
     [None], ["x"], {}, {"a": 1}, {"a": None}, {"a": {}},
 )  # fmt: skip
 
-
 BROKEN = (
     "", "\0", "\ufeff", "\udc80", "a" * 200_000, "\x1b[31m", "{", "[" * 50_000, "&a [*a]", "!!python/name:os.system x",
     "190:20:30", "9" * 5000, "1e400", ".inf", "nan", "../../etc/passwd", "/dev/zero", "\u202e", "{{7*7}}", "'", '"',
@@ -27,12 +27,10 @@ BROKEN = (
 
 
 def text(content: str) -> Damage:
-    """Put a text in the place of the file."""
     return lambda file: file.write_text(content, encoding="utf-8") and None
 
 
 def replaced(old: str, new: str) -> Damage:
-    """Replace a part of the file's text."""
 
     def damage(file: Path) -> None:
         content = file.read_text(encoding="utf-8")
@@ -55,6 +53,14 @@ def instead(make: Callable[[Path], object]) -> Damage:
 def truncated(file: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
+
+
+def flip_bits(number: int, file: Path) -> None:
+    """Change one bit or nine, drawn by a number."""
+    draw, content = random.Random(number), bytearray(file.read_bytes())
+    for _ in range(draw.choice((1, 1, 9))):
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    file.write_bytes(bytes(content))
 
 
 WHOLE: Mapping[str, Damage] = {

@@ -57,9 +57,7 @@ def test_nothing_is_said_of_a_run_in_which_nothing_was_changed(finished: Path, t
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_every_change_is_detected_and_most_of_them_too_if_all_hashes_are_computed_again(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_every_change_is_detected_and_most_even_with_all_hashes_anew(finished: Path, tmp_path: Path) -> None:
     words = Counter(judged(kind, finished, tmp_path / "changed").word for kind in CHANGES)
     assert (words[BELIEVED], words[RECOMPUTED]) == (0, 0)
     assert words[DETECTED] > 40
@@ -116,9 +114,7 @@ def test_a_comparison_and_the_list_of_runs_name_a_changed_row_and_a_re_evaluatio
 
 
 @pytest.mark.parametrize(("name", "old", "new"), [("request.yaml", "50ms", "500ms"), ("manifest.json", "3.11", "3.12")])
-def test_a_search_with_another_request_or_manifest_is_not_resumed(
-    advisor: Advisor, run: Path, name: str, old: str, new: str
-) -> None:
+def test_another_request_or_manifest_is_not_resumed(advisor: Advisor, run: Path, name: str, old: str, new: str) -> None:
     (run / name).write_text((run / name).read_text().replace(old, new))
     said = advisor("search", "--resume", str(run), "--offline")
     refused(said, f"{name} of '{run}' has changed since the search wrote it")

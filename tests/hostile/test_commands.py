@@ -64,31 +64,16 @@ CASES = {
     "a pipe as model": Case(("profile", "FIFO"), "no model file"),
     "a pipe as data": Case(("data", "check", "FIFO"), "neither a folder nor a manifest"),
     "memory beyond a float": Case(SHOW, "1e400GB' is too large", profile("memory: 1e400GB")),
-    "no timestamp": Case(SHOW, "'foo' is not of the kind 'timestamp'", profile("memory: !!timestamp foo")),
-    "bytes in a document": Case(
-        SHOW, "the tag 'binary', which is more than plain data", profile("memory: !!binary /w==")
-    ),
     "a mirror that no server can have": Case(
         ("catalog", "fetch", "mobilenet_v2_1.0_224", "--mirror", "http://me:pw@[::1/x"), "is not a valid address"
     ),
     "a profile without a name": Case(("devices", "add", ""), ".: is not a plain file"),
-    "6,000 hexadecimal digits": Case(SHOW, "a number of 6002 characters", profile(f"memory: 0x{'f' * 6000}")),
-    "NUL in a profile": Case(SHOW, "board.yaml:7: a NUL character", profile('isa: "a\\0b"')),
-    "a number in sixties": Case(
-        PLAN,
-        "r.yaml:2: '190:20:30', which YAML takes for a number in sixties",
-        request("budget: 9ms\nmax_trials: 190:20:30"),
-    ),
     "no value": Case(PLAN, "threads: no value", request("threads: null")),
     "a wrong type in a list": Case(PLAN, "threads: '{'a': 1}' is not one value", request("threads: {a: 1}")),
     "a header of 131 kB": Case(CHECK, "field larger than field limit", table(f"path,label,{'x' * 131_100}\na.jpg,b\n")),
-    "a header over two lines": Case(
-        CHECK, "has no column 'path' (did you mean 'pa th'?)", table('"pa\nth",label\na,b\n')
-    ),
+    "a header over two lines": Case(CHECK, "no column 'path' (did you mean 'pa th'?)", table('"pa\nth",label\na,b\n')),
     "NUL in a label": Case(CHECK, "row 2 of 't.csv' has a label with NUL", table("path,label\na.jpg,b\0c\n")),
-    "a label of 2,000 characters": Case(
-        CHECK, "of more than 1000 characters", table(f"path,label\na.jpg,{'b' * 2000}\n")
-    ),
+    "a label of 2,000 characters": Case(CHECK, "more than 1000 characters", table(f"path,label\na.jpg,{'b' * 2000}\n")),
     "a folder without boxes": Case(("data", "check", ".", *BOXES), "no boxes in a known format"),
     "infinite boxes": Case(
         (*CHECK, *BOXES), "no box that can be used", table("path,label,xmin,ymin,xmax,ymax\na.jpg,b,0,0,inf,1e999\n")

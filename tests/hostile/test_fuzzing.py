@@ -85,7 +85,6 @@ def edits(length: int) -> st.SearchStrategy[list[tuple[int, int, str]]]:
 
 
 def changed(pieces: Sequence[str], changes: Sequence[tuple[int, int, str]]) -> str:
-    """Return the document after some changes."""
     found = list(pieces)
     for place, gone, new in changes:
         found[place : place + gone] = [new]
@@ -173,9 +172,7 @@ FORMATS = (
 
 @COUNTS
 @pytest.mark.parametrize("name", FORMATS)
-def test_changes_of_a_document_are_read_or_refused(
-    name: str, formats: dict[str, Format], folder: Path, count: int
-) -> None:
+def test_changes_of_text_are_read_or_refused(name: str, formats: dict[str, Format], folder: Path, count: int) -> None:
     assert set(formats) == set(FORMATS)
     chosen = formats[name]
     pieces, path = PIECES.findall(chosen.text), folder / chosen.name
@@ -191,9 +188,7 @@ def test_changes_of_a_document_are_read_or_refused(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_document_that_is_damaged_as_a_whole_is_read_or_refused(
-    name: str, formats: dict[str, Format], folder: Path
-) -> None:
+def test_a_document_damaged_whole_is_read_or_refused(name: str, formats: dict[str, Format], folder: Path) -> None:
     chosen = formats[name]
     path = folder / chosen.name
     for damage in WHOLE.values():
@@ -260,7 +255,6 @@ def test_changes_of_a_devices_answer_give_possible_timings_or_are_refused(name: 
 
 
 def picture(form: str) -> bytes:
-    """An image file of noise."""
     written = io.BytesIO()
     pixels = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(written, form)

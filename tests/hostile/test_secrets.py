@@ -24,7 +24,6 @@ VARIABLES = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "npm_config_registry": f"{USER}@h",
 }  # fmt: skip
 
-
 LIMITS = ("--budget", "1s", "--compressions", "float32", "--threads", "1")
 
 
@@ -88,9 +87,7 @@ def test_a_secret_is_in_no_file_and_no_output_of_a_search(advisor: Advisor, in_p
         ("--data", "s3://photos/animals"),
     ],
 )
-def test_a_secret_of_an_address_that_is_refused_is_not_shown(
-    quick_advisor: Advisor, tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_a_refused_address_hides_its_secret(quick_advisor: Advisor, tmp_path: Path, options: tuple[str, ...]) -> None:
     said = ended(quick_advisor("search", *LIMITS, *options, **VARIABLES), 2)
     assert [place for place, text in _places(tmp_path, [said]) if SECRET in text] == []
 

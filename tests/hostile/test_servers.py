@@ -29,7 +29,6 @@ LENGTH = len(CONTENT)
 
 @pytest.fixture
 def options(tmp_path: Path) -> FetchOptions:
-    """An empty cache of the test's own."""
     return FetchOptions(cache=tmp_path / "cache")
 
 
@@ -45,7 +44,6 @@ def be_patient(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
 
 
 def raw(*lines: str, body: bytes = b"", status: str = "200 OK") -> bytes:
-    """An answer with these header lines."""
     return "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines)).encode("latin-1") + b"\r\n" + body
 
 
@@ -157,9 +155,7 @@ def test_a_server_that_drips_its_handshake_ends_in_time(monkeypatch: pytest.Monk
         assert time.monotonic() - began < SOON_S
 
 
-def test_a_file_that_never_ends_stops_after_the_time_for_everything(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_without_end_stops_in_time(shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Client, "deadline", lambda _: Deadline(60, PATIENCE_S, 1))
     shelf.put("/w", Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.01))
     with pytest.raises(WeightsError, match="not done after"):
@@ -175,9 +171,7 @@ def test_a_file_that_never_ends_stops_after_the_time_for_everything(
         (Answer(raw=raw("Content-Encoding: gzip", body=b"no gzip")), "the connection broke"),
     ],
 )
-def test_a_page_of_a_hostile_server_ends_in_time(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, answer: Answer, words: str
-) -> None:
+def test_a_hostile_page_ends_in_time(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, answer: Answer, words: str) -> None:
     be_patient(monkeypatch, PATIENCE_S if words == "too slow" else SOON_S)
     with pytest.raises(Unavailable, match=words), Client(Transport()) as client:
         client.page(shelf.put("/page", answer), "text/html")

@@ -89,7 +89,6 @@ def test_an_operator_that_it_is_not_given_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty cache."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
 
 

@@ -27,9 +27,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes
 CARD = "mobilenet_v1_0.25_224"
 
 
-def test_tools_are_listed_and_answer_with_the_documents_of_commands_that_import_nothing_of_the_folder(
-    tmp_path: Path,
-) -> None:
+def test_tools_are_listed_and_answer_with_documents_and_import_nothing_of_the_folder(tmp_path: Path) -> None:
     command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
     run = write_run(tmp_path / "runs").path

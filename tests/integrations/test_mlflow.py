@@ -72,9 +72,7 @@ def test_a_store_that_cannot_be_used_names_the_command_that_tries_again(store: s
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_place_that_cannot_be_used_is_named_before_any_work(
-    store: str, monkeypatch: pytest.MonkeyPatch, answers: bool
-) -> None:
+def test_an_unusable_place_is_named_before_any_work(store: str, monkeypatch: pytest.MonkeyPatch, answers: bool) -> None:
     monkeypatch.setattr(mlflow, "ANSWERS_S", 0.5, raising=False)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -71,9 +71,7 @@ def test_the_largest_difference_is_a_share_of_the_range_and_integers_that_differ
         (32, np.nan, 0.0, "nan%"),
     ],
 )
-def test_an_onnx_export_that_computes_something_else_is_refused(
-    same: int, difference: float, kernels: float, words: str
-) -> None:
+def test_an_onnx_export_that_differs_is_refused(same: int, difference: float, kernels: float, words: str) -> None:
     facts = {"inputs": 32, "same_answers": same, "largest_difference": difference, "kernels_difference": kernels}
     found = difference_of(facts)
     assert words in found

@@ -49,9 +49,7 @@ def test_a_result_that_lacks_a_file_is_made_again(result: Path, tmp_path: Path) 
     assert (result / "model.tflite").read_text() == "again"
 
 
-def test_a_result_as_it_was_written_is_kept_and_bytecode_that_python_writes_later_is_no_change(
-    result: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_written_result_is_kept_and_bytecode_is_no_change(result: Path, caplog: pytest.LogCaptureFixture) -> None:
     filled(result, write("again"))
     assert (result / "model.tflite").read_text() == "made"
     assert not caplog.records

@@ -14,20 +14,9 @@ from hypothesis import given, settings, strategies as st
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import read_profile
 from advisor.engine.question import resolve
+from advisor.store import jsonfile
 from advisor.store.files import ROWS, add_block, cached_rows, write_block
-from advisor.store.jsonfile import (
-    COUNT,
-    FLAG,
-    KINDS,
-    MAX_STRING,
-    NUMBER,
-    TEXT,
-    frame,
-    parse_json,
-    read_document,
-    read_json,
-    type_of,
-)
+from advisor.store.jsonfile import KINDS, MAX_STRING, frame, parse_json, read_document, read_json, type_of
 from advisor.store.yamlfile import read_yaml
 
 
@@ -70,7 +59,8 @@ def test_the_name_of_a_column_says_its_type_also_for_missing_values_and_without_
     assert found.isna().to_numpy().tolist() == [[False, True, False, True], [True, True, True, True]]
     assert list(frame(["card", "threads"], []).columns) == ["card", "threads"]
     columns = ("card", "latency_p90_ms", "top1_percent", "size_bytes", "threads", "meets_budget")
-    assert [type_of(column) for column in columns] == [TEXT, NUMBER, NUMBER, COUNT, COUNT, FLAG]
+    kinds = [jsonfile.TEXT, jsonfile.NUMBER, jsonfile.NUMBER, jsonfile.COUNT, jsonfile.COUNT, jsonfile.FLAG]
+    assert [type_of(column) for column in columns] == kinds
 
 
 TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
@@ -111,9 +101,7 @@ def test_what_is_beyond_the_limits_is_named_with_its_place(text: str, words: str
 
 
 @pytest.mark.parametrize("read", [read_json, read_yaml])
-def test_a_pipe_is_refused_without_waiting_for_it_and_so_is_a_file_over_the_limit(
-    tmp_path: Path, read: Callable[[Path, int], object]
-) -> None:
+def test_a_pipe_and_a_file_over_the_limit_are_refused(tmp_path: Path, read: Callable[[Path, int], object]) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_text("[1, 2, 3]")
     with pytest.raises(UsageError, match=r"pipe: is not a plain file"):

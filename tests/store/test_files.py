@@ -69,7 +69,6 @@ def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
 
 @contextmanager
 def files_at_most(size: int) -> Iterator[None]:
-    """Let no file grow beyond ``size`` bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -96,9 +95,7 @@ def test_a_result_that_does_not_fit_is_a_plain_error_and_leaves_nothing(tmp_path
     ("failure", "words"),
     [("OSError: [Errno 28] No space left on device", "the disk is full"), ("crashed with SIGSEGV", "SIGSEGV")],
 )
-def test_a_child_that_met_the_full_disk_says_so_too_and_other_failures_stay(
-    tmp_path: Path, failure: str, words: str
-) -> None:
+def test_a_child_that_met_the_full_disk_says_so_and_others_do_not(tmp_path: Path, failure: str, words: str) -> None:
     def make(_folder: Path) -> None:
         raise StageError(failure)
 
@@ -147,9 +144,8 @@ def test_an_artefact_that_was_changed_is_gone_or_outside_the_run_is_named_and_no
 
 def test_a_torn_line_costs_itself_alone(run: RunFolder) -> None:
     kept = lines(run)
-    run.evaluations_file.write_text(
-        "\n".join([kept[0], '{"configuration": {"card"', "[]", *kept[1:]]), encoding="utf-8"
-    )
+    torn = [kept[0], '{"configuration": {"card"', "[]", *kept[1:]]
+    run.evaluations_file.write_text("\n".join(torn), encoding="utf-8")
     assert texts(run) == ["evaluations.jsonl has 2 unreadable lines (2, 3): ignored"]
     assert len(run.evaluations()) == 3
 
@@ -175,7 +171,6 @@ def test_a_damaged_request_is_refused_by_name(run: RunFolder, content: str) -> N
 
 
 def rewritten(run: RunFolder, change: Callable[[list[str]], list[str]]) -> None:
-    """Change the lines of the evaluations."""
     run.evaluations_file.write_text("".join(f"{line}\n" for line in change(list(lines(run)))), encoding="utf-8")
 
 
@@ -200,9 +195,8 @@ def test_each_line_has_its_hash_and_that_of_the_line_before_it(run: RunFolder) -
 
 def test_a_changed_line_is_named_by_number_and_configuration_and_left_out(run: RunFolder) -> None:
     rewritten(run, lambda rows: [rows[0], rows[1].replace('"value": 84', '"value": 84.5'), rows[2]])
-    assert of(run) == [
-        "evaluations.jsonl line 2 (fast/head/int8@host:cpux1) has changed since it was written: left out"
-    ]
+    said = "evaluations.jsonl line 2 (fast/head/int8@host:cpux1) has changed since it was written: left out"
+    assert of(run) == [said]
     assert cards(run) == ["best", "small"]
 
 
@@ -234,9 +228,7 @@ MOVED = "does not follow the line before it: a line was removed, added or moved"
     ],
     ids=["first gone", "half gone", "two swapped", "one repeated"],
 )
-def test_lines_that_are_gone_moved_or_repeated_are_noticed(
-    run: RunFolder, change: Callable[[list[str]], list[str]], words: list[str]
-) -> None:
+def test_gone_or_moved_is_noticed(run: RunFolder, change: Callable[[list[str]], list[str]], words: list[str]) -> None:
     rewritten(run, change)
     assert all(part in said for part, said in zip(words, of(run), strict=True)), of(run)
 

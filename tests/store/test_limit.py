@@ -107,9 +107,7 @@ def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None
     assert not folder.exists()
 
 
-def test_a_run_that_the_cache_does_not_know_cannot_be_kept_and_a_deleted_one_holds_nothing(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_run_unknown_to_the_cache_is_not_kept_and_a_deleted_one_holds_nothing(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not know what 'runs/other' used"):
         keep_run(root, Path("runs/other"))
     hold = Hold(root, tmp_path / "gone")
@@ -132,9 +130,7 @@ def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) ->
     assert [entry.kind for entry in entries_of(root)] == ["packages"]
 
 
-def test_a_cache_for_a_block_is_within_its_limit_afterwards_and_says_what_the_search_needs(
-    root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_for_a_block_ends_within_its_limit_and_says_needs(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     with limited_cache(2_500_000) as cache:
         folders = [cache.get("head-5", {"number": number}, filler(MEGABYTE)) for number in range(4)]
         assert all(folder.is_dir() for folder in folders)
@@ -150,9 +146,7 @@ def test_many_searches_leave_no_more_than_the_limit(root: Path) -> None:
         assert sum(entry.size_bytes for entry in entries_of(root)) <= 3_500_000
 
 
-def test_the_default_limit_is_a_tenth_of_a_small_disk_or_what_the_environment_says(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limit_is_a_tenth_of_a_small_disk_or_the_variables(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < limit_bytes(root) <= 20_000_000_000
     monkeypatch.setenv("ADVISOR_CACHE_SIZE", "3GB")
     assert limit_bytes(root) == 3_000_000_000
@@ -215,9 +209,7 @@ limit.evict(Path(sys.argv[1]), 1_500_000)
 
 @pytest.mark.integration
 @pytest.mark.parametrize("after", [0, 1, 2, 4, 7])
-def test_a_cleaner_that_is_killed_at_any_moment_leaves_whole_results_and_the_next_one_ends_its_work(
-    root: Path, after: int
-) -> None:
+def test_a_killed_cleaner_leaves_whole_results_and_the_next_one_ends_its_work(root: Path, after: int) -> None:
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(4)]
     cleaner = subprocess.run([sys.executable, "-c", CLEANER, str(root), str(after)], check=False)
     assert cleaner.returncode == -signal.SIGKILL

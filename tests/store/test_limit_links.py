@@ -10,7 +10,6 @@ from advisor.store.limit import entries_of, evict
 
 
 def write_result(root: Path) -> Path:
-    """Make one result as a search does."""
     make = lambda folder: (folder / "model.tflite").write_bytes(os.urandom(1000))  # noqa: E731
     return ArtifactCache(root / "artifacts").get("head-5", {"number": 1}, make)
 

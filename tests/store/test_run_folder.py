@@ -26,9 +26,7 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def test_the_folder_is_named_by_date_time_and_slug_and_two_of_one_second_do_not_meet(
-    run: RunFolder, tmp_path: Path
-) -> None:
+def test_the_folder_is_named_by_date_and_slug_and_two_of_a_second_do_not_meet(run: RunFolder, tmp_path: Path) -> None:
     assert run.path.name == "20260131-120000-trashnet-50ms"
     other = RunFolder.create(tmp_path / "runs", "TrashNet, 50ms", NOW)
     assert (tmp_path / "runs" / "latest").resolve() == other.path != run.path
@@ -75,9 +73,7 @@ def test_a_second_process_on_one_run_is_told_who_holds_it(run: RunFolder) -> Non
     assert f"is in use by process {os.getpid()}" in done.stdout
 
 
-def test_an_artefact_that_was_written_in_part_is_replaced_and_its_source_is_not_touched(
-    run: RunFolder, tmp_path: Path
-) -> None:
+def test_an_artefact_written_in_part_is_replaced_and_its_source_untouched(run: RunFolder, tmp_path: Path) -> None:
     source = tmp_path / "model.tflite"
     source.write_bytes(b"TFL3 whole")
     (run.artefacts / "a.tflite").write_bytes(b"TFL3")
@@ -123,9 +119,7 @@ def test_a_pipe_is_found_at_every_level(run: RunFolder) -> None:
         RunFolder.open(run.path)
 
 
-def test_a_file_that_a_running_search_replaces_does_not_damage_the_run(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_a_search_replaces_does_no_damage_to_it(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     walked = [(str(run.path), [], ["request.yaml", ".progress.json-1-gone"])]
     monkeypatch.setattr(os, "walk", lambda _path: iter(walked))
     assert RunFolder.open(run.path).path == run.path
@@ -143,9 +137,7 @@ WRITERS: dict[str, Callable[[RunFolder], object]] = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_nothing_is_written_through_a_link_that_came_after_the_run_was_opened(
-    run: RunFolder, tmp_path: Path, name: str
-) -> None:
+def test_nothing_is_written_through_a_link_that_came_later(run: RunFolder, tmp_path: Path, name: str) -> None:
     (tmp_path / "precious").write_text("keep")
     (run.path / name).parent.mkdir(exist_ok=True)
     (run.path / name).unlink(missing_ok=True)
@@ -171,9 +163,7 @@ def test_a_name_that_leads_out_of_the_run_is_refused(run: RunFolder, tmp_path: P
 
 
 @pytest.mark.parametrize("most", [run_folder.KEPT_BYTES, 0])
-def test_a_document_is_read_again_once_it_has_changed(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_a_document_is_read_again_once_changed(run: RunFolder, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(run_folder, "KEPT_BYTES", most)
     other = RunFolder(run.path)
     other.write_json("split.json", {"classes": ["cat"]})
@@ -284,9 +274,7 @@ def test_what_a_killed_process_left_half_made_goes_when_the_result_is_made(tmp_p
     assert not left.exists()
 
 
-def test_the_next_search_removes_what_is_half_made_unless_somebody_makes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_search_removes_what_nobody_makes_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     cache = ArtifactCache()
     left = cache.root / "s" / ".making-key-dead"

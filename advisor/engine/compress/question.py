@@ -12,7 +12,7 @@ from advisor.compression.recipes.base import Needs, TrainingImages, require_floa
 from advisor.compression.user_model.samples import SampleParts, read_samples
 from advisor.compression.user_model.values import KINDS, Classifiers, Detectors
 from advisor.core.budget import Budget
-from advisor.core.errors import StageError, UnsupportedRecipe, UsageError, require_training
+from advisor.core.errors import AmbiguousInput, StageError, UnsupportedRecipe, UsageError, require_training
 from advisor.core.options import CompressKeywords, bounded, completed
 from advisor.datasets.dataset import class_order
 from advisor.datasets.images import InputSpec
@@ -184,10 +184,12 @@ def _images_for(
     whole = bool(own) and not learns
     try:
         read = read_images(replace(question, judged_whole=whole), lambda _text: None)
-    except UsageError as error:
-        hint, other, _ = error.hint.partition(": add --task ")
-        classifier = "; the model is a classifier: give class folders" if other else ""
-        raise UsageError(error.message, f"{hint}{classifier}") from None
+    except AmbiguousInput as error:  # the model says the task, and no option does
+        tasks = [reading.meaning for reading in error.readings if "task" in reading.options]
+        if not tasks:
+            raise
+        hint = f"{', '.join(tasks)}; the model is a classifier: give class folders"
+        raise UsageError(error.message, hint) from None
     if read is None:
         return _unlabelled(own, calibration, seed) if own else CompressionImages()
     order = class_order(read.classes, asked.metadata.labels if asked.metadata else (), classes)

@@ -52,7 +52,6 @@ def network(
 
 
 def saved(model: Any, folder: Path, **options: Any) -> Path:
-    """Save a model as ``net.onnx``."""
     file = folder / "net.onnx"
     save_model(model, file, **options)
     return file

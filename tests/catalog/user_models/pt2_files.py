@@ -16,7 +16,6 @@ Change = Callable[[Program], None]
 
 
 def tensor(*sizes: int, dtype: int = FLOAT32) -> Program:
-    """The description of a tensor."""
     strides = [{"as_int": prod(sizes[place + 1 :])} for place in range(len(sizes))]
     return {
         "dtype": dtype,
@@ -74,7 +73,6 @@ def program() -> Program:
 
 
 def weights(dtype: int = FLOAT32, pickled: bool = False, device: str = "cpu", offset: int = 0) -> Program:
-    """The table of the weights."""
     place = {"device": {"type": device, "index": None}, "storage_offset": {"as_int": offset}}
     meta = {**tensor(5, 3, 3, 3, dtype=dtype), **place}
     entry = {"path_name": "weight_0", "is_param": True, "use_pickle": pickled, "tensor_meta": meta}

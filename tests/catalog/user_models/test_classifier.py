@@ -63,9 +63,7 @@ def of_several_labels() -> bytes:
         (partial(of_shape, 1, SIZE, 2 * SIZE, 3), "not one square RGB image", "convert it"),
     ],
 )
-def test_what_is_no_float_classifier_of_a_square_image_is_refused(
-    make: Callable[[], bytes], said: str, hint: str
-) -> None:
+def test_what_is_no_float_classifier_of_squares_is_refused(make: Callable[[], bytes], said: str, hint: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         classifier.shape_of(make(), "net")
     assert hint in raised.value.hint

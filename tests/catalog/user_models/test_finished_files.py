@@ -42,7 +42,6 @@ def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
 
 
 def listed(folder: Path, *labels: str) -> str:
-    """Write a file of labels."""
     (folder / "labels.txt").write_text("\n".join(labels), encoding="utf-8")
     return str(folder / "labels.txt")
 
@@ -70,9 +69,7 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
     [(bytes, False, ""), (bytes, True, "float32"), (to_float16, True, "float16"),
      (small_models.dynamic_int8, True, "dynamic_int8")],
 )  # fmt: skip
-def test_the_form_of_a_finished_file_is_what_it_computes_in(
-    tmp_path: Path, make: Callable[[bytes], bytes], finished: bool, form: str
-) -> None:
+def test_the_form_of_a_finished_file(tmp_path: Path, make: Callable[[bytes], bytes], finished: bool, form: str) -> None:
     assert brought(kept(tmp_path, make(small_models.classifier(SIDE))), finished).card.form == form
 
 
@@ -139,9 +136,7 @@ def _two_inputs() -> bytes:
     ],
     ids=["two inputs", "no file", "cut", "custom operator", "newer operator", "uint8", "two ends", "another end"],
 )
-def test_what_cannot_take_part_is_refused_and_nothing_is_kept(
-    tmp_path: Path, make: Callable[[], bytes], finished: bool, reason: str
-) -> None:
+def test_what_cannot_take_part_is_left(tmp_path: Path, make: Callable[[], bytes], finished: bool, reason: str) -> None:
     with pytest.raises(UsageError, match=reason) as refused:
         brought(kept(tmp_path, make(), None), finished, mean=(0.0,), std=(1.0,))
     assert refused.value.hint
@@ -155,7 +150,6 @@ def test_options_go_before_what_the_file_says(tmp_path: Path) -> None:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """A detector without metadata."""
     return detector_file(tmp_path / "bare.tflite", labels=None)
 
 

@@ -167,9 +167,7 @@ def test_a_graph_that_the_converter_cannot_take_is_one_line(onnx2tf: None, tmp_p
     assert "\n" not in raised.value.message
 
 
-def test_a_file_is_checked_before_its_converter_is_fetched(
-    in_process: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_come_before_the_converter(in_process: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     model = network((1, 3, SIDE, 2 * SIDE))

@@ -94,9 +94,7 @@ def test_a_handle_that_does_not_exist_is_named_with_the_answer(hub: None, shelf:
     ],
     ids=["page", "cut", "symlink", "path upwards", "too large"],
 )
-def test_an_answer_that_is_no_sound_archive_is_refused(
-    hub: None, shelf: Shelf, answer: Answer | bytes, said: str
-) -> None:
+def test_an_answer_that_is_no_archive_is_refused(hub: None, shelf: Shelf, answer: Answer | bytes, said: str) -> None:
     shelf.put(ASKED, answer)
     with pytest.raises(StageError, match=said):
         handles.download(shelf.url + HANDLE, 9_000_000)
@@ -104,7 +102,6 @@ def test_an_answer_that_is_no_sound_archive_is_refused(
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SavedModel as the hub has one."""
     folder = tmp_path_factory.mktemp("hub") / "net"
     network().export(folder, verbose=False)
     return folder

@@ -35,7 +35,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "i
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``net.tflite`` and its labels."""
     folder = tmp_path_factory.mktemp("models")
     build = Builder()
     pooled = build.mean(build.depthwise(build.convolution(build.input(SIZE), 8, 3, 2)))
@@ -82,9 +81,7 @@ def test_a_model_becomes_a_card_that_every_search_finds(
 
 
 @pytest.mark.parametrize("edit", [bytes, to_float16], ids=["float32", "float16"])
-def test_the_cards_master_is_a_float_file_that_computes_what_the_model_does(
-    models: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
-) -> None:
+def test_the_cards_master_is_the_model_in_float(models: Path, tmp_path: Path, edit: Callable[[bytes], bytes]) -> None:
     file = tmp_path / "net.tflite"
     file.write_bytes(edit((models / "net.tflite").read_bytes()))
     card = brought(file, given(models)).card
@@ -141,9 +138,7 @@ def test_what_nobody_says_is_asked_for(models: Path) -> None:
         ({"family": "a family"}, "family"),
     ],
 )
-def test_what_is_said_wrongly_is_refused_and_nothing_is_kept(
-    models: Path, tmp_path: Path, wrong: dict[str, Any], said: str
-) -> None:
+def test_what_is_said_wrongly_is_refused_whole(models: Path, tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     correct = {"labels": str(models / "labels.txt"), "mean": (0.0,), "std": (1.0,)}
     with pytest.raises(UsageError, match=said), inspect(models / "net.tflite") as inspected:
         add(inspected, ModelDescription(**{**correct, **wrong}))
@@ -194,9 +189,7 @@ def test_a_file_that_changed_or_went_after_it_was_added_is_not_used(models: Path
         ((None, 64), None, "not one RGB image"),
     ],
 )
-def test_the_size_is_the_files_or_the_users_or_refused(
-    shape: tuple[int | None, ...], size: int | None, expected: int | str
-) -> None:
+def test_the_size_is_said_or_refused(shape: tuple[int | None, ...], size: int | None, expected: int | str) -> None:
     with pytest.raises(UsageError, match=expected) if isinstance(expected, str) else nullcontext():
         assert fixed_side(shape, size, "net") == (expected, expected, 3)
 
@@ -218,7 +211,6 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def spoilt(given: Path, target: Path, change: Change) -> Path:
-    """A Keras file with another configuration."""
     with zipfile.ZipFile(given) as source, zipfile.ZipFile(target, "w") as changed:
         for name in source.namelist():
             content = source.read(name)
@@ -240,9 +232,7 @@ def spoilt(given: Path, target: Path, change: Change) -> Path:
         ({"module": None, "registered_name": "Custom>Trick", "class_name": "Trick"}, "'Trick' comes from Custom>Trick"),
     ],
 )
-def test_a_layer_with_code_of_its_own_is_refused(
-    keras_file: Path, tmp_path: Path, changes: dict[str, Any], said: str
-) -> None:
+def test_a_layer_with_own_code_is_refused(keras_file: Path, tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     def spoil(config: dict[str, Any]) -> None:
         config["config"]["layers"][1].update(changes)
 

@@ -14,20 +14,17 @@ from advisor.downloads.files import FetchOptions
 
 @pytest.fixture
 def options(tmp_path: Path) -> FetchOptions:
-    """An empty cache of the test's own."""
     return FetchOptions(cache=tmp_path / "cache")
 
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """A function that points pip at an index."""
     monkeypatch.delenv("PIP_NO_INDEX", raising=False)
     return lambda url: monkeypatch.setenv("PIP_INDEX_URL", url)
 
 
 @pytest.fixture
 def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any attempt to open a socket fails the test."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a socket was opened")

@@ -79,7 +79,6 @@ def test_another_archive_of_that_name_is_not_opened(tmp_path: Path, options: Fet
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
-    """A folder with the weights."""
     folder = tmp_path / "mirror"
     folder.mkdir()
     (folder / "tiny.h5").write_bytes(CONTENT)

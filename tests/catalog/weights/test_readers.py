@@ -136,9 +136,8 @@ def tfjs(tmp_path: Path, **changes: Any) -> Path:
     (tmp_path / "shard.bin").write_bytes(KERNEL.tobytes())
     entry = {"name": "w", "shape": list(KERNEL.shape), "dtype": "float32"} | changes
     path = tmp_path / "model.json"
-    path.write_text(
-        json.dumps({"weightsManifest": [{"paths": [changes.get("path", "shard.bin")], "weights": [entry]}]})
-    )
+    manifest = {"paths": [changes.get("path", "shard.bin")], "weights": [entry]}
+    path.write_text(json.dumps({"weightsManifest": [manifest]}))
     return path
 
 
@@ -309,12 +308,8 @@ def test_checkpoints_of_plain_names_are_read_and_those_of_the_first_form_are_one
 
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     names = ["MobilenetV1/Conv2d_0/weights", "global_step"]
-    raw_ops.SaveV2(
-        prefix=str(tmp_path / "model.ckpt"),
-        tensor_names=names,
-        shape_and_slices=["", ""],
-        tensors=[values, np.int64(7)],
-    )
+    file, tensors = str(tmp_path / "model.ckpt"), [values, np.int64(7)]
+    raw_ops.SaveV2(prefix=file, tensor_names=names, shape_and_slices=["", ""], tensors=tensors)
     raw_ops.Save(filename=str(tmp_path / "first.ckpt"), tensor_names=names[:1], data=[values])
     for file in ("model.ckpt.index", "first.ckpt"):
         tensors = read("checkpoint", tmp_path / file)

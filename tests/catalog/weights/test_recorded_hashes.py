@@ -32,9 +32,7 @@ def known_by(url: str, hashes: dict[str, Any]) -> WeightSource:
 
 
 @pytest.mark.parametrize("kind", KNOWN)
-def test_a_file_is_fetched_checked_and_found_again_by_whatever_hash_is_published(
-    shelf: Shelf, options: FetchOptions, kind: str
-) -> None:
+def test_a_file_is_fetched_and_found_by_whatever_published_hash(shelf: Shelf, options: FetchOptions, kind: str) -> None:
     source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN[kind])
     found = fetch(card(source), options)
     assert (found.path.read_bytes(), found.sha256) == (CONTENT, sha256(CONTENT))
@@ -45,9 +43,7 @@ def test_a_file_is_fetched_checked_and_found_again_by_whatever_hash_is_published
 
 
 @pytest.mark.parametrize("kind", ["md5", "sha256_prefix"])
-def test_a_weak_hash_is_no_proof_over_http_until_the_sha256_is_known(
-    shelf: Shelf, options: FetchOptions, kind: str
-) -> None:
+def test_a_weak_hash_is_no_proof_over_http_without_the_sha256(shelf: Shelf, options: FetchOptions, kind: str) -> None:
     source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN[kind])
     far, mirrored = card(replace(source, url="https://weights.invalid/t")), replace(options, mirror="http://m.invalid")
     with pytest.raises(WeightsError, match=r"m.invalid/tiny.h5: an MD5 or a part of a hash proves nothing over http"):

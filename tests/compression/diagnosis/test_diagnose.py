@@ -67,9 +67,7 @@ def test_int8_layers_stand_well_by_themselves(tmp_path: Path, float_model: bytes
     json.dumps(found.to_json(), allow_nan=False)
 
 
-def test_one_scale_for_unlike_channels_is_named_with_channel_and_ratio(
-    tmp_path: Path, float_model: bytes, photographs: np.ndarray
-) -> None:
+def test_one_scale_for_unlike_channels_is_named(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     def widen(kernel: np.ndarray) -> None:
         kernel[..., 17] *= 500
 
@@ -114,9 +112,7 @@ def test_of_a_pruned_layer_the_share_that_was_taken_out_is_said(
     assert not any("coarse" in sentence or "qat_int8" in sentence for sentence in found.verdict)
 
 
-def test_of_a_clustered_layer_its_few_values_are_counted(
-    tmp_path: Path, float_model: bytes, photographs: np.ndarray
-) -> None:
+def test_few_values_of_a_clustered_layer_are_said(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     def cluster(kernel: np.ndarray) -> None:
         kernel[:] = np.where(kernel > 0, 0.3, -0.1)
 
@@ -160,9 +156,7 @@ def test_values_out_of_the_calibrated_range_are_counted_and_time_ends_it_after_o
     assert any("fall out of the range" in sentence for sentence in found.verdict)
 
 
-def test_files_of_other_shapes_and_a_quantized_origin_are_refused(
-    tmp_path: Path, float_model: bytes, photographs: np.ndarray
-) -> None:
+def test_other_shapes_and_a_quantized_origin_fail(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     with pytest.raises(UsageError, match="was not made from the other"):
         _against(tmp_path, small_models.classifier(64), recipe("int8").apply(float_model, photographs), photographs)
     quantized = recipe("int8").apply(float_model, photographs)

@@ -23,9 +23,7 @@ grids = st.builds(Grid, bits=st.sampled_from([4, 8, 10]), per_channel=st.boolean
 
 
 @given(kernels, grids)
-def test_there_are_no_more_values_than_steps_and_weights_move_by_half_a_step_at_most(
-    kernel: np.ndarray, grid: Grid
-) -> None:
+def test_there_are_as_few_values_as_steps_and_weights_move_by_half_a_step(kernel: np.ndarray, grid: Grid) -> None:
     rounded = grid.round(kernel, axis=0)
     groups = rounded.reshape(3, -1) if grid.per_channel else rounded.reshape(1, -1)
     assert all(len(np.unique(group)) <= 2**grid.bits for group in groups)
@@ -58,9 +56,7 @@ def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("grid", [Grid(4), Grid(6), Grid(6, per_channel=False)])
-def test_corrected_biases_bring_features_nearer_to_the_float_ones(
-    float_model: bytes, photographs: np.ndarray, grid: Grid
-) -> None:
+def test_corrected_biases_bring_features_near_float(float_model: bytes, photographs: np.ndarray, grid: Grid) -> None:
     from advisor.tflite.rewrite import pack, unpack
 
     corrected = correct(float_model, Grids(grid, grid), observe(float_model, photographs[::2]))
@@ -75,13 +71,10 @@ def test_corrected_biases_bring_features_nearer_to_the_float_ones(
     assert errors[0] < errors[1]
 
 
-def test_a_grid_finer_than_float_changes_nothing_and_values_that_are_not_finite_are_refused(
-    float_model: bytes, photographs: np.ndarray
-) -> None:
+def test_a_finer_grid_than_float_changes_nothing_and_nan_fails(float_model: bytes, photographs: np.ndarray) -> None:
     changed = correct(float_model, Grids(Grid(30), Grid(30)), observe(float_model, photographs))
-    np.testing.assert_allclose(
-        _activations(changed, photographs), _activations(float_model, photographs), rtol=1e-4, atol=1e-5
-    )
+    found, expected = (_activations(model, photographs) for model in (changed, float_model))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(StageError, match="not finite"):
         observe(float_model, np.full_like(photographs[:1], np.inf))
 
@@ -193,9 +186,7 @@ def test_every_activation_is_noted(float_model: bytes, observation: Observation)
     assert all(one.means.shape == (model.tensors[at].shape[-1],) for at, one in observation.activations.items())
 
 
-def test_what_is_noted_is_what_the_model_computes(
-    float_model: bytes, photographs: np.ndarray, observation: Observation
-) -> None:
+def test_notes_are_what_is_computed(float_model: bytes, photographs: np.ndarray, observation: Observation) -> None:
     interpreter = Interpreter(model_content=float_model)
     interpreter.allocate_tensors()
     output = interpreter.get_output_details()[0]["index"]
@@ -222,9 +213,7 @@ def test_every_layer_has_the_covariance_of_what_it_sees(float_model: bytes, obse
         assert np.linalg.eigvalsh(moments).min() > -1e-6
 
 
-def test_a_model_is_observed_once_and_what_was_made_of_it_is_forgotten_with_it(
-    float_model: bytes, photographs: np.ndarray
-) -> None:
+def test_a_model_is_observed_once_and_forgotten_with_what_it_made(float_model: bytes, photographs: np.ndarray) -> None:
     observer = Observer()
     first = observer(float_model, photographs[:3])
     observer.corrected["form"] = b"made"

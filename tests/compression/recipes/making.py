@@ -22,7 +22,6 @@ CLASSES = 4
 
 
 def main(model: str | Path, images: str | Path, folder: str | Path, *names: str) -> dict[str, str]:
-    """Make the files and return their hashes."""
     paths = tuple(sorted(Path(images).iterdir()))
     labels = tuple(place % CLASSES for place in range(len(paths)))
     known = TrainingImages(paths, labels, CLASSES, VIEW, 0, paths, labels)

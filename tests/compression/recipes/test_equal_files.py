@@ -41,7 +41,6 @@ def made(folder: Path, names: Sequence[str], seed: str, threads: str) -> dict[st
 
 @pytest.fixture
 def inputs(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> Path:
-    """A folder with a model and images."""
     (tmp_path / "model.tflite").write_bytes(float_model)
     (tmp_path / "images").mkdir()
     for place, image in enumerate(photographs[::3]):

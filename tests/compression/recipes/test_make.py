@@ -36,9 +36,7 @@ def test_deflated_is_what_a_zip_archive_stores_and_zstd_bytes_are_those_of_a_fra
     assert zstd_bytes(COARSE) == len(frame)
 
 
-def test_without_its_package_the_size_by_zstd_is_not_known(
-    float_model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_size_by_zstd_needs_its_package(float_model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
     (tmp_path / "model.tflite").write_bytes(float_model)
     assert sizes_of(tmp_path / "model.tflite").downloads == {"download_bytes": deflated_bytes(float_model)}
@@ -53,7 +51,6 @@ def test_sizes_carry_both(float_model: bytes, tmp_path: Path) -> None:
 
 
 def made(folder: Path, model: bytes, metadata: Metadata | None = None) -> bytes:
-    """Make the float32 form of a small detector."""
     (folder / "float.tflite").write_bytes(model)
     out = folder / "made.tflite"
     make_file(folder / "float.tflite", "float32", NO_IMAGES, RecipeInputs(), metadata, out)

@@ -9,14 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.compression.quantization.quantizer import IN_FLOAT
 from advisor.compression.recipes import RECIPES, recipe
 from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs, require_float
-from advisor.compression.recipes.mixed import (
-    Deviation,
-    FloatComparison,
-    Mixed,
-    OperatorChoice,
-    answers,
-    float_work,
-)
+from advisor.compression.recipes.mixed import Deviation, FloatComparison, Mixed, OperatorChoice, answers, float_work
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
@@ -92,9 +85,7 @@ def distances(photographs: np.ndarray) -> bytes:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["int8", "int8_per_tensor", "int8_float_io"])
-def test_what_is_named_so_stays_float_with_matrices_of_8_bits(
-    distances: bytes, photographs: np.ndarray, name: str
-) -> None:
+def test_what_is_so_named_is_float_with_8_bit_matrices(distances: bytes, photographs: np.ndarray, name: str) -> None:
     model = read(recipe(name).apply(distances, photographs))
     operators = {operator.name: operator for operator in model.operators}
     assert model.tensors[operators["CONV_2D"].outputs[0]].dtype == "int8"
@@ -181,9 +172,7 @@ def test_what_misses_the_limit_is_left_in_float_and_the_notes_say_what_it_cost(m
     assert notes["tried"] > 1
 
 
-def test_float_work_is_none_in_int8_and_grows_with_the_operators_in_float(
-    float_model: bytes, forms: dict[str, bytes], mixed: Compressed
-) -> None:
+def test_float_work_grows_with_operators(float_model: bytes, forms: dict[str, bytes], mixed: Compressed) -> None:
     works = [float_work(read(data)) for data in (forms["int8"], mixed.data)]
     assert works[0] == 0
     assert works[0] < works[1]
@@ -208,9 +197,7 @@ def test_a_slow_machine_makes_the_same_file(
     assert Mixed().make(float_model, RecipeInputs(photographs[::2], max_drop_points=-1.0)) == mixed
 
 
-def test_labels_make_it_a_loss_of_accuracy(
-    float_model: bytes, photographs: np.ndarray, forms: dict[str, bytes]
-) -> None:
+def test_labels_make_a_loss_of_accuracy(float_model: bytes, photographs: np.ndarray, forms: dict[str, bytes]) -> None:
     judge = FloatComparison(float_model, photographs, None)
     right = tuple(int(row.argmax()) for row in judge._floats)
     form = forms["weight_int4"]

@@ -54,7 +54,6 @@ def plain(float_model: bytes, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Twelve small images of each class."""
     random = np.random.default_rng(0)
     for name in CLASSES:
         (tmp_path / "photos" / name).mkdir(parents=True)

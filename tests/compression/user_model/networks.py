@@ -18,7 +18,6 @@ def segmentation(side: int = 16) -> bytes:
 
 
 def two_inputs(seed: int = 0) -> bytes:
-    """Two outputs of an image and of a vector."""
     made = Builder(seed)
     image, pose = made.input(16), made.made.tensor("pose", (1, 6))
     pooled, bent = made.mean(made.convolution(image, 8, 3)), made.dense(pose, 8)
@@ -27,7 +26,6 @@ def two_inputs(seed: int = 0) -> bytes:
 
 
 def tokens() -> bytes:
-    """Scores of twelve words by their numbers."""
     made = Builder()
     words = made.made.tensor("tokens", (1, 12), dtype=INT32)
     table = made.weights(50, 16)
@@ -38,7 +36,6 @@ def tokens() -> bytes:
 
 
 def samples(path: Path, count: int = 24, **shapes: tuple[int, ...]) -> Path:
-    """Write random arrays of the given shapes."""
     draw = np.random.default_rng(0)
     np.savez(path, **{name: draw.normal(size=(count, *shape)).astype(np.float32) for name, shape in shapes.items()})
     return path

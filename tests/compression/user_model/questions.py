@@ -6,5 +6,4 @@ from advisor.engine.compress.question import CompressionQuestion
 
 Asked = Callable[..., CompressionQuestion]
 
-
 CLASSES = ("ant", "bee", "cat", "dog")

@@ -49,9 +49,7 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
 
 
 @pytest.mark.usefixtures("here")
-def test_a_recipe_that_does_not_apply_is_a_row_and_without_labels_there_is_agreement(
-    described: Path, tmp_path: Path
-) -> None:
+def test_a_recipe_that_does_not_apply_is_a_row_and_no_labels_give_agreement(described: Path, tmp_path: Path) -> None:
     found = compress(ask(described, ["qat_int8", "float16"], to=tmp_path / "forms"), _silent, latency=False)
     assert [form.status for form in found.forms] == ["ok", "skipped", "ok"]
     assert "labelled images" in found.forms[1].reason

@@ -61,9 +61,7 @@ def test_a_recipe_that_applies_makes_a_detector_with_its_labels(detector: Path, 
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("here")
-def test_a_recipe_that_trains_weights_teaches_a_detector_what_its_float_file_finds(
-    detector: Path, boxes: Path, asked: Asked
-) -> None:
+def test_a_recipe_teaches_a_detector_what_its_float_file_finds(detector: Path, boxes: Path, asked: Asked) -> None:
     result = compress(asked(detector, "qat_int8", data=boxes), lambda _: None, latency=False)
     form = result.forms[1]
     assert form.status == "ok", form.reason
@@ -99,9 +97,7 @@ def test_images_with_boxes_are_split_as_a_search_splits_them(detector: Path, box
     assert not set(images.calibration) & set(images.scored)
 
 
-def test_with_calibration_images_of_their_own_all_boxes_are_judged_on(
-    detector: Path, boxes: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_own_calibration_leaves_all_boxes_to_judge(detector: Path, boxes: Path, asked: Asked, tmp_path: Path) -> None:
     shutil.copytree(boxes.parent, tmp_path / "others")
     images = asked(detector, data=boxes, calibration=tmp_path / "others").images
     assert len(images.scored) == 40
@@ -112,14 +108,11 @@ def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, 
     assert size == (32, 32)
     rows = boxes.read_text().splitlines()[1:]
     name = asked(detector, data=boxes, force=True).images.scored[0].name
-    assert sorted(COLOURS[label] for label in first.labels) == sorted(
-        row.split(",")[1] for row in rows if row.startswith(f"{name},")
-    )
+    expected = sorted(row.split(",")[1] for row in rows if row.startswith(f"{name},"))
+    assert sorted(COLOURS[label] for label in first.labels) == expected
 
 
-def test_another_number_of_labels_and_a_class_that_the_detector_does_not_know_are_refused(
-    tmp_path: Path, detector: Path, asked: Asked
-) -> None:
+def test_other_labels_than_the_detector_knows_are_refused(tmp_path: Path, detector: Path, asked: Asked) -> None:
     others = write_cells(tmp_path / "others", names=("red", "greem", "blue"))
     with pytest.raises(UsageError, match="the model has no class 'greem' .did you mean 'green'") as caught:
         asked(detector, data=others)
@@ -142,9 +135,7 @@ def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, a
     assert "the model is a classifier: give class folders" in caught.value.hint
 
 
-def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_number(
-    tmp_path: Path, boxes: Path, asked: Asked
-) -> None:
+def test_a_detector_without_metadata_needs_means_and_class_numbers(tmp_path: Path, boxes: Path, asked: Asked) -> None:
     path = detector_file(tmp_path / "bare.tflite", labels=None)
     with pytest.raises(UsageError, match=r"bare.tflite does not say how its images are normalised"):
         asked(path)

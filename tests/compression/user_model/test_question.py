@@ -47,9 +47,7 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
         ("float32", {}, "names only float32"),
     ],
 )
-def test_options_that_do_not_fit(
-    described: Path, asked: Asked, recipe: str, options: dict[str, Any], message: str
-) -> None:
+def test_unfit_options(described: Path, asked: Asked, recipe: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         asked(described, recipe, **options)
 
@@ -64,9 +62,7 @@ def test_published_quantized_files_are_refused(file: str, asked: Asked, tmp_path
     assert not (tmp_path / "forms").exists()
 
 
-def test_an_open_batch_and_float16_weights_give_a_float_file_that_recipes_start_from(
-    described: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_recipes_start_from_float_with_a_closed_batch(described: Path, asked: Asked, tmp_path: Path) -> None:
     def open_batch(model: Any) -> None:
         model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shapeSignature = [-1, 32, 32, 3]
 
@@ -147,9 +143,7 @@ def test_labelled_images_are_split_as_a_search_splits_them(described: Path, aske
     assert not set(images.training.paths + images.training.validation_paths) & set(images.scored)
 
 
-def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
-    described: Path, asked: Asked, photos: Path
-) -> None:
+def test_what_a_recipe_chooses_by_is_not_learnt_or_judged_on(described: Path, asked: Asked, photos: Path) -> None:
     held = set(asked(described, data=photos).images.scored)
     images = asked(described, "int8", "mixed_int8", data=photos).images
     chosen_on = set(images.training.validation_paths)
@@ -158,9 +152,7 @@ def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
     assert "4 of the 8 images held out" in images.scored_source
 
 
-def test_with_calibration_images_of_their_own_all_labelled_ones_are_judged_on(
-    described: Path, asked: Asked, photos: Path, tmp_path: Path
-) -> None:
+def test_own_calibration_leaves_all_to_judge(described: Path, asked: Asked, photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos / "ant", tmp_path / "others")
     images = asked(described, data=photos, calibration=tmp_path / "others").images
     assert len(images.scored) == 48

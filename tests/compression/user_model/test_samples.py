@@ -24,7 +24,6 @@ pytestmark = pytest.mark.usefixtures("here")
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A model of an image and a vector."""
     path = tmp_path / "net.tflite"
     path.write_bytes(networks.two_inputs())
     return path

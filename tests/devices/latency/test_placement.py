@@ -74,9 +74,7 @@ def test_the_level_of_a_build_comes_mostly_from_that_build(base: Base) -> None:
     assert weights[ruy].sum() > 0.7
 
 
-def test_int8_with_xnnpack_gains_less_where_networks_have_hard_swish(
-    predictor: Predictor, features: FeatureTable
-) -> None:
+def test_int8_with_xnnpack_gains_less_beside_hard_swish(predictor: Predictor, features: FeatureTable) -> None:
     ratios = {}
     for name in ("mobilenet_v2_1.0_224", "mobilenet_v3_large_1.0_224", "levit_128s_224"):
         forms = [predicted(predictor, features, board(), form, name).latency.value for form in ("int8", "float32")]
@@ -117,17 +115,13 @@ def test_an_impossible_clock_is_refused(mhz: int) -> None:
         ClusterSchema.model_validate({"core": "Cortex-A76", "count": 4, "max_mhz": mhz})
 
 
-def test_a_profile_that_lacks_its_slow_cores_is_predicted_within_the_interval(
-    predictor: Predictor, features: FeatureTable
-) -> None:
+def test_a_profile_without_slow_cores_is_within_the_interval(predictor: Predictor, features: FeatureTable) -> None:
     whole, part = (predicted(predictor, features, board(cores=cores)) for cores in (BOARD, BOARD[:1]))
     low, _, high = interval(whole.latency)
     assert low < part.latency.value < high
 
 
-def test_anchors_of_another_build_decide_all_the_same(
-    predictor: Predictor, features: FeatureTable, profiles: Profiles
-) -> None:
+def test_anchors_of_another_build_decide_too(predictor: Predictor, features: FeatureTable, profiles: Profiles) -> None:
     device = board(*as_measured(profiles, "float32"))
     found = predicted(predictor, features, device, name="mobilenet_v2_1.0_160").latency
     assert found.n == 5

@@ -35,24 +35,16 @@ def cases(ground: Ground) -> Iterator[Case]:
     """Yield each program with each behaviour and answer, in the place of Slurm's."""
     for program in PROGRAMS:
         for name, script in SCRIPTS.items():
-            yield f"{program} {name}", partial(_call, ground, program, script)
+            yield f"{program} {name}", partial(_run, ground, program, script)
     for number, text in enumerate(BROKEN):
         content = text[:2000].encode("utf-8", "surrogateescape")
         for program, head in (("sacct", b"JobID|State|NodeList\n1|"), ("sbatch", b"Submitted batch job ")):
-            yield f"{program} {number}", partial(_print, ground, program, head + content)
+            yield f"{program} {number}", partial(_run, ground, program, "exec cat {}/said", head + content)
 
 
-def _print(ground: Ground, program: str, content: bytes) -> Sequence[str]:
-    folder = ground.fresh({"said": content})
-    return _run(ground, folder, program, f"exec cat {folder}/said")
-
-
-def _call(ground: Ground, program: str, script: str) -> Sequence[str]:
-    return _run(ground, ground.fresh(), program, script)
-
-
-def _run(ground: Ground, folder: Path, program: str, script: str) -> Sequence[str]:
-    return ground.call(_ask, folder, program, script)
+def _run(ground: Ground, program: str, script: str, said: bytes = b"") -> Sequence[str]:
+    folder = ground.fresh({"said": said})
+    return ground.call(_ask, folder, program, script.format(folder) if said else script)
 
 
 def _ask(folder: Path, program: str, script: str) -> None:

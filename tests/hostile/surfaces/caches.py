@@ -1,13 +1,12 @@
 """Commands on a cache whose files are damaged, and results of stages: what they say is what they said before."""
 
-import random
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from advisor.store import ArtifactCache
-from tests.hostile.damages import WHOLE, Damage
+from tests.hostile.damages import WHOLE, Damage, flip_bits
 from tests.hostile.surfaces.ground import HANG, WRONG, Case, Ground, found
 
 COMMANDS = (
@@ -37,7 +36,7 @@ def cases(ground: Ground) -> Iterator[Case]:
         for label, damage in WHOLE.items():
             yield f"stage, {name}, {label}", partial(ground.call, _kept, ground.folder / "stage", name, damage)
     for number in range(BYTES):
-        damage = partial(_some_bytes, number)
+        damage = partial(flip_bits, number)
         yield f"stage, bytes {number}", partial(ground.call, _kept, ground.folder / "stage", "model.tflite", damage)
 
 
@@ -71,10 +70,3 @@ def _kept(folder: Path, name: str, damage: Damage) -> None:
     result = ArtifactCache(folder).get("compress-3", {}, partial(make, AGAIN))
     contents = {(result / each).read_bytes() for each in ("model.tflite", "deep/part")}
     assert contents in ({MADE}, {AGAIN}), {content[:9] for content in contents}
-
-
-def _some_bytes(number: int, file: Path) -> None:
-    draw, content = random.Random(number), bytearray(file.read_bytes())
-    for _ in range(draw.choice((1, 1, 9))):
-        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    file.write_bytes(bytes(content))

@@ -11,20 +11,7 @@ import typer.main
 from advisor.cli.main import app
 from tests.hostile.surfaces.ground import Case, Ground
 
-VALUES = (
-    "9" * 5000,
-    "-1",
-    "nan",
-    "1e400",
-    "",
-    "\x1b[31mred",
-    "a" * 5000,
-    "../" * 500,
-    "/dev/zero",
-    "FIFO",
-    "[[[[",
-    "\udc80",
-)
+VALUES = ("9" * 5000, "-1", "nan", "1e400", "", "\x1b[31mred", "../" * 500, "/dev/zero", "FIFO", "[[[[", "\udc80")
 ENDLESS = {"serve", "mcp", "search"}
 """They run until they are stopped; the options of a search are those of ``plan``."""
 CONTENTS = (b"", b"\0" * 64, b"PK\x03\x04" + bytes(60), b"\x89HDF\r\n\x1a\n" + bytes(200), b"TFL3" * 50, b"{" * 10_000)

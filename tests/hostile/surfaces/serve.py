@@ -16,16 +16,7 @@ from tests.integrations.serve.client import Client
 from tests.run_folders import images, write_run
 
 TEXTS = (*(text[:2000] for text in BROKEN), "\ud800", "%00", "%", "%zz", "..", "<script>", "\r\nX: y", "a" * 9000)
-PATHS = (
-    "?words={0}",
-    "?sort={0}",
-    "?state={0}",
-    "?{0}={0}",
-    "runs/{0}/",
-    "compare?before={0}&after={0}",
-    "assets/{0}",
-    "{0}",
-)
+PATHS = ("?words={0}", "?sort={0}", "?{0}={0}", "runs/{0}/", "compare?before={0}&after={0}", "assets/{0}", "{0}")
 PAGES = ("", "runs/RUN/", "compare?before=RUN&after=RUN")
 DAMAGED = 3  # Every so many damages of run folders are tried
 

@@ -2,27 +2,17 @@
 
 import hashlib
 import os
-import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from advisor.exporting.check import SIGNATURE, SUMS, signed_on, wrong_files, wrong_signature
-from tests.hostile.damages import BROKEN
+from tests.hostile.damages import BROKEN, Damage, flip_bits, instead
 from tests.hostile.surfaces.ground import Case, Ground
 
 FILES = {"model.tflite": os.urandom(4000), "labels.txt": b"cat\ndog\n", "python/classify.py": b"print('cat')\n"}
-ADDED = (
-    "evil.py",
-    "python/numpy.py",
-    ".hidden",
-    "deep/er/x",
-    "SHA256SUMS.bak",
-    "labels.txt ",
-    "\u202elabels.txt",
-    "a\nb",
-)
+ADDED = ("evil.py", ".hidden", "deep/er/x", "SHA256SUMS.bak", "labels.txt ", "\u202elabels.txt", "a\nb")
 BYTES = 60  # Changes of bytes of each file
 
 Change = Callable[[Path], object]
@@ -55,15 +45,14 @@ def made(folder: Path) -> Path:
 
 
 def changes(folder: Path) -> Mapping[str, Change]:
-    """Return the changes by name."""
     found: dict[str, Change] = {}
     for name in (*FILES, SUMS, SIGNATURE):
         for number in range(BYTES):
-            found[f"{name}, bytes {number}"] = partial(_change_bytes, name, number)
-        found[f"{name}, gone"] = lambda bundle, name=name: (bundle / name).unlink()
+            found[f"{name}, bytes {number}"] = partial(_damage, name, partial(flip_bits, number))
+        found[f"{name}, gone"] = partial(_damage, name, Path.unlink)
         found[f"{name}, link"] = partial(_put_link, name, folder)
-        found[f"{name}, pipe"] = partial(_put_pipe, name)
-        found[f"{name}, folder"] = partial(_put_folder, name)
+        found[f"{name}, pipe"] = partial(_damage, name, instead(os.mkfifo))
+        found[f"{name}, folder"] = partial(_damage, name, instead(Path.mkdir))
     for number, name in enumerate(ADDED):
         found[f"added {number}"] = partial(_add, name)
     found["a link to a folder"] = lambda bundle: (bundle / "more").symlink_to(folder)
@@ -74,25 +63,13 @@ def changes(folder: Path) -> Mapping[str, Change]:
     return found
 
 
-def _change_bytes(name: str, number: int, bundle: Path) -> None:
-    draw, content = random.Random(number), bytearray((bundle / name).read_bytes())
-    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    (bundle / name).write_bytes(content)
-
-
 def _put_link(name: str, folder: Path, bundle: Path) -> None:
     shutil.move(bundle / name, folder / "elsewhere")
     (bundle / name).symlink_to(folder / "elsewhere")
 
 
-def _put_pipe(name: str, bundle: Path) -> None:
-    (bundle / name).unlink()
-    os.mkfifo(bundle / name)
-
-
-def _put_folder(name: str, bundle: Path) -> None:
-    (bundle / name).unlink()
-    (bundle / name).mkdir()
+def _damage(name: str, damage: Damage, bundle: Path) -> None:
+    damage(bundle / name)
 
 
 def _add(name: str, bundle: Path) -> None:

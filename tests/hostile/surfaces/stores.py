@@ -47,10 +47,8 @@ def cases(ground: Ground) -> Iterator[Case]:
         yield f"size {number}", partial(_fetch, ground, store, {"rows": text})
     for number, text in enumerate(BROKEN):
         yield f"listing {number}", partial(_fetch, ground, store, {"page": text})
-        yield (
-            f"version {number}",
-            partial(_fetch, ground, store, {"etag": text[:100].encode("ascii", "ignore").decode()}),
-        )
+        etag = text[:100].encode("ascii", "ignore").decode()
+        yield f"version {number}", partial(_fetch, ground, store, {"etag": etag})
     for code in CODES:
         yield f"listing {code}", partial(_fetch, ground, store, {"list_code": str(code)})
         yield f"object {code}", partial(_fetch, ground, store, {"code": str(code)})
@@ -59,7 +57,6 @@ def cases(ground: Ground) -> Iterator[Case]:
 
 
 def listed(images: Mapping[str, bytes]) -> str:
-    """Return the rows of a listing."""
     return "".join(ROW.format(key=key, etag=f"e{len(data)}", size=len(data)) for key, data in images.items())
 
 
@@ -90,7 +87,6 @@ class Store:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """End the server."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -109,14 +105,12 @@ class Store:
 
     def _page(self) -> Answer:
         number = next(self._count)
-        values = {"more": "false", "token": "", "rows": listed(IMAGES), **self.wrong}
-        values["token"] = values["token"].format(number, number % 3)
-        page = self.wrong.get("page") or PAGE.format(**{name: values[name] for name in ("more", "token", "rows")})
-        return (
-            int(self.wrong.get("list_code", 200)),
-            {"Content-Type": "application/xml"},
-            page.encode("utf-8", "replace"),
-        )
+        values = {"more": "false", "token": "", "key": "", "rows": listed(IMAGES), "pattern": PAGE, **self.wrong}
+        for name in ("token", "key"):
+            values[name] = values[name].format(number, number % 3)
+        page = self.wrong.get("page") or values["pattern"].format(**values)
+        headers = {"Content-Type": "application/json" if page.startswith("{") else "application/xml"}
+        return int(self.wrong.get("list_code", 200)), headers, page.encode("utf-8", "replace")
 
 
 def _fetch(ground: Ground, store: Store, wrong: Mapping[str, str]) -> object:

@@ -47,7 +47,6 @@ def cases(ground: Ground) -> Iterator[Case]:
 
 
 def odd_tables(plain: Any) -> Mapping[str, Any]:
-    """Return tables by what is odd in them."""
     import pyarrow as pa
 
     images, labels = plain.column("image"), plain.column("label")
@@ -69,7 +68,6 @@ def odd_tables(plain: Any) -> Mapping[str, Any]:
 
 
 def parquet(table: Any, **options: object) -> bytes:
-    """Return a table as Parquet."""
     import pyarrow.parquet as pq
 
     stored = io.BytesIO()
@@ -78,7 +76,6 @@ def parquet(table: Any, **options: object) -> bytes:
 
 
 def stream(table: Any, compression: str | None = None) -> bytes:
-    """Return a table as a stream of Arrow."""
     import pyarrow as pa
 
     stored = io.BytesIO()
@@ -88,7 +85,6 @@ def stream(table: Any, compression: str | None = None) -> bytes:
 
 
 def file(table: Any) -> bytes:
-    """Return a table as a file of Arrow."""
     import pyarrow as pa
 
     stored = io.BytesIO()

@@ -9,7 +9,6 @@ from tests.measurement import small_models
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small real model."""
     path = tmp_path_factory.mktemp("models") / "classifier.tflite"
     path.write_bytes(small_models.classifier())
     return path

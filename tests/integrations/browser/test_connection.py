@@ -112,9 +112,7 @@ def test_float_outputs_of_two_threads_are_those_of_litert(opened: Opened, model:
     assert np.allclose(opened.outputs(model, inputs, threads=2), litert_outputs(model, inputs), atol=1e-5)
 
 
-def test_integer_inputs_which_the_packages_own_classes_lack_give_the_outputs_of_litert(
-    opened: Opened, model: Path, tmp_path: Path
-) -> None:
+def test_integer_inputs_give_the_outputs_of_litert(opened: Opened, model: Path, tmp_path: Path) -> None:
     quantized = tmp_path / "int8.tflite"
     quantized.write_bytes(small_models.quantized(model.read_bytes(), tmp_path, SIDE))
     inputs = np.random.default_rng(0).integers(-128, 128, (8, SIDE, SIDE, 3)).astype(np.int8)
@@ -136,9 +134,7 @@ def test_webgpu_by_software_gives_the_outputs_of_litert(chrome: BrowserConnectio
     ],
     ids=["operator", "no model", "crash"],
 )
-def test_a_file_that_cannot_run_is_refused_with_the_reason(
-    opened: Opened, tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_a_file_that_cannot_run_says_why(opened: Opened, tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "wrong.tflite"
     file.write_bytes(content)
     with pytest.raises(AgentError, match=message):
@@ -153,9 +149,7 @@ def test_a_missing_package_that_drives_the_browser_is_named(monkeypatch: pytest.
     assert raised.value.hint == install_extra("web")
 
 
-def test_a_browser_that_does_not_start_is_a_failed_measurement(
-    chrome: BrowserConnection, monkeypatch: pytest.MonkeyPatch, model: Path
-) -> None:
+def test_a_browser_that_does_not_start(chrome: BrowserConnection, monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
     monkeypatch.setattr(connection, "PROGRAMS", ("true",))
     with pytest.raises(StageError, match="cannot be started"):
         chrome.measure(MeasurementJob((model,), (1,), "load"))

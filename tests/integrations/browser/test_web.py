@@ -76,9 +76,8 @@ def opened(browser: Browser, address: str, prepared: str = "", **options: Any) -
     found = Opened(context.new_page())
     found.page.on("request", lambda request: found.requests.append(request.url))
     found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
-    found.page.on(
-        "console", lambda said: found.complaints.append(said.text) if said.type in ("error", "warning") else None
-    )
+    bad = ("error", "warning")
+    found.page.on("console", lambda said: found.complaints.append(said.text) if said.type in bad else None)
     if prepared:
         context.add_init_script(prepared)
     found.page.goto(address)
@@ -128,9 +127,7 @@ def test_photographs_are_resized_as_the_product_does(
     assert np.abs(page.classify("photo.png", content) - litert_answer(made, content, tmp_path)).max() <= SAME
 
 
-def test_images_smaller_than_the_input_turned_grey_and_transparent_ones_are_read_alike(
-    page: Opened, made: Bundle, tmp_path: Path
-) -> None:
+def test_small_turned_grey_or_transparent_images_are_alike(page: Opened, made: Bundle, tmp_path: Path) -> None:
     cat = data.chelsea()
     turned = Image.Exif()
     turned[0x0112] = 6
@@ -235,9 +232,7 @@ def test_below_its_threshold_an_answer_is_not_sure_and_without_relaxed_simd_the_
         assert found.page.inner_text("#flags") == f"May show: {first}"
 
 
-def test_every_bundle_of_a_classifier_has_the_page_whatever_platform_is_named(
-    trained: RunFolder, made: Bundle, tmp_path: Path
-) -> None:
+def test_every_bundle_of_a_classifier_has_the_page(trained: RunFolder, made: Bundle, tmp_path: Path) -> None:
     found = export(trained.path, tmp_path / "bundle", pick=made.evaluation.configuration.key, targets=["ios"])
     pages = [{name for name in each.files if name.startswith("web/")} for each in (found, made)]
     assert pages[0] == pages[1] >= {"web/index.html", "web/model.js"}

@@ -30,7 +30,6 @@ def answers(package: Path, images: Array) -> tuple[list[str], Array]:
 
 
 def description(package: Path) -> dict[str, Any]:
-    """Return what the package says of itself."""
     without_frameworks()
     import coremltools as ct
 

@@ -40,7 +40,6 @@ def child(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def made(child: ChildPool, trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """The bundle of an int8 candidate."""
     return export_form(trained, "int8", tmp_path_factory.mktemp("coreml") / "bundle", targets=["coreml"])
 
 
@@ -105,9 +104,7 @@ def test_a_run_without_a_float_form_says_what_to_search(trained: RunFolder) -> N
         float_form(replace(run, evaluations=(own,)), own)
 
 
-def test_without_coremltools_the_extra_is_named(
-    trained: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_coremltools_is_an_extra(trained: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coreml, "PACKAGE", "coremltools_that_is_missing")
     with pytest.raises(UsageError, match="--coreml needs") as raised:
         export(trained.path, tmp_path / "out", targets=["coreml"])

@@ -33,7 +33,6 @@ template <unsigned int operators> struct MicroMutableOpResolver {
 """
 """What the sources use of TensorFlow Lite Micro."""
 
-
 MAIN = """
 #include "model_settings.h"
 int main() {
@@ -91,9 +90,7 @@ def test_a_file_that_the_interpreter_does_not_run_is_refused_with_the_operator(m
         firmware(small_models.unknown_operator(), (0.0,), (1.0,))
 
 
-def test_without_the_interpreter_the_arena_is_computed_with_a_margin(
-    int8: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_interpreter_the_arena_has_a_margin(int8: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro, "available", lambda: False)
     text = firmware(int8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))[SETTINGS]
     found = re.search(r"kTensorArenaSize = (\d+)", text)

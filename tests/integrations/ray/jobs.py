@@ -24,7 +24,6 @@ def join(parts: tuple[Path, ...], named: Named, out: Path) -> list[str]:
 
 
 def fill(part: Path, folder: Path) -> None:
-    """Write two files into a folder."""
     for name in ("rows", "names"):
         (folder / name).write_text(f"{name} of {part.read_text()}")
 

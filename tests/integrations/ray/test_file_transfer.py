@@ -52,9 +52,7 @@ def called(
     return ray_node.work(lambda given: function(*given), "session", packed, outgoing.bundles, sender.fetch)
 
 
-def test_files_go_there_and_what_was_made_of_them_comes_back(
-    parts: tuple[Path, ...], there: Path, tmp_path: Path
-) -> None:
+def test_files_go_there_and_what_is_made_comes_back(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
     sender, out = Sender(), tmp_path / "result"
     outgoing = Outgoing(sender.send, None)
     found = called(sender, outgoing, parts[:2], Named(parts[2], "weights"), out)
@@ -65,9 +63,7 @@ def test_files_go_there_and_what_was_made_of_them_comes_back(
     assert not list(there.rglob("out-*"))
 
 
-def test_what_lies_there_already_or_every_machine_sees_is_not_sent(
-    parts: tuple[Path, ...], there: Path, tmp_path: Path
-) -> None:
+def test_what_lies_there_or_is_shared_is_not_sent(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
     sender = Sender()
     for name in ("first", "second"):
         called(sender, Outgoing(sender.send, None), parts[:2], Named(parts[2], "weights"), tmp_path / name)

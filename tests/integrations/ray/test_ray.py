@@ -89,7 +89,6 @@ END = """
 
 
 def driven(*parts: str, folder: Path, workers: int, settings: dict[str, str]) -> subprocess.Popen[str]:
-    """Start a program that uses an executor."""
     program = "".join(textwrap.dedent(part) for part in (BEGIN, *parts, END))
     command = [sys.executable, "-c", program, str(folder), str(workers)]
     return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -120,9 +119,7 @@ def test_jobs_and_measurements_run_on_the_node_of_a_cluster_that_is_started_for_
 
 
 @pytest.mark.slow
-def test_a_job_of_a_dead_node_runs_again_elsewhere_and_a_lost_device_is_named(
-    two_nodes: TwoNodes, tmp_path: Path
-) -> None:
+def test_a_job_of_a_dead_node_runs_elsewhere_and_a_lost_device_is_named(two_nodes: TwoNodes, tmp_path: Path) -> None:
     driver = driven(LOST, folder=tmp_path, workers=0, settings=two_nodes.environment)
     rows = answers_of(driver)
     assert next(rows, "") == "working"

@@ -17,11 +17,9 @@ class Client(TestClient):
         self.access = access
 
     def page(self, path: str) -> str:
-        """Return the text of a page that is there."""
         answer = self.get(f"{self.access.root}{path}")
         assert answer.status_code == 200, answer.text
         return str(answer.text)
 
     def change(self, path: str, content: bytes = b"", **headers: str) -> Any:
-        """Post to a page as the server's own pages do."""
         return self.post(f"{self.access.root}{path}", content=content, headers={"origin": self.own, **headers})

@@ -25,7 +25,6 @@ from tests.run_folders import write_run
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """An empty folder of runs."""
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 
@@ -37,14 +36,12 @@ def access() -> Access:
 
 @pytest.fixture
 def client(runs: Path, access: Access) -> Iterator[Client]:
-    """A client that has the token."""
     with Client(Pages(Runs(runs), access).app(), access) as client:
         yield client
 
 
 @pytest.fixture
 def address(runs: Path) -> Iterator[str]:
-    """The address of a server in a thread."""
     with bound(HOST, 0) as opened:
         access = Access(opened.getsockname()[1])
         app = Pages(Runs(runs), access).app()
@@ -60,7 +57,6 @@ def address(runs: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[bytes, bytes]]:
-    """A network of each task in float32 and int8."""
     folder = tmp_path_factory.mktemp("made")
     colours = small_models.brightness(SIDE)
     detector = detector_file(folder / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()

@@ -18,12 +18,9 @@ from tests.run_folders import write_run
 
 ENDED = {"configurations": 3, "stopped": {"why": "complete", "text": "every configuration was evaluated"}}
 
-
 COLOURS = Metadata("colours", ("red", "green", "<b>blue"), (127.5,), (127.5,))
 
-
 SIDE = 8
-
 
 FORMS = ("float32", "int8")
 
@@ -42,7 +39,6 @@ def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder
 
 
 def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | None = None) -> None:
-    """Add an evaluation with this file."""
     name = f"artifacts/colours-{form}.tflite"
     (run.path / name).write_bytes(content)
     made = evaluation("colours", form, latency=1.0 if form == "int8" else 2.0)
@@ -51,7 +47,6 @@ def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | 
 
 
 def photograph(colour: tuple[int, int, int] = (250, 10, 10)) -> bytes:
-    """Return a PNG of one colour."""
     file = io.BytesIO()
     Image.new("RGB", (64, 48), colour).save(file, "PNG")
     return file.getvalue()

@@ -93,9 +93,7 @@ class InThisProcess:
         """End nothing."""
 
 
-def test_json_has_an_error_in_the_row_of_its_photograph(
-    colours: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_has_errors_in_their_rows(colours: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "blue.png").write_bytes(photograph((10, 10, 250)))
     (tmp_path / "note.txt").write_text("no image")
     monkeypatch.setattr(exporting, "ChildPool", InThisProcess)
@@ -142,9 +140,7 @@ def assert_drawn(found: PhotographAnswer, plain: Path, copy: Path) -> None:
         assert list(drawn.getdata()) != list(cells.convert("RGB").getdata())
 
 
-def test_found_objects_are_counted_and_drawn_and_100_megapixels_are_not_decoded(
-    detectors: RunFolder, tmp_path: Path
-) -> None:
+def test_objects_are_counted_and_drawn_and_100_megapixels_refused(detectors: RunFolder, tmp_path: Path) -> None:
     cells, large, to = tmp_path / "cells.png", tmp_path / "large.png", tmp_path / "drawn"
     cells.write_bytes(two_cells())
     Image.new("1", (10_000, 10_000)).save(large)
@@ -181,9 +177,7 @@ def test_what_is_no_photograph_is_refused(answerer: Answerer, colours: RunFolder
         answerer.answer(colours.path, content)
 
 
-def test_a_changed_file_is_not_run_and_a_run_without_an_answer_is_refused(
-    answerer: Answerer, colours: RunFolder
-) -> None:
+def test_a_changed_file_and_a_run_without_an_answer_are_refused(answerer: Answerer, colours: RunFolder) -> None:
     (colours.artefacts / "colours-int8.tflite").write_bytes(b"other")
     with pytest.raises(UsageError, match="has changed"):
         answerer.answer(colours.path, photograph())

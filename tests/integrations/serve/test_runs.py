@@ -41,9 +41,8 @@ def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> 
     said = ended(called(("runs",), tmp_path, {**os.environ, "COLUMNS": "120"}))
     row = next(line for line in said.out.splitlines() if run.path.name in line)
     assert re.split(r" {2,}", row.strip())[1:] == ["finished", "best int8", "92.0 %", "20.0 ms", "6.0 MB"]
-    (one,) = ended(called(("runs", "--json", "--filter", "state=finished"), tmp_path, dict(os.environ))).document[
-        "runs"
-    ]
+    said = ended(called(("runs", "--json", "--filter", "state=finished"), tmp_path, dict(os.environ)))
+    (one,) = said.document["runs"]
     assert (one["run"], one["pick"], one["accuracy_percent"]) == (run.path.name, "best int8", 92.0)
     (tmp_path / "empty").mkdir()
     assert "There are no runs." in ended(called(("runs", "empty"), tmp_path, dict(os.environ))).out
@@ -213,7 +212,7 @@ def test_the_index_forgets_runs_that_were_deleted(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"rows": {}}', "changed"])
-def test_a_lost_or_damaged_index_of_runs_is_made_again(
+def test_a_damaged_index_is_made_anew(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
     run = write_run(runs, manifest=ENDED)
@@ -228,9 +227,7 @@ def test_a_lost_or_damaged_index_of_runs_is_made_again(
     assert list(other["rows"]) == [run.path.name]
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_is_read_only_is_no_error(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run(runs, manifest=ENDED)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file"))

@@ -77,9 +77,7 @@ def test_a_real_server_refuses_foreign_names_and_changes(address: str) -> None:
 
 
 @pytest.mark.integration
-def test_the_command_answers_until_it_is_interrupted_and_programs_read_its_address(
-    starts_processes: None, tmp_path: Path
-) -> None:
+def test_the_command_answers_until_interrupted_and_gives_its_address(starts_processes: None, tmp_path: Path) -> None:
     import httpx2
 
     command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), "--json"]

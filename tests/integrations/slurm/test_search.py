@@ -35,9 +35,7 @@ def answers(run: RunFolder) -> dict[str, tuple[str, float]]:
     return {each.configuration.key: (each.artefact_sha256, each.accuracy.value) for each in found}
 
 
-def test_jobs_of_a_batch_system_find_the_same_files_as_this_machine(
-    with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
-) -> None:
+def test_batch_jobs_find_the_same_files(with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path) -> None:
     search = started(tmp_path, *heads_of(photos), "--workers", "2")
     _, err = search.communicate(timeout=1200)
     assert search.returncode == with_images.code, err

@@ -42,9 +42,7 @@ def test_a_file_that_is_missing_is_named() -> None:
     ("jobs", "words"),
     [("slurm_partitoin: cpu", "partitoin"), ("memory: 8", "memory"), ("mem_gb: much", 'Parameter "mem_gb"')],
 )
-def test_what_submitit_does_not_know_is_refused_before_any_work(
-    jobs: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_submitit_lacks_is_refused(jobs: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "team.yaml").write_text(f"cluster: local\njobs: {{{jobs}}}\n")
     with pytest.raises(UsageError, match="Slurm's settings: ") as refused:

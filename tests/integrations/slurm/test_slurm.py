@@ -32,16 +32,12 @@ def test_jobs_answer_and_their_errors_come_back(start: Start) -> None:
         call("tests.isolation.functions:segfault")
 
 
-def test_as_many_jobs_work_as_calls_are_open_and_never_more_than_allowed(
-    start: Start, batch_system: Path, tmp_path: Path
-) -> None:
+def test_as_many_jobs_work_as_calls_are_open_and_allowed(start: Start, batch_system: Path, tmp_path: Path) -> None:
     executor, started, last = start(workers=2), tmp_path / "started", tmp_path / "last"
     started.mkdir()
     with ThreadPoolExecutor(3) as threads:
-        calls = [
-            threads.submit(executor.pools["light"].call, f"{JOBS}:note_and_wait", str(started), str(last))
-            for _ in range(3)
-        ]
+        call = executor.pools["light"].call
+        calls = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), str(last)) for _ in range(3)]
         until(lambda: len(list(started.iterdir())) == 2)
         last.touch()
         assert len({call.result() for call in calls}) == 2
@@ -95,9 +91,7 @@ def test_a_call_that_nobody_needs_ends_and_the_job_goes_on(start: Start, tmp_pat
     assert str(executor.pools["light"].call(f"{JOBS}:process")) in {each.name for each in started.iterdir()}
 
 
-def test_the_end_of_a_search_cancels_its_jobs_and_leaves_nothing(
-    start: Start, batch_system: Path, tmp_path: Path
-) -> None:
+def test_a_searchs_end_cancels_its_jobs_and_leaves_nothing(start: Start, batch_system: Path, tmp_path: Path) -> None:
     executor, started = start(), tmp_path / "started"
     started.mkdir()
     with ThreadPoolExecutor(1) as thread:
@@ -145,9 +139,7 @@ def test_jobs_that_train_ask_for_what_the_section_says(start: Start, tmp_path: P
     assert ["partition=gpu" in script and "gpus-per-node=1" in script for script in scripts] == [False, True]
 
 
-def test_where_slurm_is_not_installed_the_error_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_slurm_is_missing_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(UsageError, match="Slurm is not installed here") as refused:
@@ -160,9 +152,7 @@ def replaced(batch_system: Path, program: str, script: str) -> None:
     (batch_system / "programs" / program).write_text(f"#!/bin/sh\n{script}")
 
 
-def test_a_program_that_hangs_ends_at_its_limit_and_all_calls_fail(
-    start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_program_fails_all_calls(start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "SUBMIT_S", 0.5)
     replaced(batch_system, "sbatch", "exec sleep 600")
     call = start().pools["light"].call
