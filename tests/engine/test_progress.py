@@ -167,9 +167,7 @@ CLIMB = planned(
 TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
 
 
-def test_a_running_stage_shows_its_epochs_and_for_whom_it_waits_until_it_ends(
-    bar: Progress, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_running_stage_shows_epochs_and_for_whom_it_waits(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
     bar.start(CLIMB, done=())
     stages = CLIMB.costs.stages(CLIMB.cards_by_name[CARD])
     stage = next(each for each in stages if each.name is StageName.FINETUNE_TOP)

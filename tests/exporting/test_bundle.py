@@ -107,9 +107,7 @@ def test_the_checker_names_a_changed_or_missing_file(own: Path, file: str) -> No
     assert f"WRONG: {file} {'is missing' if missing else 'was changed'}" in said
 
 
-def test_the_python_snippet_answers_as_the_model_does(
-    bundle: Bundle, many_images: list[Pixels], tmp_path: Path
-) -> None:
+def test_the_python_snippet_answers_as_the_model(bundle: Bundle, many_images: list[Pixels], tmp_path: Path) -> None:
     """Pictures of the model's own size need no resizing, so that the values must be the same."""
     import numpy as np
 
@@ -135,9 +133,7 @@ def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
     assert f"--num_threads={threads}" in (bundle.path / "README.md").read_text()
 
 
-def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are_written(
-    trained: RunFolder, tmp_path: Path
-) -> None:
+def test_of_the_pick_only_the_platforms_asked_for_are_written_by_default(trained: RunFolder, tmp_path: Path) -> None:
     made = export(trained.path, tmp_path / "b", targets=("ios",), web=False)
     assert made.evaluation == load_run(trained.path).decision.pick
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
@@ -161,9 +157,7 @@ def test_the_edge_tpu_gets_the_integer_file_and_takes_no_float_model(trained: Ru
     compile(text, "classify_edgetpu.py", "exec")
 
 
-def test_an_artefact_that_was_changed_or_is_gone_is_refused_and_others_can_be_shipped(
-    copied: RunFolder, tmp_path: Path
-) -> None:
+def test_a_changed_or_gone_artefact_is_refused_and_others_can_be_shipped(copied: RunFolder, tmp_path: Path) -> None:
     path = copied.path / evaluation_of(copied, "float32").artefact
     content = path.read_bytes()
     path.unlink()
@@ -176,9 +170,7 @@ def test_an_artefact_that_was_changed_or_is_gone_is_refused_and_others_can_be_sh
     assert export_form(copied, "float16", tmp_path / "b").files
 
 
-def test_random_weights_are_not_shipped_and_a_run_without_candidates_has_none(
-    copied: RunFolder, tmp_path: Path
-) -> None:
+def test_random_weights_are_not_shipped_and_an_empty_run_has_none(copied: RunFolder, tmp_path: Path) -> None:
     pick = evaluation_of(copied, "float32")
     copied.append(replace(pick, card_facts=replace(pick.card_facts, weights="")))
     with pytest.raises(UsageError, match="measured without its weights"):
@@ -188,9 +180,7 @@ def test_random_weights_are_not_shipped_and_a_run_without_candidates_has_none(
         export(copied.path, tmp_path / "b")
 
 
-def test_hostile_labels_reach_every_file_whole_and_harmless(
-    copied: RunFolder, many_images: list[Pixels], tmp_path: Path
-) -> None:
+def test_hostile_labels_reach_all_files_harmless(copied: RunFolder, many_images: list[Pixels], tmp_path: Path) -> None:
     labels = ('<script>alert(1)</script>, "a", b', "two\nlines\u202e\x1b[31m", "מתכת " * 60)
     pick = evaluation_of(copied, "float32")
     content = write_metadata((copied.path / pick.artefact).read_bytes(), Metadata("x", labels, (127.5,), (127.5,)))
@@ -348,9 +338,7 @@ BAD_KEYS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_KEYS)
-def test_what_is_no_private_ed25519_key_is_refused_before_any_work(
-    trained: RunFolder, tmp_path: Path, kind: str
-) -> None:
+def test_what_is_no_private_ed25519_key_is_refused_at_once(trained: RunFolder, tmp_path: Path, kind: str) -> None:
     make, words = BAD_KEYS[kind]
     make(tmp_path / "key.pem")
     with pytest.raises(UsageError, match=words):

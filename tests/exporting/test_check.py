@@ -95,9 +95,7 @@ def test_nothing_is_imported_from_the_bundle(
     assert f"WRONG: {module}.py is not a file of the bundle" in done.stdout
 
 
-def test_an_older_signed_bundle_verifies_and_says_what_it_could_not_prove(
-    signed: Path, keys: tuple[Path, Path]
-) -> None:
+def test_an_older_signed_bundle_verifies_and_says_what_it_cannot_prove(signed: Path, keys: tuple[Path, Path]) -> None:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     sums = (signed / "SHA256SUMS").read_bytes().partition(b"\n")[2]

@@ -104,9 +104,7 @@ def test_the_report_says_how_a_bundle_differs_from_the_measured_file(trained: Ru
 
 
 @pytest.mark.parametrize("form", ["float32", "int8"])
-def test_a_normalization_that_differs_by_channel_goes_inside(
-    trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str
-) -> None:
+def test_normalization_by_channel(trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str) -> None:
     artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
     mean, std = (123.0, 117.0, 104.0), (130.0, 120.0, 125.0)
     described = write_metadata(artefact, Metadata("x", ("a", "b", "c"), mean, std))

@@ -61,9 +61,7 @@ def unsure(many_images: list[Pixels]) -> list[Pixels]:
     return [*many_images[::10], *noise]
 
 
-def test_mediapipe_leaves_out_what_is_below_the_threshold(
-    copied: RunFolder, unsure: list[Pixels], tmp_path: Path
-) -> None:
+def test_mediapipe_leaves_out_what_is_less_probable(copied: RunFolder, unsure: list[Pixels], tmp_path: Path) -> None:
     plain = prepare((copied.path / evaluation_of(copied, "float32").artefact).read_bytes(), "float32")
     rows = answers(plain.content, np.stack(unsure), plain)
     middle = float(np.median([max(row) for row in rows]))
@@ -97,9 +95,7 @@ def test_the_card_says_what_the_threshold_guarantees_and_what_it_leaves(copied: 
     [(Threshold(SCORE, None, 0, 100), Guarantees()), (None, ASKED)],
     ids=["not asked", "none reached"],
 )
-def test_otherwise_all_answers_count(
-    copied: RunFolder, tmp_path: Path, threshold: Threshold | None, wanted: Guarantees
-) -> None:
+def test_all_answers_count(copied: RunFolder, tmp_path: Path, threshold: Threshold | None, wanted: Guarantees) -> None:
     bundle = made(asked(copied, threshold, wanted), tmp_path)
     assert bundle.model.threshold is None
     assert "LEAST" not in (bundle.path / "android/Classifier.kt").read_text()

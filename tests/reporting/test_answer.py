@@ -24,15 +24,7 @@ from advisor.reporting.view import RunView, load_view
 from advisor.tasks import ANOMALY, DETECTION
 from advisor.tasks.task import Task
 from tests.builders import present
-from tests.reporting.views import (
-    HOSTILE,
-    empty_view,
-    infeasible_view,
-    judged_view,
-    run_view,
-    running_view,
-    with_pick,
-)
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, running_view, with_pick
 from tests.run_folders import images, write_run
 from tests.zones import zone
 

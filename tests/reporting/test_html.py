@@ -67,9 +67,7 @@ def test_pick_reason_figures_rule_and_a_looser_limit_lead_the_page() -> None:
     assert "measured on 451 images" in answer
 
 
-def test_evaluations_for_which_the_table_has_no_room_are_in_the_data_of_the_plots(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_evaluations_without_room_in_the_table_are_in_the_data_of_the_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(run_view().evaluations)
     page = render_html(run_view())
     assert page.count("<tr data-i=") == count

@@ -143,11 +143,7 @@ def test_an_answer_so_far_says_how_far_the_search_came_and_every_key_is_describe
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [
-        (("schema_version",), 2),
-        (("pick", "latency", "provenance"), "guessed"),
-        (("pick", "details", "new"), 0),
-    ],
+    [(("schema_version",), 2), (("pick", "latency", "provenance"), "guessed"), (("pick", "details", "new"), 0)],
 )
 def test_what_means_something_else_is_not_valid(validator: Any, path: tuple[str, ...], value: Any) -> None:
     document = json.loads(recommendation_json(run_view()))

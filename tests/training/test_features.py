@@ -104,9 +104,7 @@ def test_views_are_the_same_each_time_and_differ_from_the_image_and_from_each_ot
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_batches_hold_images_and_labels_in_the_order_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
-) -> None:
+def test_batches_hold_images_and_labels_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool) -> None:
     if not cached:
         monkeypatch.setattr(batches, "MAX_CACHE_BYTES", 0)
     paths = fill(tmp_path / "pictures", 7)

@@ -63,9 +63,7 @@ def test_a_card_is_added_or_changed_if_it_was_evaluated(tmp_path: Path) -> None:
     ("cards", "request_", "words"),
     [(None, {}, "does not say which cards"), ({}, {"catalog": ["gone.yaml"]}, "the catalogue cannot be read")],
 )
-def test_changes_that_cannot_be_known_are_remarked(
-    tmp_path: Path, cards: object, request_: dict[str, object], words: str
-) -> None:
+def test_unknown_changes_are_told(tmp_path: Path, cards: object, request_: dict[str, object], words: str) -> None:
     found = find_card_changes(_run(tmp_path, cards, **request_))
     assert found.names == ()
     assert words in found.remark
@@ -111,9 +109,7 @@ def _child(parent: RunFolder, device: str = "galaxy-s24", **more: object) -> Run
     return write_child(run, read_origin(parent.path), child)
 
 
-def test_a_child_names_its_parent_and_its_root_and_shares_the_files_of_its_evaluations_alone(
-    parent: RunFolder,
-) -> None:
+def test_a_child_names_parent_and_root_and_shares_the_files_of_its_evaluations_alone(parent: RunFolder) -> None:
     child = _child(parent, answers={"answers/best.npy": [0, 1]})
     name, asked = parent.path.name, load_run(parent.path).question
     assert read_origin(parent.path) == Origin(parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00")

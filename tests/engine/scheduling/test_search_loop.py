@@ -368,9 +368,7 @@ def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("left_s", "scored"), [(600.0, 4), (0.0, 2)])
-def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_time(
-    tmp_path: Path, left_s: float, scored: int
-) -> None:
+def test_within_a_limit_pick_and_runner_up_are_scored_before_others(tmp_path: Path, left_s: float, scored: int) -> None:
     run, evaluator = RunFolder.create(tmp_path, "run"), MadeUp()
     evaluator.captures = False
     rows = [with_file(evaluation(f"card{n}"), f"file{n}") for n in range(4)]

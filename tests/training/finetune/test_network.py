@@ -69,9 +69,7 @@ def _optimizer(model: Any, steps: int, side: int = 32, **changed: float) -> Any:
 
 
 @pytest.mark.parametrize(("make", "smaller"), [(_convolutions, 32), (_flattened, SIDE)])
-def test_convolutions_may_train_on_smaller_images_and_a_network_of_one_size_keeps_it(
-    make: Callable[[], Any], smaller: int
-) -> None:
+def test_convolutions_may_train_on_smaller_images_and_a_fixed_size_stays(make: Callable[[], Any], smaller: int) -> None:
     backbone = make()
     model = build(backbone, _start(int(backbone.outputs[0].shape[-1])), nets.VIEW, 1.0)
     assert training_side(model, SIDE, 0.5) == smaller
