@@ -174,9 +174,7 @@ def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_car
     assert "kept in " in said.out
 
 
-def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_is_flagged(
-    alone: Advisor, net: Path, in_process: None
-) -> None:
+def test_what_to_do_next_names_a_teams_file_and_silencing_metadata(alone: Advisor, net: Path, in_process: None) -> None:
     labels = tuple(f"class {place}" for place in range(5))
     silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
     net.write_bytes(write_metadata(net.read_bytes(), silent))

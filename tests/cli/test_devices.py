@@ -217,9 +217,7 @@ def test_an_added_and_a_removed_device_are_told_to_programs(alone: Advisor, boar
     assert removed == {"schema_version": 1, "removed": [str(path), str(path.with_suffix(".csv"))]}
 
 
-def test_a_profile_without_measurements_can_be_added_and_a_damaged_one_removed(
-    alone: Advisor, board: Path, own: Path
-) -> None:
+def test_a_profile_without_measurements_is_added_and_a_bad_one_removed(alone: Advisor, board: Path, own: Path) -> None:
     board.with_suffix(".csv").unlink()
     assert alone("add", board.name).code == 0
     assert read_profile(own / "our-board.yaml").measurements == ()

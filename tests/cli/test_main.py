@@ -216,9 +216,7 @@ def test_who_follows_gets_each_step(capsys: pytest.CaptureFixture[str], monkeypa
     assert capsys.readouterr() == ("", "a step\\x1b[31m\nthe next\n")
 
 
-def test_quiet_shows_no_step_no_download_and_no_note(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quiet_shows_no_step_nor_download(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     token = QUIET.set(True)
     with progress("the first") as tell, download_bars() as advance:

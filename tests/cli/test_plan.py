@@ -252,9 +252,7 @@ WITHOUT_TABLE = {
 
 
 @pytest.mark.parametrize("command", commands(typer.main.get_command(app)))
-def test_every_command_can_be_quiet_and_print_json_and_every_table_be_sorted_and_filtered(
-    command: Any, request: pytest.FixtureRequest
-) -> None:
+def test_every_command_has_quiet_and_json_and_tables_are_sorted(command: Any, request: pytest.FixtureRequest) -> None:
     options = {option for part in command.params for option in part.opts}
     assert {"--quiet", "-q"} <= options
     assert ("--json" in options) is (command.name != PROTOCOL)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core.budget import Budget
-from advisor.core.choosing import costs, dominates, front
+from advisor.core.choosing import Chooser, costs, dominates, front
 from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation, Status, accuracy_of
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures, TuningFacts
 from advisor.core.metrics import parse_preference
 from advisor.core.posterior import Posterior
@@ -260,7 +260,7 @@ def test_the_pick_is_tied_with_the_best_and_most_frequent_of_resampled_images(ro
     assert most == pick.configuration.key
     assert decision.chances[most] == max(decision.chances.values())
     if preference == "balanced":
-        best = max(feasible, key=accuracy_of)
+        best = Chooser(known, parse_preference(preference)).most_accurate(feasible)
         ((behind,),), ((noise,),) = known.differences([pick], [best])
         assert behind <= noise + 1e-9 == present(decision.noise_points) + 1e-9
 

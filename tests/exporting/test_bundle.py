@@ -98,9 +98,7 @@ def test_the_checker_names_a_changed_or_missing_file(own: Path, file: str) -> No
     assert f"WRONG: {file} {'is missing' if missing else 'was changed'}" in said
 
 
-def test_the_python_snippet_answers_as_the_model(
-    bundle: Bundle, many_images: list[bundles.Pixels], tmp_path: Path
-) -> None:
+def test_the_python_snippet_answers_alike(bundle: Bundle, many_images: list[bundles.Pixels], tmp_path: Path) -> None:
     """Pictures of the model's own size need no resizing, so that the values must be the same."""
     import numpy as np
 
@@ -219,9 +217,7 @@ def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) ->
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
 
 
-def test_a_bundle_is_replaced_only_by_force_and_the_same_run_gives_the_same_bytes(
-    bundle: Bundle, trained: RunFolder, own: Path
-) -> None:
+def test_only_force_replaces_a_bundle_and_bytes_stay_the_same(bundle: Bundle, trained: RunFolder, own: Path) -> None:
     (own / "model.tflite").write_bytes(b"older")
     with pytest.raises(UsageError, match="already holds a bundle"):
         export(trained.path, own)
@@ -341,9 +337,7 @@ def test_what_is_no_private_ed25519_key_is_refused_at_once(trained: RunFolder, t
     assert not (tmp_path / "refused").exists()
 
 
-def test_a_changed_row_of_another_candidate_does_not_stop_one_that_is_named(
-    copied: RunFolder, bundle: Bundle, tmp_path: Path
-) -> None:
+def test_a_changed_row_of_another_candidate_stops_nothing(copied: RunFolder, bundle: Bundle, tmp_path: Path) -> None:
     other = bundles.evaluation_of(copied, "int8").configuration.key
     lines = copied.evaluations_file.read_text(encoding="utf-8").splitlines()
     changed = [

@@ -53,9 +53,7 @@ def unsure(many_images: list[bundles.Pixels]) -> list[bundles.Pixels]:
     return [*many_images[::10], *noise]
 
 
-def test_mediapipe_leaves_out_what_is_less_probable(
-    copied: RunFolder, unsure: list[bundles.Pixels], tmp_path: Path
-) -> None:
+def test_mediapipe_leaves_out_improbable_ones(copied: RunFolder, unsure: list[bundles.Pixels], tmp_path: Path) -> None:
     plain = prepare((copied.path / bundles.evaluation_of(copied, "float32").artefact).read_bytes(), "float32")
     rows = answers(plain.content, np.stack(unsure), plain)
     middle = float(np.median([max(row) for row in rows]))

@@ -96,9 +96,7 @@ RESUME = "advisor search --resume runs/20260131-1200-image-classification"
         (run_view(classes=HOSTILE), "ascii", ["> ", "Pick:"], []),
     ],
 )
-def test_the_terminal_says_what_kind_of_answer_it_is(
-    view: RunView, encoding: str, texts: list[str], missing: list[str]
-) -> None:
+def test_the_terminal_says_what_is_answered(view: RunView, encoding: str, texts: list[str], missing: list[str]) -> None:
     output = " ".join(said(view, encoding=encoding).split())
     assert [text for text in texts if text not in output] == []
     assert [text for text in missing if text in output] == []

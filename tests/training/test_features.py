@@ -45,9 +45,7 @@ def test_each_row_is_what_the_model_sees_in_its_image(model: Path, images: list[
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_of_several_outputs_the_features_are_taken_and_no_images_give_no_rows(
-    images: list[Path], model: Path, tmp_path: Path
-) -> None:
+def test_the_features_of_several_outputs_are_taken_or_no_rows(images: list[Path], model: Path, tmp_path: Path) -> None:
     several = tmp_path / "several.tflite"
     several.write_bytes(_mean_colour(extra_output=True))
     np.testing.assert_allclose(extract(several, images, VIEW), extract(model, images, VIEW))

@@ -175,6 +175,9 @@ def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
 
 
+YOLO_BOX = 4
+"""The values of a box, behind the class of a row."""
+
 YOLO_NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
 YAML = frozenset({".yaml", ".yml"})
 YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
@@ -219,13 +222,19 @@ def _yolo_boxes(
     found = []
     for line, text in enumerate(text_of(labels).splitlines(), start=1):
         if text.strip():
-            number_of_class, *values = text.replace(",", " ").split()
+            number_of_class, *values = _words(text)
             row = _row([key_of(number_of_class), *values], line, names, key_points)
             if isinstance(row, Box):
                 found.append(row)
             else:
                 faults.append(BoxFault(image, f"line {line} of '{labels.name}'", row))
     return tuple(found)
+
+
+def _words(text: str) -> list[str]:
+    """Return the values of a row; where spaces part them, a comma inside one is a decimal comma, which is none."""
+    words = text.replace(", ", " ").split()
+    return words if len(words) > YOLO_BOX else text.replace(",", " ").split()
 
 
 def _row(words: Sequence[str], line: int, names: Mapping[str, str], key_points: bool) -> Box | str:

@@ -172,9 +172,7 @@ def test_an_image_of_another_size_than_stated_is_left_out(tmp_path: Path) -> Non
     st.sampled_from(ORIENTATIONS), st.tuples(st.integers(1, 500), st.integers(1, 500)),
     st.tuples(*[st.integers(-50, 600)] * 4),
 )  # fmt: skip
-def test_turning_and_turning_back_gives_the_same_box(
-    orientation: int, stored: tuple[int, int], edges: tuple[int, int, int, int]
-) -> None:
+def test_a_box_is_turned_back(orientation: int, stored: tuple[int, int], edges: tuple[int, int, int, int]) -> None:
     box = Box("cat", min(edges[0], edges[2]), min(edges[1], edges[3]), max(edges[0], edges[2]), max(edges[1], edges[3]))
     frame = Frame(stored, orientation)
     turned = frame.turned(box)

@@ -512,9 +512,7 @@ def test_where_every_card_is_too_slow_the_fastest_are_evaluated_all_the_same(tmp
 
 
 @pytest.mark.parametrize(("budget", "again"), [("1ms", True), ("50ms", False)])
-def test_files_over_the_size_budget_are_evaluated_only_where_nothing_meets_the_budget(
-    tmp_path: Path, budget: str, again: bool
-) -> None:
+def test_large_files_are_evaluated_only_where_nothing_meets_the_limit(tmp_path: Path, budget: str, again: bool) -> None:
     search, evaluator = Search(tmp_path, plan(), budget=budget), MadeUp()
     large, small = (search.plan.configuration(BEST, form, 1) for form in ("float32", "int8"))
     search.run.append(search.plan.skipped(large, "too large", StageName.PLAN))

@@ -182,9 +182,7 @@ def _as_of_a_card(network: Any) -> Any:
     return keras.Model(network.inputs[0], {"features": network.outputs[0]})
 
 
-def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
-    boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     card, begun = load_catalogue()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
     few = LabelledImages(boxed.paths[:4], boxed.labels[:4])
     kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))

@@ -198,9 +198,7 @@ def test_batchnorm_keeps_its_statistics(tuned: Tuned) -> None:
 
 
 @pytest.mark.parametrize("knobs", [SHORT, replace(ON_MAPS, epochs=2)], ids=["images", "maps"])
-def test_an_interrupted_run_goes_on_where_it_was_and_ends_as_one_that_was_not(
-    knobs: Finetuning, few: Data, short: Tuned, tmp_path: Path
-) -> None:
+def test_an_interrupted_run_ends_like_any_other(knobs: Finetuning, few: Data, short: Tuned, tmp_path: Path) -> None:
     maps = tmp_path / "maps"
     _, whole = _run(few, tmp_path / "whole", knobs, maps=maps) if knobs.cached else short
     _interrupted(few, tmp_path, knobs, maps)

@@ -78,9 +78,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(
-    given: Materials, pool: ChildPool, tmp_path: Path
-) -> None:
+def test_a_file_is_converted_and_timed_with_an_interval(given: Materials, pool: ChildPool, tmp_path: Path) -> None:
     require_onnx()
     stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target(*HERE))
     found = walk(stage, given, pool)
