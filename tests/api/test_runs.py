@@ -177,9 +177,7 @@ def test_each_of_several_runs_gets_its_report(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.integration
-def test_a_report_that_cannot_be_written_elsewhere_is_named_at_its_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_that_is_not_written_elsewhere_is_at_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "usable_cores", lambda: 2)
     monkeypatch.setattr(files, "WRITE_AT", "advisor.reporting.files:no_such_function")
     write_run(tmp_path, [evaluation("mobilenet_v2_1.0_224")], manifest=host_manifest({}))

@@ -56,9 +56,7 @@ def shown(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> s
     return answered(tmp_path_factory.mktemp("asked"), ["search"], ANSWERS)
 
 
-def test_what_matters_most_is_asked_at_once_again_where_the_answer_is_unknown_and_the_command_is_shown(
-    shown: str,
-) -> None:
+def test_what_matters_most_is_asked_at_once_again_where_the_answer_is_unknown_and_the_command_shown(shown: str) -> None:
     same = "The same without questions: advisor search --data 'my photos' --budget 30ms --device pixel-4"
     assert same in shown
     assert re.search(r"error: --data: .*my photos", shown)
@@ -91,8 +89,6 @@ def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begin
 
 
 @pytest.mark.parametrize(("limit", "applies"), [((), True), (("--budget", "50ms"), False)])
-def test_without_a_terminal_a_search_without_a_limit_gets_one(
-    quick_advisor: Advisor, limit: tuple[str, ...], applies: bool
-) -> None:
+def test_a_search_elsewhere_gets_a_limit(quick_advisor: Advisor, limit: tuple[str, ...], applies: bool) -> None:
     said = ended(quick_advisor("search", "--data", "missing", *limit), 2)
     assert ("neither --budget nor --time-limit is given: --effort standard applies (10min)" in said.err) is applies

@@ -28,9 +28,7 @@ def larger(tmp_path: Path) -> str:
     return "larger.tflite"
 
 
-def test_table_has_units_verdict_and_the_next_command_and_json_is_the_only_output(
-    advisor: Advisor, model: str, done_once: Callable[..., None]
-) -> None:
+def test_the_table_has_units_and_a_verdict(advisor: Advisor, model: str, done_once: Callable[..., None]) -> None:
     done_once("benchmark")
     said = ended(advisor("benchmark", model, "--threads", "1,2", *FAST, COLUMNS="80"))
     assert "median ms" in said.out
@@ -93,9 +91,7 @@ def test_files_are_held_against_the_first_one_that_fails_is_a_row_and_no_line_is
     ],
 )
 @pytest.mark.usefixtures("model")
-def test_what_is_wrong_is_one_line_and_exit_code_2(
-    advisor: Advisor, tmp_path: Path, command: str, message: str
-) -> None:
+def test_a_wrong_use_is_one_line_and_exit_code_2(advisor: Advisor, tmp_path: Path, command: str, message: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "text.tflite").write_text("a text, not a model at all")
     (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
@@ -153,9 +149,7 @@ def test_tables_and_advice_fit_the_terminal_and_every_form_goes_where_it_is_sent
     assert (tmp_path / "c.html").read_text().startswith("<!doctype html>")
 
 
-def test_an_open_shape_is_asked_for_and_taken_and_without_xnnpack_every_step_is_builtin(
-    advisor: Advisor, tmp_path: Path
-) -> None:
+def test_an_open_shape_is_asked_for_and_without_xnnpack_every_step_is_builtin(advisor: Advisor, tmp_path: Path) -> None:
     (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
     refused(advisor("profile", "open.tflite"), "--shape 1,224,224,3")
     said = advisor("profile", "open.tflite", "--shape", "1,64,64,3", "--no-xnnpack", "--all", "--json")

@@ -36,9 +36,7 @@ def alone(advisor: Advisor, tmp_path: Path) -> Advisor:
     return run  # type: ignore[return-value]
 
 
-def test_the_table_has_every_card_with_its_figures_filters_leave_what_passes_and_the_check_holds(
-    alone: Advisor,
-) -> None:
+def test_the_table_has_every_card_with_its_figures_filters_leave_what_passes_and_the_check_runs(alone: Advisor) -> None:
     said = ended(alone("catalog", "list"))
     line = next(line for line in said.out.splitlines() if line.startswith("mobilenet_v2_1.0_224 "))
     assert line.split()[1:7] == ["71.8", "70.8*", "3.50", "301", "14.0", "Apache-2.0"]
@@ -53,9 +51,7 @@ def test_the_table_has_every_card_with_its_figures_filters_leave_what_passes_and
     assert "all hold" in said.out
 
 
-def test_a_front_has_latencies_of_a_device_for_the_cards_that_pass(
-    alone: Advisor, done_once: Callable[..., None]
-) -> None:
+def test_a_front_has_latencies_of_a_device_for_cards_that_pass(alone: Advisor, done_once: Callable[..., None]) -> None:
     done_once("card_front")
     asked = ("catalog", "list", "--front", "raspberry-pi-5", "--filter", "licence=apache*")
     cards = alone(*asked, "--json").document["cards"]
@@ -144,9 +140,7 @@ def a_copied_cache_is_a_mirror(alone: Advisor, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(
-    alone: Advisor, photos: Path, tmp_path: Path
-) -> None:
+def test_a_model_without_a_linear_end_is_skipped_with_the_reason(alone: Advisor, photos: Path, tmp_path: Path) -> None:
     (tmp_path / "maps.tflite").write_bytes(tflite(network(head="maps")))
     labels_file(tmp_path)
     assert "a candidate only without --data" in alone("catalog", "add", "maps.tflite", *FLAGS).out
@@ -180,9 +174,7 @@ def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_car
     assert "kept in " in said.out
 
 
-def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_is_flagged(
-    alone: Advisor, net: Path, in_process: None
-) -> None:
+def test_what_to_do_next_names_a_teams_file_and_silencing_metadata(alone: Advisor, net: Path, in_process: None) -> None:
     labels = tuple(f"class {place}" for place in range(5))
     silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
     net.write_bytes(write_metadata(net.read_bytes(), silent))
@@ -195,10 +187,7 @@ def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_i
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [
-        ((), "give --labels and --mean and --std"),
-        (("--mean", "half"), "--mean: 'half' is not one number or three"),
-    ],
+    [((), "give --labels and --mean and --std"), (("--mean", "half"), "--mean: 'half' is not one number or three")],
 )
 def test_what_a_model_does_not_say_is_asked_for(
     alone: Advisor, net: Path, in_process: None, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str

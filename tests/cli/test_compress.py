@@ -17,9 +17,7 @@ def model(tmp_path: Path) -> str:
     return "net.tflite"
 
 
-def test_a_row_a_form_with_accuracy_on_labelled_images_and_a_limit_below_nothing_is_refused(
-    advisor: Advisor, model: str, photos: Path
-) -> None:
+def test_a_row_a_labelled_form_and_a_negative_limit_are_refused(advisor: Advisor, model: str, photos: Path) -> None:
     asked = ("--recipe", "int8", "--data", str(photos), "--no-latency")
     said = ended(advisor("compress", model, *asked, COLUMNS="80"))
     assert "top-1 %" in said.out

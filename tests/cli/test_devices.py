@@ -196,9 +196,7 @@ def test_what_is_not_there_is_refused(alone: Advisor, tmp_path: Path, arguments:
     assert "internal" not in said.err
 
 
-def test_an_added_device_is_kept_whole_and_shown_and_a_removed_one_is_gone(
-    alone: Advisor, board: Path, own: Path
-) -> None:
+def test_an_added_device_is_kept_whole_and_shown_and_a_removed_one_gone(alone: Advisor, board: Path, own: Path) -> None:
     said = ended(alone("add", board.name))
     assert "our-board: 2 targets, 3 measurements" in said.out
     assert files(own) == ["our-board.csv", "our-board.yaml"]
@@ -219,9 +217,7 @@ def test_an_added_and_a_removed_device_are_told_to_programs(alone: Advisor, boar
     assert removed == {"schema_version": 1, "removed": [str(path), str(path.with_suffix(".csv"))]}
 
 
-def test_a_profile_without_measurements_can_be_added_and_a_damaged_one_removed(
-    alone: Advisor, board: Path, own: Path
-) -> None:
+def test_a_profile_without_measurements_is_added_and_a_bad_one_removed(alone: Advisor, board: Path, own: Path) -> None:
     board.with_suffix(".csv").unlink()
     assert alone("add", board.name).code == 0
     assert read_profile(own / "our-board.yaml").measurements == ()
@@ -230,9 +226,7 @@ def test_a_profile_without_measurements_can_be_added_and_a_damaged_one_removed(
     assert files(own) == []
 
 
-def test_a_device_is_added_to_and_removed_from_the_folder_named(
-    alone: Advisor, board: Path, own: Path, tmp_path: Path
-) -> None:
+def test_a_device_is_added_and_removed_in_the_folder(alone: Advisor, board: Path, own: Path, tmp_path: Path) -> None:
     write(own)
     assert alone("add", board.name, "--into", "team/devices").code == 0
     assert files(tmp_path / "team" / "devices") == ["our-board.csv", "our-board.yaml"]
@@ -241,9 +235,7 @@ def test_a_device_is_added_to_and_removed_from_the_folder_named(
     assert files(own) == ["our-board.csv", "our-board.yaml"]
 
 
-def test_a_device_that_is_there_is_replaced_by_force_only_and_never_by_itself(
-    alone: Advisor, board: Path, own: Path
-) -> None:
+def test_a_device_is_replaced_by_force_only_and_never_by_itself(alone: Advisor, board: Path, own: Path) -> None:
     write(own, BOARD.replace("second", "first"))
     refused(alone("add", board.name), "already", "--force")
     assert read_profile(own / "our-board.yaml").title == "Board of the first series"
@@ -271,9 +263,7 @@ def test_what_hides_a_shipped_profile_is_said_and_the_host_is_not_added(alone: A
         (BOARD, ROWS.replace("80.5", "0"), "our-board.csv:2: latency_ms 0 is not a latency"),
     ],
 )
-def test_a_profile_that_is_refused_is_not_kept(
-    alone: Advisor, tmp_path: Path, own: Path, text: str, rows: str, reason: str
-) -> None:
+def test_refused_profiles_go(alone: Advisor, tmp_path: Path, own: Path, text: str, rows: str, reason: str) -> None:
     refused(alone("add", write(tmp_path, text, rows=rows).name), reason)
     assert not own.exists()
 
@@ -320,9 +310,7 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
         (("our-board", "--here", "--candidates", "mobilenet_v9"), "no model card or family matches 'mobilenet_v9'"),
     ],
 )
-def test_what_cannot_be_calibrated_is_refused(
-    alone: Advisor, own: Path, arguments: tuple[str, ...], reason: str
-) -> None:
+def test_what_cannot_be_calibrated_is_named(alone: Advisor, own: Path, arguments: tuple[str, ...], reason: str) -> None:
     write(own)
     said = ended(alone("calibrate", *arguments), 2)
     assert reason in said.err
@@ -365,9 +353,7 @@ def test_how_a_device_is_reached_is_kept_and_shown(alone: Advisor, tmp_path: Pat
     assert told["connection"] == {"by": "ssh", "name": "pi@board.local"}
 
 
-def test_a_folder_whose_name_has_an_escape_sequence_is_shown_with_it_escaped(
-    alone: Advisor, board: Path, tmp_path: Path
-) -> None:
+def test_a_folder_with_an_escape_sequence_is_shown_with_it_escaped(alone: Advisor, board: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a\x1b[31mb"
     said = ended(alone("add", str(board), "--into", str(folder)))
     assert "\x1b" not in said.out

@@ -13,9 +13,7 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "runs").path
 
 
-def test_the_candidates_are_listed_by_number_and_key_and_an_artefact_that_is_gone_is_said(
-    advisor: Advisor, run: Path
-) -> None:
+def test_candidates_are_listed_by_number_and_key_and_a_gone_artefact_is_said(advisor: Advisor, run: Path) -> None:
     said = ended(advisor("export", "runs/latest", "--list"))
     lines = said.out.splitlines()
     assert [line.split()[0:2] for line in lines] == [["1", "best"], ["2", "fast"], ["3", "small"]]

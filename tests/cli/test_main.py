@@ -29,9 +29,7 @@ from tests.run_folders import write_run
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
 
 
-def test_the_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_a_usage_error(
-    advisor: Advisor,
-) -> None:
+def test_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_a_usage_error(advisor: Advisor) -> None:
     assert advisor("--version").out.strip() == f"advisor {__version__}"
     said = advisor()
     assert "search" in said.out + said.err
@@ -210,9 +208,7 @@ def test_a_long_wait_of_short_steps_gets_a_line(capsys: pytest.CaptureFixture[st
         wait_for(written)
 
 
-def test_a_program_that_follows_gets_a_line_for_each_step(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_follows_gets_each_step(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     with progress("the first") as tell:
         tell("a step\x1b[31m")
@@ -220,9 +216,7 @@ def test_a_program_that_follows_gets_a_line_for_each_step(
     assert capsys.readouterr() == ("", "a step\\x1b[31m\nthe next\n")
 
 
-def test_quiet_shows_no_step_no_download_and_no_note(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quiet_shows_no_step_nor_download(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     token = QUIET.set(True)
     with progress("the first") as tell, download_bars() as advance:
@@ -298,9 +292,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     "error", [MemoryError(), OSError("failed to map segment"), SystemError("error return without exception set")]
 )
-def test_work_that_runs_out_of_memory_ends_with_what_there_is(
-    failing: Callable[[Exception], str], error: Exception
-) -> None:
+def test_work_that_runs_out_of_memory_ends_with_the_rest(failing: Callable[[Exception], str], error: Exception) -> None:
     said = failing(error)
     assert said.startswith("error: memory ran out: ")
     assert "B are free" in said

@@ -85,9 +85,7 @@ def test_no_connection_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert not any(card.on_disk for card in view.cards)
 
 
-def test_a_file_that_cannot_meet_the_size_budget_is_filtered_with_its_reason(
-    advisor: Advisor, tmp_path: Path, done_once: Callable[..., None]
-) -> None:
+def test_a_hopelessly_large_file_is_filtered(advisor: Advisor, tmp_path: Path, done_once: Callable[..., None]) -> None:
     done_once("plan")
     asked = (*TWO_FORMS, "--size-budget", "5MB", "--budget", "50ms")
     filtered = {row["compression"]: row["filtered"] for row in planned(advisor, *asked)["candidates"]}
@@ -109,9 +107,7 @@ def test_a_head_of_few_classes_may_be_what_makes_the_file_small_enough(advisor: 
     assert [bool(row["filtered"]) for row in with_head] == [False, False]
 
 
-def test_the_time_limit_says_how_many_are_reached_and_offline_what_is_not_here_is_left_out(
-    advisor: Advisor, photos: Path
-) -> None:
+def test_the_time_limit_says_how_many_are_reached_and_offline_what_is_missing(advisor: Advisor, photos: Path) -> None:
     plan = planned(advisor, *OF_CARD, "--time-limit", "15s")
     assert 0 < plan["configurations_reached"] < plan["configurations"]
     assert plan["price_under_limit_s"] == 15
@@ -206,9 +202,7 @@ def test_a_file_is_replaced_by_force_only_and_no_wrong_option_is_written(advisor
     assert advisor("init", "--force").code == 0
 
 
-def test_a_term_is_explained_with_a_page_or_the_nearest_is_named_and_without_one_all_are_listed(
-    advisor: Advisor,
-) -> None:
+def test_a_term_is_explained_with_a_page_or_the_nearest_named_and_without_one_all_are_listed(advisor: Advisor) -> None:
     said = ended(advisor("explain", "hold-out"))
     assert said.out.startswith("hold-out\nImages that neither trained")
     assert said.out.endswith("More: docs/search.md#how-to-read-the-figures\n")
@@ -258,9 +252,7 @@ WITHOUT_TABLE = {
 
 
 @pytest.mark.parametrize("command", commands(typer.main.get_command(app)))
-def test_every_command_can_be_quiet_and_print_json_and_every_table_be_sorted_and_filtered(
-    command: Any, request: pytest.FixtureRequest
-) -> None:
+def test_every_command_has_quiet_and_json_and_tables_are_sorted(command: Any, request: pytest.FixtureRequest) -> None:
     options = {option for part in command.params for option in part.opts}
     assert {"--quiet", "-q"} <= options
     assert ("--json" in options) is (command.name != PROTOCOL)

@@ -80,9 +80,7 @@ def test_the_systemd_service_fails_with_four_when_something_changed(advisor: Adv
     assert CHANGED in said.out
 
 
-def test_cron_prints_what_changed_and_is_quiet_the_next_night(
-    models: Path, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_cron_prints_what_changed_and_then_is_quiet(models: Path, environment: dict[str, str], tmp_path: Path) -> None:
     (table,) = blocks("cron")
     line = next(line for line in table.splitlines() if line[0].isdigit())
     command = line.split(maxsplit=5)[5]

@@ -29,9 +29,7 @@ from tests.run_folders import write_run
     ],
 )
 @pytest.mark.usefixtures("photos")
-def test_what_is_wrong_or_unknown(
-    quick_advisor: Advisor, tmp_path: Path, arguments: str, words: tuple[str, ...]
-) -> None:
+def test_what_is_wrong_or_new(quick_advisor: Advisor, tmp_path: Path, arguments: str, words: tuple[str, ...]) -> None:
     (tmp_path / "file").write_text("")
     refused(quick_advisor("search", *arguments.split()), *words)
     nothing_spent(tmp_path)
@@ -64,9 +62,7 @@ def test_images_that_cannot_be_learnt_from(
     nothing_spent(photos.parent)
 
 
-def test_an_unknown_flag_names_the_nearest_and_an_empty_cache_without_a_network_three_ways(
-    quick_advisor: Advisor, photos: Path
-) -> None:
+def test_an_unknown_flag_names_the_nearest_and_an_empty_cache_three_ways(quick_advisor: Advisor, photos: Path) -> None:
     said = ended(quick_advisor("search", "--buget", "50ms"), 2)
     assert "--budget" in said.err
     card = "squeezenet_1.1_227"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core.budget import Budget
-from advisor.core.choosing import costs, dominates, front
+from advisor.core.choosing import Chooser, costs, dominates, front
 from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation, Status, accuracy_of
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures, TuningFacts
 from advisor.core.metrics import parse_preference
 from advisor.core.posterior import Posterior
@@ -29,9 +29,7 @@ Row = tuple[Evaluation, tuple[float, ...]]
     ],
     ids=lambda each: each.configuration.card,
 )
-def test_accuracy_comes_before_speed_and_the_ninetieth_percentile_meets_the_budget(
-    pick: Evaluation, other: Evaluation
-) -> None:
+def test_accuracy_comes_before_speed_and_the_p90_meets_the_budget(pick: Evaluation, other: Evaluation) -> None:
     assert decide([pick, other], BUDGET).pick == decide([other, pick], BUDGET).pick == pick
 
 
@@ -254,9 +252,7 @@ def test_a_pick_that_improves_stays_the_pick(rows: list[Row], image: int, faster
 
 @settings(max_examples=60)
 @given(scored(), st.sampled_from(["balanced", "accuracy", "latency", "accuracy=1,latency=1,size=1"]))
-def test_the_pick_is_tied_with_the_best_and_the_most_frequent_one_if_images_are_drawn_again(
-    rows: list[Row], preference: str
-) -> None:
+def test_the_pick_is_tied_with_the_best_and_most_frequent_of_resampled_images(rows: list[Row], preference: str) -> None:
     answers = {made.configuration: right for made, right in rows}
     known, feasible = Posterior([made for made, _ in rows], lambda e: answers[e.configuration]), [e for e, _ in rows]
     decision = decide(feasible, WIDE, lambda e: answers[e.configuration], parse_preference(preference))
@@ -264,7 +260,7 @@ def test_the_pick_is_tied_with_the_best_and_the_most_frequent_one_if_images_are_
     assert most == pick.configuration.key
     assert decision.chances[most] == max(decision.chances.values())
     if preference == "balanced":
-        best = max(feasible, key=accuracy_of)
+        best = Chooser(known, parse_preference(preference)).most_accurate(feasible)
         ((behind,),), ((noise,),) = known.differences([pick], [best])
         assert behind <= noise + 1e-9 == present(decision.noise_points) + 1e-9
 
@@ -317,9 +313,7 @@ def _trained(row: Row, training: str, shortened: bool | None = None, holdout: fl
     ("lead", "shortened", "pick"),
     [(5, False, "finetune_cached"), (5, True, "head"), (5, None, "head"), (30, False, "head")],
 )
-def test_fine_tuning_comes_before_its_head_only_if_it_is_tied_and_was_not_shortened(
-    lead: int, shortened: bool | None, pick: str
-) -> None:
+def test_fine_tuning_precedes_its_head_if_tied_and_not_shortened(lead: int, shortened: bool | None, pick: str) -> None:
     head = _trained(_row("net", "int8", _answers(500), 3.0, 4e6), "head")
     tuned = _trained(_row("net", "int8", _answers(520, range(20 + lead)), 3.0, 4e6), "finetune_cached", shortened)
     assert _pick([head, tuned]).configuration.training == pick

@@ -6,49 +6,39 @@ import unicodedata
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import (
-    ExitCode,
-    UsageError,
-    first_line,
-    install_extra,
-    last_line,
-    message_of,
-    nearest,
-    require_extra,
-    require_training,
-)
+from advisor.core import errors
 from advisor.core.reasons import comparison
 from advisor.core.units import visible
 from tests.builders import evaluation
 
 
 def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
-    assert [read("one\ntwo\nthree") for read in (first_line, last_line)] == ["one", "three"]
-    for read in (first_line, last_line):
+    assert [read("one\ntwo\nthree") for read in (errors.first_line, errors.last_line)] == ["one", "three"]
+    for read in (errors.first_line, errors.last_line):
         assert (read("\n  \n  one  \n\n"), read(""), read("x" * 400)) == ("one", "", "x" * 300)
-    assert message_of(ValueError("bad value\nat line 3")) == "bad value"
-    assert message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
+    assert errors.message_of(ValueError("bad value\nat line 3")) == "bad value"
+    assert errors.message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
 @pytest.mark.parametrize(("value", "meant"), [("nosuch", ""), ("achor", " (did you mean 'anchor'?)")])
 def test_only_a_name_that_is_close_is_suggested(value: str, meant: str) -> None:
-    assert nearest(value, ["anchor", "temperature"]) == meant
+    assert errors.nearest(value, ["anchor", "temperature"]) == meant
 
 
 def test_a_missing_package_is_wrong_usage_and_the_hint_installs_the_extra_of_this_distribution() -> None:
-    assert install_extra("ray") == "pip install 'ondevice-advisor[ray]' (in a checkout: pip install '.[ray]')"
-    require_extra("json", "ray", "never said")
-    with pytest.raises(UsageError, match="no such package") as raised:
-        require_extra("a_package_that_is_missing", "ray", "no such package")
-    assert (raised.value.hint, raised.value.exit_code) == (install_extra("ray"), ExitCode.USAGE)
+    assert errors.install_extra("ray") == "pip install 'ondevice-advisor[ray]' (in a checkout: pip install '.[ray]')"
+    errors.require_extra("json", "ray", "never said")
+    with pytest.raises(errors.UsageError, match="no such package") as raised:
+        errors.require_extra("a_package_that_is_missing", "ray", "no such package")
+    assert (raised.value.hint, raised.value.exit_code) == (errors.install_extra("ray"), errors.ExitCode.USAGE)
 
 
 def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    require_training("a search")
+    errors.require_training("a search")
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(UsageError, match="a search needs TensorFlow, which is not installed") as raised:
-        require_training("a search")
-    assert raised.value.hint == install_extra("train")
+    with pytest.raises(errors.UsageError, match="a search needs TensorFlow, which is not installed") as raised:
+        errors.require_training("a search")
+    assert raised.value.hint == errors.install_extra("train")
 
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}

@@ -83,9 +83,7 @@ def test_metadata_of_another_version_are_told_with_a_hint(
     assert "pip install" in refused.value.hint
 
 
-def test_a_package_of_others_adds_a_runtime_by_a_line(
-    forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_adds_a_runtime_by_a_line(forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = tmp_path / "toy-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")

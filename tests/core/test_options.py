@@ -200,9 +200,7 @@ def test_a_damaged_distribution_is_none(damaged: object) -> None:
 
 @settings(max_examples=40)
 @given(st.floats(20, 80), st.floats(0.55, 0.98))
-def test_a_prediction_meets_the_limit_exactly_where_its_chance_reaches_the_confidence(
-    median: float, confidence: float
-) -> None:
+def test_a_prediction_meets_the_limit_where_its_chance_reaches_the_confidence(median: float, confidence: float) -> None:
     found = with_budget_probability(predicted("one", median), 50.0, confidence)
     chance = spread(median).below(50.0)
     if abs(chance - confidence) > 1e-6:

@@ -52,9 +52,7 @@ def test_a_preference_picks_nothing_that_breaks_the_budget() -> None:
 
 @settings(max_examples=30)
 @given(st.floats(5, 500), st.floats(0.51, 3))
-def test_a_tenth_of_the_latency_at_a_fiftieth_of_the_budget_costs_at_most_half_a_point(
-    limit: float, points: float
-) -> None:
+def test_a_tenth_of_the_latency_at_a_fiftieth_of_the_budget_costs_half_a_point(limit: float, points: float) -> None:
     slow, fast = (
         evaluation("slow", accuracy=90, latency=limit / 50),
         evaluation("fast", accuracy=90 - points, latency=1),
@@ -243,9 +241,7 @@ def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: floa
 
 
 @pytest.mark.parametrize(("facts", "holdout", "expected"), [(FACTS, 80.0, 0.7 * 96.0), (FACTS, 60.0, 60.0)])
-def test_the_estimate_is_made_from_validation_with_groups_and_is_no_better_than_the_holdout(
-    facts: NewConditions, holdout: float, expected: float
-) -> None:
+def test_the_estimate_has_groups_and_is_modest(facts: NewConditions, holdout: float, expected: float) -> None:
     judged = replace(EVALUATION, expectation=facts, holdout_accuracy=percent(holdout))
     found = present(with_new_conditions(judged).new_conditions)
     assert found.value == pytest.approx(expected)

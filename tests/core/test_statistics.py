@@ -214,9 +214,7 @@ def latency(value: float, half_width: float | None = 0.0) -> Quantity:
         (None, None, False, ""),
     ],
 )
-def test_a_change_counts_by_share_by_amount_and_beyond_the_interval(
-    before: Quantity | None, after: Quantity | None, counts: bool, why: str
-) -> None:
+def test_a_change_counts_by_its_size(before: Quantity | None, after: Quantity | None, counts: bool, why: str) -> None:
     change = delta("latency", before, after)
     assert (change.counts, change.why) == (counts, why)
 

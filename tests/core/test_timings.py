@@ -52,9 +52,7 @@ def test_a_timing_beside_other_programs_counts_only_where_there_is_no_other() ->
 
 @settings(max_examples=30)
 @given(st.lists(st.floats(0.1, 100), min_size=1, max_size=6))
-def test_the_common_latency_lies_among_the_timings_and_does_not_change_if_it_is_pooled_again(
-    timings: list[float],
-) -> None:
+def test_the_common_latency_lies_among_the_timings_and_is_not_changed_by_pooling_again(timings: list[float]) -> None:
     pooled = pool_timings([timed(f"training{place}", latency) for place, latency in enumerate(timings)])
     assert min(timings) <= latency_of(pooled[0]) <= max(timings)
     assert pool_timings(pooled) == pooled

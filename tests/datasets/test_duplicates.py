@@ -19,9 +19,7 @@ changes = st.lists(st.integers(0, 63), max_size=12)
 
 
 @given(st.lists(st.tuples(hashes, st.lists(changes, max_size=3)), min_size=1, max_size=12))
-def test_looking_hashes_up_by_pieces_finds_the_pairs_that_comparing_all_finds(
-    rows: list[tuple[int, list[list[int]]]],
-) -> None:
+def test_looking_hashes_up_by_pieces_finds_what_comparing_all_finds(rows: list[tuple[int, list[list[int]]]]) -> None:
     values = [value ^ sum(1 << bit for bit in set(bits)) for value, copies in rows for bits in ([], *copies)]
     whole = np.array(values, np.uint64)
     others = whole[::-1]
@@ -44,9 +42,7 @@ ROTATED = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image
 
 
 @pytest.mark.parametrize("orientation", ROTATED)
-def test_a_copy_that_exif_turns_upright_is_a_copy_and_stays_in_the_part_of_its_image(
-    tmp_path: Path, photographs: list[Image.Image], orientation: int
-) -> None:
+def test_an_exif_copy_stays_in_its_part(tmp_path: Path, photographs: list[Image.Image], orientation: int) -> None:
     root = make(tmp_path, cat=9, dog=9)
     exif = Image.Exif()
     exif[0x0112] = orientation

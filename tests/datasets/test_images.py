@@ -137,9 +137,7 @@ def _distance(first: np.ndarray, second: np.ndarray) -> float:
 
 
 @each
-def test_a_condition_keeps_shape_type_and_the_image_and_follows_its_seed(
-    condition: CaptureCondition, image_of_capture: np.ndarray
-) -> None:
+def test_conditions_keep_shapes_and_follow_seeds(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
     before = image_of_capture.copy()
     for strength in STRENGTHS:
         changed, again = (apply(image_of_capture, condition, strength, 3) for _ in range(2))
@@ -156,9 +154,7 @@ def test_the_smallest_images_can_be_taken_too(condition: CaptureCondition) -> No
 
 
 @each
-def test_strength_zero_changes_next_to_nothing_and_twice_the_strength_more(
-    condition: CaptureCondition, image_of_capture: np.ndarray
-) -> None:
+def test_no_strength_changes_little_and_more_more(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
     assert _distance(apply(image_of_capture, condition, 0.0, 1), image_of_capture) < 1.5
     mild, strong = (
         np.mean([_distance(apply(image_of_capture, condition, strength, seed), image_of_capture) for seed in range(8)])
@@ -228,9 +224,7 @@ def known(tmp_path: Path) -> Survey:
     return survey(tmp_path / "data")
 
 
-def test_others_are_read_at_any_depth_without_copies_of_known_images_and_what_cannot_be_read(
-    known: Survey, tmp_path: Path
-) -> None:
+def test_others_are_read_at_any_depth_without_copies_of_known_images_or_damage(known: Survey, tmp_path: Path) -> None:
     files = {draw(tmp_path / "others" / name, seed) for name, seed in (("1.jpg", 10), ("deep/er/2.png", 11))}
     images, note = read_others(tmp_path / "others", known)
     assert {image.path for image in images} == files

@@ -47,9 +47,7 @@ def write_table(path: Path, count: int = 24) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".parquet"])
-def test_no_damaged_table_ends_this_process_and_each_is_read_or_refused_with_a_reason(
-    tmp_path: Path, suffix: str
-) -> None:
+def test_no_damaged_table_ends_this_process_and_each_is_read_or_refused(tmp_path: Path, suffix: str) -> None:
     whole = write_table(tmp_path / f"whole{suffix}").read_bytes()
     random = np.random.default_rng(7)
     ends = []

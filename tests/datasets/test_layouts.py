@@ -138,9 +138,7 @@ def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -
         ([{"path": "a.jpg", "label": "cat"}], ("'cat'",)),
     ],
 )
-def test_a_wrong_manifest_is_refused_with_what_is_wrong(
-    root: Path, rows: list[dict[str, str]], words: tuple[str, ...]
-) -> None:
+def test_a_wrong_manifest_says_what_is_wrong(root: Path, rows: list[dict[str, str]], words: tuple[str, ...]) -> None:
     message = refusal(list_files, _manifest(root.parent / "set.csv", rows)).message
     assert all(word in message for word in words)
 

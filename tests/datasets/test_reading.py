@@ -54,9 +54,7 @@ def test_each_file_that_ends_a_child_is_named_and_all_others_are_read(monkeypatc
     assert os.getpid() not in {process for _, process in others}
 
 
-def test_a_set_is_the_same_whoever_reads_it_and_damaged_files_have_the_same_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_and_its_damage_are_the_same_whoever_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path / "data", cat=20, dog=20)
     (tmp_path / "data" / "cat" / "003.jpg").write_bytes(b"\xff\xd8\xff no image")
     monkeypatch.chdir(tmp_path)

@@ -112,9 +112,7 @@ def labels(listing: Listing) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
-def test_images_in_a_file_are_those_of_a_folder(
-    tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]
-) -> None:
+def test_images_in_a_file_are_a_folders(tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]) -> None:
     file = write(tmp_path / name, PICTURES)
     read = survey(file).dataset
     named = {"0": "cat", "1": "dog"} if name.endswith(".tar") else {}
@@ -131,9 +129,7 @@ def test_images_in_a_file_are_those_of_a_folder(
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
-def test_a_file_that_is_written_again_is_read_again_and_earlier_results_are_not_kept(
-    tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]
-) -> None:
+def test_a_rewritten_file_is_read_again(tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]) -> None:
     file = write(tmp_path / name, PICTURES)
     images = survey(file).dataset.images
     paths, stamps = [each.path for each in images], [each.stamp for each in images]

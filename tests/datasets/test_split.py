@@ -47,9 +47,7 @@ def test_sides_are_disjoint_and_complete_and_have_every_class(sizes: list[int], 
 
 @few
 @given(st.lists(st.integers(5, 25), min_size=2, max_size=4), seeds, st.floats(0.05, 0.6))
-def test_each_class_gives_its_share_and_that_of_the_rest_to_validation(
-    sizes: list[int], seed: int, share: float
-) -> None:
+def test_each_class_gives_its_share_and_that_of_the_rest_to_checking(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
     result, other = split(dataset, seed, share), split(dataset, seed, validation=share)
     aside, compared, left = (
@@ -136,9 +134,7 @@ def test_a_split_without_groups_has_not_changed_since_it_was_first_drawn() -> No
         ),
     ],
 )
-def test_what_cannot_be_split_is_refused_by_name(
-    dataset: Dataset, given: list[str | None], share: float, message: str
-) -> None:
+def test_no_impossible_split_is_made(dataset: Dataset, given: list[str | None], share: float, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         split(dataset, 0, share, given=given)
 
@@ -207,9 +203,7 @@ def _parts(result: Split) -> tuple[set[int], ...]:
 
 @few
 @given(sizes, sizes, seeds, st.sampled_from([Source.MANIFEST, Source.APPEARANCE]))
-def test_a_group_is_in_one_part_and_every_class_in_each_if_it_has_three_groups(
-    one: list[int], other: list[int], seed: int, source: Source
-) -> None:
+def test_a_group_is_in_one_part_and_three_in_all(one: list[int], other: list[int], seed: int, source: Source) -> None:
     dataset, of = _dataset_of_whole_groups([*((0, count) for count in one), *((1, count) for count in other)])
     result = split(dataset, seed, grouping=Grouping(of, source))
     for number in set(of):

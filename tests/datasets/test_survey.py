@@ -89,9 +89,7 @@ def test_photographs_of_iphones_and_scans_are_read(root: Path) -> None:
     assert np.abs(pixels[7, 7].astype(int) - (20, 60, 220)).max() < 12
 
 
-def test_without_its_reader_a_photograph_of_an_iphone_names_the_extra(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_reader_a_photo_of_an_iphone_names_the_extra(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(Path(__file__).with_name("two_colours.heic"), root / "dog" / "phone.heic")
     monkeypatch.setattr(images, "formats", lambda: images.FORMATS)
     (lost,) = survey(root).dataset.rejected

@@ -55,9 +55,7 @@ def test_the_documentation_has_no_problem() -> None:
     assert list(pages.problems()) == []
 
 
-def test_a_page_in_no_section_and_an_undocumented_function_are_named(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strange_pages_and_functions_are_named(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs" / "reference").mkdir(parents=True)
     (tmp_path / "docs" / "new.md").write_text("# New\n")
     (tmp_path / "docs" / "reference" / "python.md").write_text("::: advisor.search\n")

@@ -83,9 +83,7 @@ def test_no_shell_block_is_hidden_from_the_test(tutorial: str) -> None:
 
 
 @pytest.mark.parametrize(("tutorial", "number"), [(name, at) for name, count in QUICK.items() for at in range(count)])
-def test_a_block_without_a_run_does_what_it_says(
-    tutorial: str, number: int, starts_processes: None, tmp_path: Path
-) -> None:
+def test_a_block_alone_does_what_it_says(tutorial: str, number: int, starts_processes: None, tmp_path: Path) -> None:
     run(blocks(tutorial)[number], tmp_path, linked_cache(tmp_path / "cache"))
 
 

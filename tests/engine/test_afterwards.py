@@ -41,12 +41,9 @@ LITE, V2 = "efficientnet_lite0_224", "mobilenet_v2_1.0_224"
 
 
 @pytest.mark.parametrize(
-    ("taken_s", "limit_s", "left_s"),
-    [(200, None, 10), (200, 300, 15), (290, 300, 10), (310, 300, 0), (10, None, 0.5)],
+    ("taken_s", "limit_s", "left_s"), [(200, None, 10), (200, 300, 15), (290, 300, 10), (310, 300, 0), (10, None, 0.5)]
 )
-def test_the_check_takes_a_small_share_of_the_time_that_a_limit_leaves(
-    taken_s: float, limit_s: float | None, left_s: float
-) -> None:
+def test_the_check_takes_a_small_share_of_the_time_left(taken_s: float, limit_s: float | None, left_s: float) -> None:
     assert affordable_s(taken_s, limit_s) == pytest.approx(left_s)
     assert affordable_s(taken_s, limit_s) <= SHARE * max(taken_s, limit_s or 0.0)
 
@@ -247,9 +244,7 @@ def test_the_reason_says_why_no_file_learns_from_all_images(tmp_path: Path, how:
 
 
 @pytest.mark.slow
-def test_a_search_names_planted_labels_and_ships_a_file_that_learns_from_all_images(
-    trashnet: Path, warm_cache: Path, tmp_path: Path
-) -> None:
+def test_planted_labels_are_named_and_all_images_learnt(trashnet: Path, warm_cache: Path, tmp_path: Path) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed=3, images=300)
     asked = ["--candidates", SMALLEST, "--training", "head", "--compressions", "int8", "--time-limit", "10min"]
     done = search(warm_cache, tmp_path / "runs", "--data", str(planted.root), "--ship-on", "all", *asked)

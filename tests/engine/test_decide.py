@@ -71,9 +71,7 @@ def run_on_both(run: RunFolder, card: str, wrong: range, wrong_on_holdout: range
 
 
 @pytest.mark.parametrize(("wrong_on_holdout", "pick"), [(range(12), "first"), (range(40), "second")])
-def test_a_pick_that_the_hold_out_refutes_gives_way_to_one_with_more_right_answers_on_both(
-    run: RunFolder, wrong_on_holdout: range, pick: str
-) -> None:
+def test_a_refuted_pick_gives_way_to_one_right_more_often(run: RunFolder, wrong_on_holdout: range, pick: str) -> None:
     split = run.read_json("split.json")
     run.write_json("split.json", {**split, "holdout": split["validation"]})
     first, second = (
@@ -177,9 +175,7 @@ def decided(run: RunFolder, images: Images, **options: str) -> Decision:
         (WORST_GROUP, "common"),
     ],
 )
-def test_the_pick_is_the_best_by_the_metric_asked_for(
-    uneven: RunFolder, images: Images, metric: str, pick: str
-) -> None:
+def test_the_pick_is_the_best_by_the_metric_asked(uneven: RunFolder, images: Images, metric: str, pick: str) -> None:
     decision = decided(uneven, images, metric=metric, costs=COSTS)
     assert present(decision.pick).configuration.card == pick
 
@@ -192,9 +188,7 @@ def test_limits_and_ties_follow_the_metric(uneven: RunFolder, images: Images) ->
     assert decided(uneven, images, metric=BALANCED_ACCURACY).ties == ()
 
 
-def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too_by_the_metric(
-    uneven: RunFolder, images: Images
-) -> None:
+def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(uneven: RunFolder, images: Images) -> None:
     question = resolve({"data": "photos", "metric": BALANCED_ACCURACY, "max_drop": "1pt"}).question
     judge, rows = question.of_task.judge(question), []
     for form, answers in (("float32", FAIR), ("int8", COMMON)):

@@ -126,9 +126,7 @@ def test_every_artefact_is_a_detector_with_labels(searched: Searched, by_form: M
         assert metadata.description.startswith(f"Object detector {SMALLEST}, retrained (head) on ")
 
 
-def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_the_threshold_of_validation(
-    searched: Searched,
-) -> None:
+def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_validations_threshold(searched: Searched) -> None:
     pick, held = present(load_run(searched.run.path).decision.pick), searched.run.read_json("split.json")["holdout"]
     precision, answers = present(pick.holdout_accuracy), present(pick.holdout_answers)
     assert (precision.unit, precision.source, precision.n) == ("%", f"mAP@0.5 {HELD_OUT}", len(held))
@@ -150,9 +148,7 @@ def test_the_report_shows_the_images_with_the_most_errors(searched: Searched) ->
     assert dataset["train"] + dataset["validation"] + dataset["holdout"] == 40
 
 
-def test_with_another_runtime_finalists_are_judged_again_as_detectors(
-    searched: Searched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_runtime_judges_detectors(searched: Searched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     shutil.copytree(searched.run.path, tmp_path / "runs" / "20260101-000000-boxes")
     run = RunFolder.open(tmp_path / "runs" / "20260101-000000-boxes")

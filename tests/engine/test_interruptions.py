@@ -76,9 +76,7 @@ def resumed(cache: Path, run: Path, *arguments: str, code: int = 0) -> str:
     return done.stdout
 
 
-def test_a_search_that_a_scheduler_ends_gives_its_answer_so_far_and_nobody_else_goes_on_with_it_meanwhile(
-    compressed: Path, tmp_path: Path
-) -> None:
+def test_a_search_that_a_scheduler_ends_answers_and_stays_locked_meanwhile(compressed: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     process = started(compressed, out, *ONE, interrupts=signal.SIG_IGN)
     until(process, lambda: bool(children_with("isolation/agent.py", process.pid)))  # a file is being timed
@@ -95,9 +93,7 @@ def test_a_search_that_a_scheduler_ends_gives_its_answer_so_far_and_nobody_else_
     assert (run / "report.html").is_file()
 
 
-def test_a_killed_search_leaves_a_true_report_and_is_resumed_without_losing_or_repeating_an_evaluation(
-    compressed: Path, tmp_path: Path
-) -> None:
+def test_a_killed_search_leaves_a_true_report_and_resumes_without_loss(compressed: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     process = started(compressed, out, *ONE, "--compressions", f"{FORMS},float16", "--threads", "1,2")
     until(process, lambda: told(out / "latest") >= 1)

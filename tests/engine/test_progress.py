@@ -167,9 +167,7 @@ CLIMB = planned(
 TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
 
 
-def test_a_running_stage_shows_its_epochs_and_for_whom_it_waits_until_it_ends(
-    bar: Progress, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_running_stage_shows_epochs_and_for_whom_it_waits(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
     bar.start(CLIMB, done=())
     stages = CLIMB.costs.stages(CLIMB.cards_by_name[CARD])
     stage = next(each for each in stages if each.name is StageName.FINETUNE_TOP)
@@ -220,9 +218,7 @@ def test_what_is_skipped_or_deferred_is_not_waited_for_and_counts_again_when_it_
         ('{"schema_version": 1, "now": "joining a", "left_s": "soon", "share": [], "more": 1}', Standing("joining a")),
     ],
 )
-def test_a_moment_is_read_as_it_was_written_and_damage_is_left_out(
-    tmp_path: Path, content: str, standing: Standing | None
-) -> None:
+def test_a_moment_is_read_as_written_without_damage(tmp_path: Path, content: str, standing: Standing | None) -> None:
     run = RunFolder(tmp_path)
     assert read_standing(run) is None
     written = Standing("joining a", 3, 9, 75.2, 0.5)

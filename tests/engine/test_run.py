@@ -109,9 +109,7 @@ def test_there_is_one_at_once_and_one_for_each_change_but_none_during_a_measurem
     assert seen == [3, 4]
 
 
-def test_answers_rest_twenty_times_as_long_as_they_take_but_for_the_first(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_rest_twenty_times_as_long_after_the_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks, slept = iter((0.0, 0.5, 0.5, 1.5)), list[float]()
     sleep = asyncio.sleep
     monkeypatch.setattr(module, "time", SimpleNamespace(thread_time=lambda: next(ticks)))

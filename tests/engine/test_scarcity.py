@@ -80,9 +80,7 @@ def test_children_without_memory_are_failed_rows_and_made_good(
     assert using(temporary) == []
 
 
-def test_a_clock_that_is_set_back_a_day_changes_nothing(
-    empty_results: Path, peace: Peace, photos: Path, tmp_path: Path
-) -> None:
+def test_setting_a_clock_back_changes_nothing(empty_results: Path, peace: Peace, photos: Path, tmp_path: Path) -> None:
     """Files of tomorrow are what a clock that is set back leaves."""
     out, temporary = tmp_path / "runs", tmp_path / "tmp"
     temporary.mkdir()
@@ -104,9 +102,7 @@ def tomorrow(folder: Path) -> None:
             os.utime(file, (time.time() + DAY_S,) * 2)
 
 
-def test_two_searches_on_one_cache_give_the_same_answer(
-    empty_results: Path, peace: Peace, photos: Path, tmp_path: Path
-) -> None:
+def test_searches_on_one_cache_agree(empty_results: Path, peace: Peace, photos: Path, tmp_path: Path) -> None:
     """One of the two is killed: the other one does not wait for it."""
     outs = [tmp_path / name for name in ("first", "second", "third")]
     searches = [started(empty_results, out, *options(photos, RECIPES)) for out in outs]
@@ -151,9 +147,7 @@ def interrupt_twice(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("end", [interrupt_twice, subprocess.Popen.terminate, subprocess.Popen.kill])
-def test_a_search_that_is_ended_at_any_moment_goes_on_or_was_not_begun(
-    converted: Path, tmp_path: Path, end: Callable[[subprocess.Popen[str]], None]
-) -> None:
+def test_an_ended_search_goes_on(converted: Path, tmp_path: Path, end: Callable[[subprocess.Popen[str]], None]) -> None:
     for moment in range(1, 25):
         out = tmp_path / f"runs-{moment}"
         process = started(converted, out, *OPTIONS, "--workers", "2")

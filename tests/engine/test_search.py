@@ -45,9 +45,7 @@ def _told(evaluations: Iterable[Evaluation]) -> set[str]:
     return _files(e for e in evaluations if e.unknown is not None)
 
 
-def test_a_search_with_images_ends_with_a_pick_and_a_run_that_is_described_entry_by_entry(
-    with_images: Searched,
-) -> None:
+def test_a_search_with_images_ends_with_a_pick_and_a_run_described_entry_by_entry(with_images: Searched) -> None:
     assert with_images.code == 0, with_images.err
     assert "Pick: " in with_images.out
     assert SMALLEST in with_images.out
@@ -59,9 +57,7 @@ def test_a_search_with_images_ends_with_a_pick_and_a_run_that_is_described_entry
     assert (request.question.limits.latency_ms, request.question.candidates) == (50, (SMALLEST,))
 
 
-def test_every_recipe_is_evaluated_once_and_heavier_ones_only_where_int8_loses_more_than_the_drop(
-    with_images: Searched,
-) -> None:
+def test_every_recipe_is_evaluated_once_and_heavier_ones_only_where_int8_loses_much(with_images: Searched) -> None:
     evaluations = with_images.run.evaluations()
     by_recipe = {e.configuration.compression: e for e in evaluations}
     assert sorted(by_recipe) == sorted((*DEFAULT_RECIPES, *HEAVIER_RECIPES))
@@ -177,9 +173,7 @@ def test_a_log_has_the_answer_so_far_and_nothing_but_lines_with_the_time(without
     assert any(f"so far nothing meets the budget; closest is {SMALLEST} " in line for line in said)
 
 
-def test_without_images_accuracy_is_published_or_estimated_and_the_files_know_imagenets_labels(
-    without_images: Searched,
-) -> None:
+def test_without_images_accuracy_is_published_or_estimated_with_imagenets_labels(without_images: Searched) -> None:
     by_recipe = {e.configuration.compression: e.accuracy for e in without_images.run.evaluations()}
     provenance = {recipe: accuracy.provenance for recipe, accuracy in by_recipe.items() if accuracy}
     assert provenance["float32"] is Provenance.PUBLISHED

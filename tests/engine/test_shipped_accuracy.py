@@ -60,9 +60,7 @@ def top1(evaluation: Evaluation) -> float:
 
 
 @pytest.mark.parametrize("search", ["by_metric", "with_images", pytest.param("finetuned", marks=pytest.mark.slow)])
-def test_the_claimed_hold_out_accuracy_is_that_of_the_shipped_files_scored_without_advisor(
-    request: pytest.FixtureRequest, search: str
-) -> None:
+def test_the_claimed_hold_out_accuracy_is_the_shipped_files_own(request: pytest.FixtureRequest, search: str) -> None:
     run = request.getfixturevalue(search).run
     holdout = run.read_json("split.json")["holdout"]
     assert judged(run)
@@ -131,9 +129,7 @@ def odd_images(phone_photos: Path, tmp_path: Path) -> list[Path]:
     return [*paths, *sorted(tmp_path.iterdir())]
 
 
-def test_the_code_of_a_bundle_reads_images_as_they_were_read_for_the_figures(
-    bundle: Bundle, odd_images: list[Path]
-) -> None:
+def test_the_code_of_a_bundle_reads_images_as_for_the_figures(bundle: Bundle, odd_images: list[Path]) -> None:
     from advisor.datasets.images import load
 
     classify, script = module(bundle.path / "python" / "classify.py"), module(SCRIPT)

@@ -33,16 +33,7 @@ from advisor.store import RunFolder
 from advisor.tasks.classification.files import SHIPPING, answers
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.builders import evaluation
-from tests.makers.bundles import (
-    Pixels,
-    checked_otherwise,
-    evaluation_of,
-    export_form,
-    mediapipe_answers,
-    ran,
-    replace_artefact,
-    started,
-)
+from tests.makers import bundles
 
 FILES = {
     "README.md", "SHA256SUMS", "android/Classifier.kt", "bundle.json", "check.py", "ios/Classifier.swift", "labels.txt",
@@ -80,7 +71,7 @@ def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trai
 
 
 def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
-    done = started(bundle.path / "check.py", cwd=tmp_path)
+    done = bundles.started(bundle.path / "check.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("ok:")
 
@@ -92,7 +83,7 @@ def test_the_checker_notices_a_model_that_answers_otherwise(bundle: Bundle, tmp_
         row["probabilities"] = row["probabilities"][::-1]
         row["label"] = len(row["probabilities"]) - 1 - row["label"]
 
-    assert "WRONG: 00.rgb: label" in checked_otherwise(bundle, tmp_path, turn)
+    assert "WRONG: 00.rgb: label" in bundles.checked_otherwise(bundle, tmp_path, turn)
 
 
 @pytest.mark.parametrize("file", ["labels.txt", "model_card.md"])
@@ -102,14 +93,12 @@ def test_the_checker_names_a_changed_or_missing_file(own: Path, file: str) -> No
     (own / file).unlink()
     if not missing:
         (own / file).write_bytes(content)
-    code, said = ran(own / "check.py")
+    code, said = bundles.ran(own / "check.py")
     assert code == 1
     assert f"WRONG: {file} {'is missing' if missing else 'was changed'}" in said
 
 
-def test_the_python_snippet_answers_as_the_model_does(
-    bundle: Bundle, many_images: list[Pixels], tmp_path: Path
-) -> None:
+def test_the_python_snippet_answers_alike(bundle: Bundle, many_images: list[bundles.Pixels], tmp_path: Path) -> None:
     """Pictures of the model's own size need no resizing, so that the values must be the same."""
     import numpy as np
 
@@ -117,7 +106,7 @@ def test_the_python_snippet_answers_as_the_model_does(
     for place, pixels in enumerate(chosen):
         Image.fromarray(pixels).save(tmp_path / f"{place}.png")
     names = [f"{place}.png" for place in range(len(chosen))]
-    done = started(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
+    done = bundles.started(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = answers(bundle.model.content, np.stack(chosen), bundle.model)
     for name, row, line in zip(names, rows, done.stdout.splitlines(), strict=True):
@@ -135,9 +124,7 @@ def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
     assert f"--num_threads={threads}" in (bundle.path / "README.md").read_text()
 
 
-def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are_written(
-    trained: RunFolder, tmp_path: Path
-) -> None:
+def test_of_the_pick_only_the_platforms_asked_for_are_written_by_default(trained: RunFolder, tmp_path: Path) -> None:
     made = export(trained.path, tmp_path / "b", targets=("ios",), web=False)
     assert made.evaluation == load_run(trained.path).decision.pick
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
@@ -149,10 +136,10 @@ def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are
 
 def test_the_edge_tpu_gets_the_integer_file_and_takes_no_float_model(trained: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="fully quantized models only"):
-        export_form(trained, "float16", tmp_path / "b", targets=("edgetpu",))
+        bundles.export_form(trained, "float16", tmp_path / "b", targets=("edgetpu",))
     assert not (tmp_path / "b").exists()
-    made = export_form(trained, "int8", tmp_path / "b", targets=("edgetpu",))
-    code, said = ran(made.path / "check.py")
+    made = bundles.export_form(trained, "int8", tmp_path / "b", targets=("edgetpu",))
+    code, said = bundles.ran(made.path / "check.py")
     assert code == 0, said
     measured = (made.path / "model_measured.tflite").read_bytes()
     assert hashlib.sha256(measured).hexdigest() == made.evaluation.artefact_sha256
@@ -161,40 +148,36 @@ def test_the_edge_tpu_gets_the_integer_file_and_takes_no_float_model(trained: Ru
     compile(text, "classify_edgetpu.py", "exec")
 
 
-def test_an_artefact_that_was_changed_or_is_gone_is_refused_and_others_can_be_shipped(
-    copied: RunFolder, tmp_path: Path
-) -> None:
-    path = copied.path / evaluation_of(copied, "float32").artefact
+def test_a_changed_or_gone_artefact_is_refused_and_others_can_be_shipped(copied: RunFolder, tmp_path: Path) -> None:
+    path = copied.path / bundles.evaluation_of(copied, "float32").artefact
     content = path.read_bytes()
     path.unlink()
     with pytest.raises(UsageError, match=r"float32\.tflite is missing"):
-        export_form(copied, "float32", tmp_path / "b")
+        bundles.export_form(copied, "float32", tmp_path / "b")
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(UsageError, match="has changed since it was measured"):
-        export_form(copied, "float32", tmp_path / "b")
+        bundles.export_form(copied, "float32", tmp_path / "b")
     assert not (tmp_path / "b").exists()
-    assert export_form(copied, "float16", tmp_path / "b").files
+    assert bundles.export_form(copied, "float16", tmp_path / "b").files
 
 
-def test_random_weights_are_not_shipped_and_a_run_without_candidates_has_none(
-    copied: RunFolder, tmp_path: Path
-) -> None:
-    pick = evaluation_of(copied, "float32")
+def test_random_weights_are_not_shipped_and_an_empty_run_has_none(copied: RunFolder, tmp_path: Path) -> None:
+    pick = bundles.evaluation_of(copied, "float32")
     copied.append(replace(pick, card_facts=replace(pick.card_facts, weights="")))
     with pytest.raises(UsageError, match="measured without its weights"):
-        export_form(copied, "float32", tmp_path / "b")
+        bundles.export_form(copied, "float32", tmp_path / "b")
     copied.evaluations_file.unlink()
     with pytest.raises(UsageError, match="no candidate to ship"):
         export(copied.path, tmp_path / "b")
 
 
-def test_hostile_labels_reach_every_file_whole_and_harmless(
-    copied: RunFolder, many_images: list[Pixels], tmp_path: Path
+def test_hostile_labels_reach_all_files_harmless(
+    copied: RunFolder, many_images: list[bundles.Pixels], tmp_path: Path
 ) -> None:
     labels = ('<script>alert(1)</script>, "a", b', "two\nlines\u202e\x1b[31m", "מתכת " * 60)
-    pick = evaluation_of(copied, "float32")
+    pick = bundles.evaluation_of(copied, "float32")
     content = write_metadata((copied.path / pick.artefact).read_bytes(), Metadata("x", labels, (127.5,), (127.5,)))
-    replace_artefact(copied, pick, content, ImageAnswers(per_class_recall=dict.fromkeys(labels, 0.5)))
+    bundles.replace_artefact(copied, pick, content, ImageAnswers(per_class_recall=dict.fromkeys(labels, 0.5)))
     made = export(copied.path, tmp_path / "b", pick=pick.configuration.key)
     lines = (made.path / "labels.txt").read_text(encoding="utf-8").split("\n")
     assert lines == [labels[0], "two lines\u202e\x1b[31m", labels[2], ""]
@@ -203,10 +186,10 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     assert "\u202e" not in card
     assert "\x1b" not in card
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["labels"] == list(made.model.labels)
-    assert {label for label, _ in mediapipe_answers(made.model.content, many_images[:5])} <= set(lines)
+    assert {label for label, _ in bundles.mediapipe_answers(made.model.content, many_images[:5])} <= set(lines)
     for snippet in ("android/Classifier.kt", "ios/Classifier.swift", "python/classify.py"):
         assert "alert(1)" not in (made.path / snippet).read_text(encoding="utf-8")
-    code, said = ran(made.path / "check.py")
+    code, said = bundles.ran(made.path / "check.py")
     assert code == 0, said
 
 
@@ -234,13 +217,11 @@ def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) ->
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
 
 
-def test_a_bundle_is_replaced_only_by_force_and_the_same_run_gives_the_same_bytes(
-    bundle: Bundle, trained: RunFolder, own: Path
-) -> None:
+def test_only_force_replaces_a_bundle_and_bytes_stay_the_same(bundle: Bundle, trained: RunFolder, own: Path) -> None:
     (own / "model.tflite").write_bytes(b"older")
     with pytest.raises(UsageError, match="already holds a bundle"):
         export(trained.path, own)
-    export_form(trained, "float16", own, force=True)
+    bundles.export_form(trained, "float16", own, force=True)
     assert contents(own) == contents(bundle.path)
 
 
@@ -290,13 +271,13 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def signed(trained: RunFolder, tmp_path: Path, keys: tuple[Path, Path]) -> Path:
-    return export_form(trained, "float16", tmp_path / "signed", sign=keys[0]).path
+    return bundles.export_form(trained, "float16", tmp_path / "signed", sign=keys[0]).path
 
 
 def test_a_signed_bundle_proves_who_made_it(signed: Path, keys: tuple[Path, Path], bundle: Bundle) -> None:
-    code, said = ran(signed / "check.py", "--key", keys[1])
+    code, said = bundles.ran(signed / "check.py", "--key", keys[1])
     assert (code, said.startswith("ok: it is signed with this key on 20")) == (0, True)
-    assert ran(signed / "check.py")[0] == 0
+    assert bundles.ran(signed / "check.py")[0] == 0
     others = {name: content for name, content in contents(bundle.path).items() if name != "SHA256SUMS"}
     assert {name: contents(signed)[name] for name in others} == others
 
@@ -313,8 +294,8 @@ def test_the_checker_notices_files_and_sums_that_were_changed_together(signed: P
     sums, old = signed / "SHA256SUMS", hashlib.sha256((signed / "labels.txt").read_bytes()).hexdigest()
     (signed / "labels.txt").write_text("other\nlabels\nhere\n")
     sums.write_text(sums.read_text().replace(old, hashlib.sha256((signed / "labels.txt").read_bytes()).hexdigest()))
-    assert ran(signed / "check.py")[0] == 0
-    assert ran(signed / "check.py", "--key", keys[1]) == (
+    assert bundles.ran(signed / "check.py")[0] == 0
+    assert bundles.ran(signed / "check.py", "--key", keys[1]) == (
         1, f"WRONG: SHA256SUMS is not signed with the key of {keys[1]}\n"
     )  # fmt: skip
 
@@ -323,11 +304,11 @@ def test_the_checker_says_what_lacks_to_check_a_signature(
     signed: Path, bundle: Bundle, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private, public = keys
-    assert "SHA256SUMS.sig: No such file" in ran(bundle.path / "check.py", "--key", public)[1]
-    assert "is not a public Ed25519 key in PEM" in ran(signed / "check.py", "--key", private)[1]
-    assert "nowhere.pem: No such file" in ran(signed / "check.py", "--key", "nowhere.pem")[1]
+    assert "SHA256SUMS.sig: No such file" in bundles.ran(bundle.path / "check.py", "--key", public)[1]
+    assert "is not a public Ed25519 key in PEM" in bundles.ran(signed / "check.py", "--key", private)[1]
+    assert "nowhere.pem: No such file" in bundles.ran(signed / "check.py", "--key", "nowhere.pem")[1]
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
-    code, said = ran(signed / "check.py", "--key", public)
+    code, said = bundles.ran(signed / "check.py", "--key", public)
     assert (code, said) == (
         1, "WRONG: the signature cannot be checked: cryptography is not installed (pip install cryptography)\n"
     )  # fmt: skip
@@ -348,20 +329,16 @@ BAD_KEYS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_KEYS)
-def test_what_is_no_private_ed25519_key_is_refused_before_any_work(
-    trained: RunFolder, tmp_path: Path, kind: str
-) -> None:
+def test_what_is_no_private_ed25519_key_is_refused_at_once(trained: RunFolder, tmp_path: Path, kind: str) -> None:
     make, words = BAD_KEYS[kind]
     make(tmp_path / "key.pem")
     with pytest.raises(UsageError, match=words):
-        export_form(trained, "float16", tmp_path / "refused", sign=tmp_path / "key.pem")
+        bundles.export_form(trained, "float16", tmp_path / "refused", sign=tmp_path / "key.pem")
     assert not (tmp_path / "refused").exists()
 
 
-def test_a_changed_row_of_another_candidate_does_not_stop_one_that_is_named(
-    copied: RunFolder, bundle: Bundle, tmp_path: Path
-) -> None:
-    other = evaluation_of(copied, "int8").configuration.key
+def test_a_changed_row_of_another_candidate_stops_nothing(copied: RunFolder, bundle: Bundle, tmp_path: Path) -> None:
+    other = bundles.evaluation_of(copied, "int8").configuration.key
     lines = copied.evaluations_file.read_text(encoding="utf-8").splitlines()
     changed = [
         line.replace('"level": 0.95', '"level": 0.94') if f'"key": "{other}"' in line else line for line in lines
@@ -369,5 +346,5 @@ def test_a_changed_row_of_another_candidate_does_not_stop_one_that_is_named(
     copied.evaluations_file.write_text("".join(f"{line}\n" for line in changed), encoding="utf-8")
     with pytest.raises(UsageError, match="does not prove itself"):
         export(copied.path, tmp_path / "pick", web=False)
-    made = export_form(RunFolder.open(copied.path), "float16", tmp_path / "named")
+    made = bundles.export_form(RunFolder.open(copied.path), "float16", tmp_path / "named")
     assert (made.path / "model.tflite").read_bytes() == (bundle.path / "model.tflite").read_bytes()

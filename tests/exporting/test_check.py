@@ -49,9 +49,7 @@ def check_from_outside(bundle: Path, key: Path, folder: Path) -> subprocess.Comp
     return subprocess.run(command, capture_output=True, text=True, cwd=bundle, timeout=120, check=False)
 
 
-def test_a_trusted_checker_verifies_another_folder_and_says_when_it_was_signed(
-    signed: Path, keys: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_checker_verifies_others_and_tells_when(signed: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
     done = check_from_outside(signed, keys[1], tmp_path / "trusted")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"it is signed with this key on {check.signed_on(signed)}, no file has changed" in done.stdout
@@ -95,9 +93,7 @@ def test_nothing_is_imported_from_the_bundle(
     assert f"WRONG: {module}.py is not a file of the bundle" in done.stdout
 
 
-def test_an_older_signed_bundle_verifies_and_says_what_it_could_not_prove(
-    signed: Path, keys: tuple[Path, Path]
-) -> None:
+def test_an_older_signed_bundle_verifies_and_says_what_it_cannot_prove(signed: Path, keys: tuple[Path, Path]) -> None:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     sums = (signed / "SHA256SUMS").read_bytes().partition(b"\n")[2]

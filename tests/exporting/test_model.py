@@ -66,9 +66,7 @@ def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels
     agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
 
 
-def test_mediapipe_refuses_integers_and_a_normalization_by_channel(
-    trained: RunFolder, many_images: list[Pixels]
-) -> None:
+def test_mediapipe_refuses_integers_and_a_scale_by_channel(trained: RunFolder, many_images: list[Pixels]) -> None:
     floats, int8 = ((trained.path / evaluation_of(trained, form).artefact).read_bytes() for form in ("float32", "int8"))
     with pytest.raises(ValueError, match="uint8/float32, got INT8"):
         mediapipe_answers(int8, many_images[:1])
@@ -78,9 +76,7 @@ def test_mediapipe_refuses_integers_and_a_normalization_by_channel(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_bundle_ships_what_the_report_says(
-    trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str
-) -> None:
+def test_a_bundle_ships_what_is_told(trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str) -> None:
     """The file that was timed and scored; or one with the same answers, a named change, and that file beside it."""
     made = export_form(trained, form, tmp_path / "bundle")
     measured, shipped = trained.path / made.evaluation.artefact, made.path / "model.tflite"
@@ -104,9 +100,7 @@ def test_the_report_says_how_a_bundle_differs_from_the_measured_file(trained: Ru
 
 
 @pytest.mark.parametrize("form", ["float32", "int8"])
-def test_a_normalization_that_differs_by_channel_goes_inside(
-    trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str
-) -> None:
+def test_normalization_by_channel(trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str) -> None:
     artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
     mean, std = (123.0, 117.0, 104.0), (130.0, 120.0, 125.0)
     described = write_metadata(artefact, Metadata("x", ("a", "b", "c"), mean, std))

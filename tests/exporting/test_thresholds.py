@@ -23,15 +23,7 @@ from advisor.store import RunFolder
 from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
-from tests.makers.bundles import (
-    Pixels,
-    evaluation_of,
-    export_form,
-    mediapipe_answers,
-    mediapipe_scores,
-    ran,
-    replace_artefact,
-)
+from tests.makers import bundles
 
 pytestmark = pytest.mark.integration
 
@@ -42,42 +34,40 @@ ASKED = Guarantees(Shares(0.95))
 
 def asked(run: RunFolder, threshold: Threshold | None, wanted: Guarantees = ASKED, **more: Any) -> RunFolder:
     """Return the run as if the user had asked for a precision, and validation had given this threshold."""
-    row = evaluation_of(run, "float32")
+    row = bundles.evaluation_of(run, "float32")
     facts = ConfidenceFacts(1.2, PART, PART, PART, PART, (), 0.95, threshold, wanted=wanted, answered=threshold, **more)
     content = (run.path / row.artefact).read_bytes()
-    changed = replace_artefact(run, row, content, replace(row.answers, confidence=facts))
+    changed = bundles.replace_artefact(run, row, content, replace(row.answers, confidence=facts))
     run.append(replace(changed, holdout_answers=None))
     return run
 
 
 def made(run: RunFolder, folder: Path) -> Bundle:
-    return export_form(run, "float32", folder / "bundle")
+    return bundles.export_form(run, "float32", folder / "bundle")
 
 
 @pytest.fixture
-def unsure(many_images: list[Pixels]) -> list[Pixels]:
+def unsure(many_images: list[bundles.Pixels]) -> list[bundles.Pixels]:
     """Pictures, noise among them, which hardly looks like any class."""
     noise = np.random.default_rng(0).integers(0, 256, (6, *many_images[0].shape), dtype=np.uint8)
     return [*many_images[::10], *noise]
 
 
-def test_mediapipe_leaves_out_what_is_below_the_threshold(
-    copied: RunFolder, unsure: list[Pixels], tmp_path: Path
-) -> None:
-    plain = prepare((copied.path / evaluation_of(copied, "float32").artefact).read_bytes(), "float32")
+def test_mediapipe_leaves_out_improbable_ones(copied: RunFolder, unsure: list[bundles.Pixels], tmp_path: Path) -> None:
+    plain = prepare((copied.path / bundles.evaluation_of(copied, "float32").artefact).read_bytes(), "float32")
     rows = answers(plain.content, np.stack(unsure), plain)
     middle = float(np.median([max(row) for row in rows]))
     bundle = made(asked(copied, Threshold(middle, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)
     least = read_metadata((bundle.path / "model.tflite").read_bytes()).threshold
     assert least == pytest.approx(middle, abs=1e-4)
-    shown = mediapipe_scores(bundle.model.content, unsure)
+    shown = bundles.mediapipe_scores(bundle.model.content, unsure)
     assert [len(seen) for seen in shown] == [sum(score >= least for score in row) for row in rows]
 
 
-def test_the_python_code_says_if_it_is_unsure(copied: RunFolder, unsure: list[Pixels], tmp_path: Path) -> None:
+def test_the_python_code_says_if_it_is_unsure(copied: RunFolder, unsure: list[bundles.Pixels], tmp_path: Path) -> None:
     bundle = made(asked(copied, Threshold(0.999999, None, 0, 100)), tmp_path)
     Image.fromarray(unsure[-1]).save(tmp_path / "noise.png")
-    code, said = ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
+    code, said = bundles.ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
     assert code == 0
     assert said.strip().endswith("noise.png: unsure")
 
@@ -97,9 +87,7 @@ def test_the_card_says_what_the_threshold_guarantees_and_what_it_leaves(copied: 
     [(Threshold(SCORE, None, 0, 100), Guarantees()), (None, ASKED)],
     ids=["not asked", "none reached"],
 )
-def test_otherwise_all_answers_count(
-    copied: RunFolder, tmp_path: Path, threshold: Threshold | None, wanted: Guarantees
-) -> None:
+def test_all_answers_count(copied: RunFolder, tmp_path: Path, threshold: Threshold | None, wanted: Guarantees) -> None:
     bundle = made(asked(copied, threshold, wanted), tmp_path)
     assert bundle.model.threshold is None
     assert "LEAST" not in (bundle.path / "android/Classifier.kt").read_text()
@@ -117,7 +105,7 @@ def everything(run: RunFolder, names: tuple[str, ...]) -> RunFolder:
 
 
 def labels_of(run: RunFolder) -> tuple[str, ...]:
-    return read_metadata((run.path / evaluation_of(run, "float32").artefact).read_bytes()).labels
+    return read_metadata((run.path / bundles.evaluation_of(run, "float32").artefact).read_bytes()).labels
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +132,7 @@ def test_thresholds_of_classes_are_in_the_code_the_card_and_the_summary(guarded:
     assert summary["recall_thresholds"] == {names[1]: 0.0625}
 
 
-def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[Pixels], tmp_path: Path) -> None:
+def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[bundles.Pixels], tmp_path: Path) -> None:
     bundle, names = guarded, guarded.model.labels
     rows = json.loads((bundle.path / "test_vectors" / "vectors.json").read_text())["vectors"]
     for row in rows:
@@ -152,17 +140,17 @@ def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[Pixels
         assert row["answered"] == (max(row["probabilities"]) >= least)
         assert row["may_show"] == ([names[1]] if row["probabilities"][1] >= 0.0625 else [])
     Image.fromarray(unsure[-1]).save(tmp_path / "noise.png")
-    code, said = ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
+    code, said = bundles.ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
     assert code == 0
     assert "    may show: " in said
 
 
-def test_mediapipe_compares_each_class_with_its_threshold(guarded: Bundle, unsure: list[Pixels]) -> None:
+def test_mediapipe_compares_each_class_with_its_threshold(guarded: Bundle, unsure: list[bundles.Pixels]) -> None:
     bundle = guarded
     metadata = read_metadata(bundle.model.content)
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
     rows = answers(bundle.model.content, np.stack(unsure), bundle.model)
-    for found, row in zip(mediapipe_scores(bundle.model.content, unsure), rows, strict=True):
+    for found, row in zip(bundles.mediapipe_scores(bundle.model.content, unsure), rows, strict=True):
         expected = {place: score for place, score in enumerate(row) if score >= metadata.by_class[place]}
         assert {each.index: each.score for each in found} == pytest.approx(expected, abs=1e-5)
 
@@ -199,13 +187,13 @@ def test_the_bundle_has_the_class_in_model_labels_card_and_vectors_and_passes_it
     assert "The last class, unknown, is for images of things that are none of the others. On the hold-out, " in card
     vectors = json.loads((told.path / "test_vectors/vectors.json").read_text())
     assert all(len(each["probabilities"]) == len(told.model.labels) for each in vectors["vectors"])
-    code, said = ran(told.path / "check.py")
+    code, said = bundles.ran(told.path / "check.py")
     assert code == 0, said
 
 
-def test_mediapipe_answers_noise_with_the_class(told: Bundle, many_images: list[Pixels]) -> None:
+def test_mediapipe_answers_noise_with_the_class(told: Bundle, many_images: list[bundles.Pixels]) -> None:
     noise = np.random.default_rng(0).integers(0, 256, many_images[0].shape, dtype=np.uint8)
-    ((name, _),) = mediapipe_answers((told.path / "model.tflite").read_bytes(), [noise])
+    ((name, _),) = bundles.mediapipe_answers((told.path / "model.tflite").read_bytes(), [noise])
     assert name == "unknown"
 
 

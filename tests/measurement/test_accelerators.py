@@ -84,9 +84,7 @@ def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path
         ("name: toy", "name: other", 1, "the name 'other' differs from the file's"),
     ],
 )
-def test_what_is_wrong_is_refused_with_file_and_line(
-    tmp_path: Path, good: str, bad: str, line: int, message: str
-) -> None:
+def test_a_fault_is_refused_with_file_and_line(tmp_path: Path, good: str, bad: str, line: int, message: str) -> None:
     read_text(tmp_path, GOOD)
     with pytest.raises(UsageError) as caught:
         read_text(tmp_path, GOOD.replace(good, bad, 1))

@@ -87,9 +87,7 @@ def test_many_damaged_files(data: bytes) -> None:
 @pytest.mark.integration
 @given(st.tuples(st.integers(0, len(whole()) - 1), st.integers(0, 255)))
 @settings(FUZZ, max_examples=2)
-def test_the_parent_outlives_what_a_changed_byte_does_to_the_runtime(
-    tmp_path_factory: pytest.TempPathFactory, change: tuple[int, int]
-) -> None:
+def test_the_parent_outlives_a_changed_byte(tmp_path_factory: pytest.TempPathFactory, change: tuple[int, int]) -> None:
     place, value = change
     path = Path(tmp_path_factory.mktemp("fuzz")) / "changed.tflite"
     path.write_bytes(whole()[:place] + bytes([value]) + whole()[place + 1 :])

@@ -55,9 +55,7 @@ LOWEST = "'powersave' holds the processors at their lowest frequency"
         (Conditions(4, 0.0, quota_cores=1.5), 2, "may use 1.5 processors, fewer than the 2"),
     ],
 )
-def test_a_machine_is_fit_unless_others_a_governor_or_a_quota_slow_it(
-    found: Conditions, threads: int, objection: str
-) -> None:
+def test_a_machine_is_fit_unless_others_or_a_setting_slow_it(found: Conditions, threads: int, objection: str) -> None:
     objections = found.objections(threads)
     assert len(objections) == bool(objection)
     assert objection in "".join(objections)

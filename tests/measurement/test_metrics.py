@@ -224,9 +224,7 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path, use: Callable[[Path], o
 
 @pytest.mark.parametrize("use", USES[1:])
 @pytest.mark.parametrize("length", [7, 300, 400])
-def test_a_truncated_file_is_one_line(
-    tmp_path: Path, brightness_model: Path, use: Callable[[Path], object], length: int
-) -> None:
+def test_truncation_is_told(tmp_path: Path, brightness_model: Path, use: Callable[[Path], object], length: int) -> None:
     broken = small_models.saved(tmp_path, brightness_model.read_bytes()[:length], "broken.tflite")
     with pytest.raises(RuntimeRefusal, match=r"^broken\.tflite: .*cannot load the (file|model)"):
         use(broken)

@@ -27,10 +27,7 @@ def test_the_document_is_returned_and_an_exception_told_by_its_last_line(script:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("SIGKILL", "was killed (SIGKILL), most likely because memory ran out"),
-        ("SIGSEGV", "died (SIGSEGV)"),
-    ],
+    [("SIGKILL", "was killed (SIGKILL), most likely because memory ran out"), ("SIGSEGV", "died (SIGSEGV)")],
 )
 def test_a_death_names_its_signal(script: Path, name: str, said: str) -> None:
     script.write_text(f"import os, signal; os.kill(os.getpid(), signal.{name})")

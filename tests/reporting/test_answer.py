@@ -24,15 +24,7 @@ from advisor.reporting.view import RunView, load_view
 from advisor.tasks import ANOMALY, DETECTION
 from advisor.tasks.task import Task
 from tests.builders import present
-from tests.reporting.views import (
-    HOSTILE,
-    empty_view,
-    infeasible_view,
-    judged_view,
-    run_view,
-    running_view,
-    with_pick,
-)
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, running_view, with_pick
 from tests.run_folders import images, write_run
 from tests.zones import zone
 
@@ -104,9 +96,7 @@ RESUME = "advisor search --resume runs/20260131-1200-image-classification"
         (run_view(classes=HOSTILE), "ascii", ["> ", "Pick:"], []),
     ],
 )
-def test_the_terminal_says_what_kind_of_answer_it_is(
-    view: RunView, encoding: str, texts: list[str], missing: list[str]
-) -> None:
+def test_the_terminal_says_what_is_answered(view: RunView, encoding: str, texts: list[str], missing: list[str]) -> None:
     output = " ".join(said(view, encoding=encoding).split())
     assert [text for text in texts if text not in output] == []
     assert [text for text in missing if text in output] == []

@@ -28,17 +28,8 @@ from advisor.reporting.steps import next_steps
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
 from tests.documents import problems
+from tests.reporting import views
 from tests.reporting.test_confidence import confident_view
-from tests.reporting.views import (
-    CLASSES,
-    HOSTILE,
-    empty_view,
-    infeasible_view,
-    judged_view,
-    run_view,
-    unknown_view,
-    with_pick,
-)
 from tests.run_folders import candidates, images, write_run
 
 
@@ -47,7 +38,7 @@ def comparison(tmp_path: Path) -> Comparison:
     best, *others = candidates()
     slower = evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6)
     one = write_run(tmp_path, dataset=images({"cat": 10}))
-    two = write_run(tmp_path, [slower, *others], dataset=images({"cat": 12, **dict.fromkeys(HOSTILE, 3)}))
+    two = write_run(tmp_path, [slower, *others], dataset=images({"cat": 12, **dict.fromkeys(views.HOSTILE, 3)}))
     assert best.latency != slower.latency
     return compare(load_run(one.path), load_run(two.path))
 
@@ -77,37 +68,37 @@ def test_a_long_list_is_cut_and_says_so(comparison: Comparison) -> None:
 
 
 def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> None:
-    view, size = judged_view(), len(CLASSES)
+    view, size = views.judged_view(), len(views.CLASSES)
     table = [[40 if row == column else 0 for column in range(size)] for row in range(size)]
     table[2] = [1, 1, 2, *[0] * (size - 3)]
-    view = with_pick(view, holdout_answers=ImageAnswers({}, tuple(map(tuple, table))))
+    view = views.with_pick(view, holdout_answers=ImageAnswers({}, tuple(map(tuple, table))))
     said = explanation(view)
-    more = 3 * view.dataset.images_per_class[CLASSES[2]]
-    assert f"It is weakest on '{CLASSES[2]}': 50 of 100 of its images are right." in said
+    more = 3 * view.dataset.images_per_class[views.CLASSES[2]]
+    assert f"It is weakest on '{views.CLASSES[2]}': 50 of 100 of its images are right." in said
     (step,) = next_steps(view)
-    assert step.what == f"{more} more images of '{CLASSES[2]}', which halve its interval"
+    assert step.what == f"{more} more images of '{views.CLASSES[2]}', which halve its interval"
 
 
 def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick() -> None:
     said = explanation(confident_view(1.0, Guarantees(Shares(0.95))))
     assert "at least 91 % sure: then 97 of 100 answers are right, and 20 of 100 images go to a person." in said
     assert "sure: then" not in explanation(confident_view(1.0))
-    assert explanation(empty_view()) == explanation(infeasible_view()) == ""
+    assert explanation(views.empty_view()) == explanation(views.infeasible_view()) == ""
 
 
 def test_it_says_how_many_images_of_other_things_pass() -> None:
     said = "exported with --unknown-class, this happens to "
-    assert f"{said}41 of 100 of your images of other things." in explanation(unknown_view())
-    assert f"{said}74 of 100 such images." in explanation(unknown_view(others=None))
-    assert f"{said}at least 74 of 100 such images." in explanation(unknown_view("finetune_top", others=None))
-    assert "--unknown-class" not in explanation(unknown_view(auroc=None, accepted=None, others=None))
-    assert "--unknown-class" not in explanation(judged_view())
+    assert f"{said}41 of 100 of your images of other things." in explanation(views.unknown_view())
+    assert f"{said}74 of 100 such images." in explanation(views.unknown_view(others=None))
+    assert f"{said}at least 74 of 100 such images." in explanation(views.unknown_view("finetune_top", others=None))
+    assert "--unknown-class" not in explanation(views.unknown_view(auroc=None, accepted=None, others=None))
+    assert "--unknown-class" not in explanation(views.judged_view())
 
 
 @pytest.fixture
 def view() -> RunView:
     """A run whose pick is not what the user ships."""
-    view = run_view()
+    view = views.run_view()
     pick = view.decision.pick
     worst = min((row for row in view.ok if row != pick), key=lambda row: row.accuracy.value if row.accuracy else 0.0)
     facts, target = replace(worst.card_facts, as_it_is=True), pick.configuration.target

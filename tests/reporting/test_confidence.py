@@ -209,9 +209,7 @@ MISSED = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
         ),
     ],
 )
-def test_guarantees_that_the_hold_out_contradicts_are_said(
-    own: ConfidenceFacts, changes: dict[str, Any], name: str, words: str
-) -> None:
+def test_refuted_guarantees_are_said(own: ConfidenceFacts, changes: dict[str, Any], name: str, words: str) -> None:
     assert words in said(own, replace(own, **changes))[name]
 
 
@@ -250,9 +248,7 @@ PLAIN = replace(unknown_view().decision.pick.configuration, compression="float32
         ),
     ],
 )
-def test_the_section_says_what_passes_what_it_costs_and_what_is_not_known(
-    view: RunView, texts: list[str], missing: list[str]
-) -> None:
+def test_the_section_says_what_passes_its_cost_and_gaps(view: RunView, texts: list[str], missing: list[str]) -> None:
     part = section(view, "unknown")
     assert [text for text in texts if text not in part] == []
     assert [text for text in missing if text in part] == []
@@ -260,8 +256,7 @@ def test_the_section_says_what_passes_what_it_costs_and_what_is_not_known(
 
 def test_classes_that_were_left_out_are_listed_the_hardest_first_and_without_any_there_is_no_section() -> None:
     cells = re.findall(
-        r"<bdi>(\w+) <small>(\d+)\s*images</small></th> <td class=\"n\">([^<]+)<",
-        section(unknown_view(), "unknown"),
+        r"<bdi>(\w+) <small>(\d+)\s*images</small></th> <td class=\"n\">([^<]+)<", section(unknown_view(), "unknown")
     )
     assert cells == [("glass", "81", "0.73 (0.69\u20130.77)"), ("paper", "95", "0.91 (0.88\u20130.94)")]
     assert section(judged_view()) == section(judged_view(), "unknown") == ""

@@ -16,17 +16,7 @@ from advisor.core.relaxation import Relaxation
 from advisor.reporting import html
 from advisor.reporting.html import SECTIONS, Section, render_html, summary_html
 from advisor.reporting.view import RunView
-from tests.reporting.views import (
-    CLASSES,
-    HOSTILE,
-    empty_view,
-    few_view,
-    infeasible_view,
-    judged_view,
-    run_view,
-    running_view,
-    with_pick,
-)
+from tests.reporting import views
 
 
 def without_scripts(page: str) -> str:
@@ -45,7 +35,7 @@ def answer_of(view: RunView) -> str:
 
 
 def test_a_search_without_any_result_does_not_say_that_all_failed() -> None:
-    page = unescape(without_scripts(render_html(running_view(0))))
+    page = unescape(without_scripts(render_html(views.running_view(0))))
     assert "No result yet" in page
     assert page.index("Search is running") < page.index('id="answer"')
     assert "could not be made" not in page
@@ -54,7 +44,7 @@ def test_a_search_without_any_result_does_not_say_that_all_failed() -> None:
 
 
 def test_pick_reason_figures_rule_and_a_looser_limit_lead_the_page() -> None:
-    view = run_view()
+    view = views.run_view()
     looser = Relaxation("latency", "35.0 ms", "38.0 ms", view.pick_key, "latency 35.0 ms -> 38.0 ms admits it")
     view = replace(view, decision=replace(view.decision, loosenings=(looser,)))
     answer = answer_of(view)
@@ -67,31 +57,31 @@ def test_pick_reason_figures_rule_and_a_looser_limit_lead_the_page() -> None:
     assert "measured on 451 images" in answer
 
 
-def test_evaluations_for_which_the_table_has_no_room_are_in_the_data_of_the_plots(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    count = len(run_view().evaluations)
-    page = render_html(run_view())
+def test_evaluations_without_room_in_the_table_are_in_the_data_of_the_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = len(views.run_view().evaluations)
+    page = render_html(views.run_view())
     assert page.count("<tr data-i=") == count
     assert without_scripts(page).count("killed after 120 s") == 2 + 1  # rows, and the funnel's summary
     monkeypatch.setattr(html, "ROWS_SHOWN", 20)
-    page = render_html(run_view())
+    page = render_html(views.run_view())
     assert page.count("<tr data-i=") == 20
     assert len(embedded(page)["rows"]) == count
 
 
 def test_high_risks_are_warnings_beside_the_pick_and_not_repeated() -> None:
-    answer = answer_of(few_view())
+    answer = answer_of(views.few_view())
     assert answer.index("Warning, missing classes:") < answer.index('class="figures"') < answer.index("Other risks")
     assert answer.count("1 of 6 classes has no validation image: 'paper'") == 1
 
 
 def test_a_class_without_an_image_has_no_recall_and_a_damaged_matrix_costs_only_its_section() -> None:
-    shares = {name: None if name == "metal" else 0.9 for name in CLASSES}
-    page = render_html(with_pick(run_view(), answers=ImageAnswers(per_class_recall=shares)))
+    shares = {name: None if name == "metal" else 0.9 for name in views.CLASSES}
+    page = render_html(views.with_pick(views.run_view(), answers=ImageAnswers(per_class_recall=shares)))
     assert page.count('<td class="n" colspan="3">no image</td>') == 1
     assert "Weakest: <b><bdi>cardboard</bdi></b> with 90 %." in page
-    page = without_scripts(render_html(with_pick(run_view(), answers=ImageAnswers(confusion=((1, 2), (3,))))))
+    page = without_scripts(
+        render_html(views.with_pick(views.run_view(), answers=ImageAnswers(confusion=((1, 2), (3,)))))
+    )
     assert "the confusion matrix is not 6 x 6" in page
     assert page.count("This section could not be made") == 1
 
@@ -102,23 +92,23 @@ BOTH = (">Validation %</th>", ">Hold-out %</th>", "Top-1 on the hold-out", "clas
 @pytest.mark.parametrize(
     ("view", "said"),
     [
-        (infeasible_view(), ["Nothing meets the budget"]),
-        (run_view(data=False), ["It says nothing about your own images yet"]),
-        (empty_view(), ["No candidate could be evaluated", "the weights cannot be fetched"]),
-        (judged_view(), [*BOTH, "(validation)"]),
-        (run_view(classes=HOSTILE), [*HOSTILE[:2], "{{ 7*7 }}"]),
+        (views.infeasible_view(), ["Nothing meets the budget"]),
+        (views.run_view(data=False), ["It says nothing about your own images yet"]),
+        (views.empty_view(), ["No candidate could be evaluated", "the weights cannot be fetched"]),
+        (views.judged_view(), [*BOTH, "(validation)"]),
+        (views.run_view(classes=views.HOSTILE), [*views.HOSTILE[:2], "{{ 7*7 }}"]),
     ],
 )
 def test_the_page_says_what_kind_of_answer_it_is(view: RunView, said: list[str]) -> None:
     page = without_scripts(render_html(view))
     assert len(said) > 0
     assert [each for each in said if each not in unescape(page)] == []
-    assert not any(name in page for name in HOSTILE[:2])
+    assert not any(name in page for name in views.HOSTILE[:2])
     assert ('id="data"' in page) == (view.dataset is not None)
 
 
 def test_not_a_number_does_not_break_the_data() -> None:
-    view = run_view()
+    view = views.run_view()
     broken = replace(view.evaluations[0], timing=TimingFacts(load_ms=float("nan"), first_ms=float("inf")))
     page = render_html(replace(view, evaluations=(broken, *view.evaluations[1:])))
     own, found = broken.configuration, embedded(page)["rows"]
@@ -132,15 +122,15 @@ def test_a_section_that_raises_or_has_no_template_becomes_a_card_and_the_report_
 
     sections = [replace(section, variables=broken) if section.id == "funnel" else section for section in SECTIONS]
     sections.append(Section("no_such_template", "Missing", lambda view: {"view": view}))
-    page = without_scripts(render_html(run_view(), sections))
+    page = without_scripts(render_html(views.run_view(), sections))
     assert page.count("This section could not be made") == 2
     assert "ValueError: &lt;no&gt; such figure" in page
     assert 'id="method"' in page
 
 
 def test_an_evaluation_more_adds_a_kilobyte_at_most() -> None:
-    few, many = (len(render_html(run_view(repeats=repeats))) for repeats in (1, 8))
-    assert many - few < 1000 * 7 * len(run_view().evaluations)
+    few, many = (len(render_html(views.run_view(repeats=repeats))) for repeats in (1, 8))
+    assert many - few < 1000 * 7 * len(views.run_view().evaluations)
 
 
 def test_detectors_have_boxes_and_average_precision_instead_of_recall(detectors: RunView) -> None:
@@ -177,7 +167,7 @@ def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detec
 
 
 def test_summary_holds_reason_warnings_table_and_path_of_the_report() -> None:
-    view = few_view()
+    view = views.few_view()
     summary = summary_html(view)
     for said in (
         view.decision.reason, "<table>", f"<code>{view.folder}/report.html</code>",
@@ -185,5 +175,5 @@ def test_summary_holds_reason_warnings_table_and_path_of_the_report() -> None:
     ):  # fmt: skip
         assert said in unescape(summary)
     assert "<script" not in summary
-    assert "<img" not in summary_html(run_view(card_suffix="<img src=x>"))
-    assert "No candidate could be evaluated" in summary_html(empty_view())
+    assert "<img" not in summary_html(views.run_view(card_suffix="<img src=x>"))
+    assert "No candidate could be evaluated" in summary_html(views.empty_view())

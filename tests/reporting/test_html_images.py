@@ -51,9 +51,7 @@ def part_of(view: RunView) -> str:
     return page.split('<section id="images"')[1].split("</section>")[0] if '<section id="images"' in page else ""
 
 
-def test_a_wrong_answer_is_shown_with_its_probability_and_a_changed_one_with_both_files(
-    folder: Path, noise: list[tuple[str, str]]
-) -> None:
+def test_a_wrong_answer_has_its_probability_and_a_changed_one_two(folder: Path, noise: list[tuple[str, str]]) -> None:
     part = part_of(shown_view(folder, wrong=noise[:2]))
     assert part.count("data:image/jpeg;base64,") == 2
     assert "<bdi>glass taken for cardboard, 99 %</bdi><small><bdi><00>.png</bdi>" in part

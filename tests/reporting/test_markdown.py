@@ -16,53 +16,46 @@ from advisor.reporting.files import render_markdown
 from advisor.reporting.pages import COLOURS, DRAWN, json_for_script, outlines
 from advisor.reporting.text import bounds, plain, points, share, spreadsheet
 from advisor.reporting.view import RunView
-from tests.reporting.views import (
-    HOSTILE,
-    empty_view,
-    few_view,
-    infeasible_view,
-    judged_view,
-    run_view,
-    running_view,
-    unknown_view,
-    with_dataset,
-    with_pick,
-)
+from tests.reporting import views
 
 
 def test_answer_runner_up_and_table_are_there_and_the_table_keeps_its_columns_whatever_the_names_hold() -> None:
-    view = run_view()
+    view = views.run_view()
     text = render_markdown(view)
     assert text.startswith(f"## advisor: {markdown(view.decision.pick.configuration.card)}")
     assert markdown(view.decision.reason) in text
     assert "**Runner-up**" in text
     assert "| pick |" in text
-    rows = [line for line in render_markdown(run_view(card_suffix="a|b\nc")).splitlines() if line.startswith("| tie")]
+    rows = [
+        line for line in render_markdown(views.run_view(card_suffix="a|b\nc")).splitlines() if line.startswith("| tie")
+    ]
     assert rows
     assert {row.replace("\\|", "").count("|") for row in rows} == {14}
 
 
 def test_unknown_images_have_three_lines() -> None:
-    said = render_markdown(unknown_view()).replace("\\", "")
+    said = render_markdown(views.unknown_view()).replace("\\", "")
     assert "- **Unknown images**: An image of something that is none of your classes passes as known in 74 %" in said
     assert "- **Your images of other things**: The file with the class 'unknown' finds 59.0 (50.0" in said
     assert "433.0 kB larger and gives up 2.6 (1.5\u20134.3) % of the known images. To ship it: advisor export" in said
-    assert "`advisor search --unknown DIR` judges them." in render_markdown(unknown_view(others=None))
-    assert "**Unknown images**" not in render_markdown(judged_view())
+    assert "`advisor search --unknown DIR` judges them." in render_markdown(views.unknown_view(others=None))
+    assert "**Unknown images**" not in render_markdown(views.judged_view())
 
 
-TIED = replace(run_view(), decision=replace(run_view().decision, why_not_faster="fast is tied too, but it is larger."))
+TIED = replace(
+    views.run_view(), decision=replace(views.run_view().decision, why_not_faster="fast is tied too, but it is larger.")
+)
 
 
 @pytest.mark.parametrize(
     ("view", "texts"),
     [
-        (infeasible_view(), ["## advisor: nothing meets the budget", "- **To meet the budget**: "]),
-        (empty_view(), ["the weights cannot be fetched"]),
-        (running_view(0), ["## advisor: no result yet"]),
-        (running_view(), [f"> **{markdown(running_view().unfinished_sentence)}**"]),
-        (few_view(), ["> **Warning, few images**: 1 of 6 classes"]),
-        (judged_view(), ["| validation % (95 %) | hold-out % (95 %) | robust % |", "| Top-1 on the hold-out |"]),
+        (views.infeasible_view(), ["## advisor: nothing meets the budget", "- **To meet the budget**: "]),
+        (views.empty_view(), ["the weights cannot be fetched"]),
+        (views.running_view(0), ["## advisor: no result yet"]),
+        (views.running_view(), [f"> **{markdown(views.running_view().unfinished_sentence)}**"]),
+        (views.few_view(), ["> **Warning, few images**: 1 of 6 classes"]),
+        (views.judged_view(), ["| validation % (95 %) | hold-out % (95 %) | robust % |", "| Top-1 on the hold-out |"]),
         (
             TIED,
             [
@@ -72,7 +65,7 @@ TIED = replace(run_view(), decision=replace(run_view().decision, why_not_faster=
             ],
         ),
         (
-            with_dataset(run_view(), notes=("Images come in 213 groups.",), leaks=3),
+            views.with_dataset(views.run_view(), notes=("Images come in 213 groups.",), leaks=3),
             ["Images come in 213 groups.", "3 images or groups are in several parts of your own split"],
         ),
     ],
@@ -84,9 +77,9 @@ def test_markdown_says_what_kind_of_answer_it_is(view: RunView, texts: list[str]
 
 
 def test_class_names_carry_no_markup() -> None:
-    text = render_markdown(run_view(classes=HOSTILE))
+    text = render_markdown(views.run_view(classes=views.HOSTILE))
     assert "<script>" not in text
-    assert all(markdown(name) in text for name in HOSTILE)
+    assert all(markdown(name) in text for name in views.HOSTILE)
 
 
 @given(st.text())
@@ -98,7 +91,7 @@ def test_escaped_text_stays_on_one_line_and_opens_no_tag(text: str) -> None:
 
 
 def test_part_that_raises_costs_only_itself() -> None:
-    view = run_view()
+    view = views.run_view()
     text = render_markdown(replace(view, manifest={"command_line": ["advisor"], "versions": 7, "weights": 3}))
     broken = render_markdown(replace(view, dataset=7))
     assert "| pick |" in text
@@ -121,14 +114,14 @@ def test_the_classes_of_a_detector_have_their_figures_at_the_threshold(judged_de
 
 def test_of_many_classes_the_weakest_are_shown() -> None:
     answers = ImageAnswers({f"class {place}": place / 100 for place in range(99)})
-    said = render_markdown(with_pick(run_view(), answers=answers, holdout_answers=None))
+    said = render_markdown(views.with_pick(views.run_view(), answers=answers, holdout_answers=None))
     assert [f"| class {place} |" in said for place in (0, 19, 20)] == [True, True, False]
     assert "79 more are in report.html." in said
 
 
 def test_the_images_on_which_compression_changes_the_answer_are_counted() -> None:
     row = Disagreement("a.jpg", "0", 1, ImageAnswer(0), ImageAnswer(1))
-    view = replace(run_view(), disagreements=Disagreements("int8", "hold-out", 500, (row,)))
+    view = replace(views.run_view(), disagreements=Disagreements("int8", "hold-out", 500, (row,)))
     said = "int8 and float32 differ on 1 of 500 hold-out images: int8 is right on 0 of them, float32 on 1."
     assert f"- **What compression changes**: {said}" in render_markdown(view)
 

@@ -89,9 +89,7 @@ def test_operators_stand_under_the_roof_of_the_machine_at_their_figures(page: Op
     assert roof["y"][0] == pytest.approx(swish.roofline.gbytes * roof["x"][0])
 
 
-def test_without_a_roof_only_the_operators_are_drawn_and_hostile_names_run_nothing(
-    open_html: Open, swish: Profile
-) -> None:
+def test_without_a_roof_only_operators_are_drawn_and_hostile_names_run_nothing(open_html: Open, swish: Profile) -> None:
     rows = tuple(replace(row, type=HOSTILE, kernel=HOSTILE) for row in swish.operators)
     opened = open_html(render(replace(swish, model=HOSTILE, operators=rows, roofline=None)))
     opened.assert_quiet()
@@ -100,9 +98,7 @@ def test_without_a_roof_only_the_operators_are_drawn_and_hostile_names_run_nothi
     assert {trace["mode"] for trace in traces_of(opened, "plot-roofline")} == {"markers"}
 
 
-def test_a_narrow_screen_needs_no_sideways_scrolling_and_the_table_holds_every_operator(
-    page: Opened, swish: Profile
-) -> None:
+def test_a_narrow_screen_needs_no_sideways_scrolling_and_shows_every_operator(page: Opened, swish: Profile) -> None:
     page.page.set_viewport_size({"width": 390, "height": 800})
     page.until_it_fits()
     assert page.page.locator("#operators tbody tr").count() == len(swish.operators)

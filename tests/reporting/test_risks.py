@@ -111,9 +111,7 @@ MANY = "5 of 6 classes have no validation image: 'cardboard', 'glass', 'metal' a
         (validated(0, 0, 0, 0, 0, 30), "Missing classes", MANY),
     ],
 )
-def test_few_or_no_validation_images_of_a_class_are_a_high_risk_that_names_it(
-    view: RunView, name: str, said: str
-) -> None:
+def test_few_or_no_validation_images_of_a_class_are_a_high_named_risk(view: RunView, name: str, said: str) -> None:
     level, text = texts(view)[name]
     assert (level, text.startswith(said)) == (Level.HIGH, True), text
     for enough in (validated(10, 10, 11, 12, 40, 10), run_view()):  # none is known of the latter
@@ -141,10 +139,7 @@ def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_no
 @pytest.mark.parametrize(
     ("groups", "text"),
     [
-        (
-            {"cat": 3, "dog": 1, "owl": 2},
-            "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: expect",
-        ),
+        ({"cat": 3, "dog": 1, "owl": 2}, "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: expect"),
         ({"cat": 3, "owl": 2}, "1 of 2 classes has fewer than 3 groups of images, 'owl' only 2: add images of other"),
     ],
 )
@@ -190,9 +185,7 @@ def test_cross_validation_beyond_the_interval_is_a_high_risk_with_both_figures(s
 
 
 @pytest.mark.parametrize(("judged", "level"), [(74.0, Level.HIGH), (75.0, None), (85.0, None), (86.0, Level.SOME)])
-def test_a_hold_out_that_differs_from_validation_by_more_than_chance_is_a_risk(
-    judged: float, level: Level | None
-) -> None:
+def test_a_hold_out_that_differs_from_validation_beyond_chance_is_a_risk(judged: float, level: Level | None) -> None:
     row = evaluation("one", accuracy=80, half_width=4)
     held = Quantity(judged, "%", Provenance.MEASURED, judged - 4 * 2**0.5, judged + 4 * 2**0.5, error=2.0)
     found = {risk.name: risk for risk in risks(run_view(), replace(row, holdout_accuracy=held))}

@@ -62,9 +62,7 @@ def measured(latency_ms: Mapping[Key, float]) -> MeasuredNetworks:
     )
 
 
-def test_a_calibration_shows_each_form_the_expected_errors_and_what_was_left_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_calibration_shows_each_form_its_errors_and_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     reports = (
         CalibrationReport("float32", ("small",), (0.5,), (), 0.3, 0.1),
         CalibrationReport("int8", ("small",), (-0.25,), (), 0.4, math.nan),

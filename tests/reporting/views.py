@@ -6,20 +6,10 @@ from dataclasses import astuple, replace
 from functools import cache
 from typing import Any
 
+from advisor.core import evaluation_facts
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import (
-    CaptureAccuracy,
-    CardFacts,
-    ConditionAccuracy,
-    FileFacts,
-    ImageAnswers,
-    LeftOut,
-    OtherThings,
-    TimingFacts,
-    UnknownFacts,
-)
 from advisor.core.quantity import Interval, Provenance, Quantity, wilson
 from advisor.engine.history.loaded_run import Unfinished
 from advisor.engine.pipeline.stage import StageName
@@ -114,13 +104,13 @@ def judged_view() -> RunView:
 def unknown_view(training: str = "head", **changes: object) -> RunView:
     """Return such a run whose pick has one more class, judged with two classes left out and on other things."""
     view = judged_view()
-    facts = UnknownFacts(
+    facts = evaluation_facts.UnknownFacts(
         auroc=Interval(0.82, 0.8, 0.84),
         float_auroc=Interval(0.83, 0.81, 0.85),
         accepted=0.74,
         by_class={
-            "paper": LeftOut(Interval(0.91, 0.88, 0.94), 0.64, 95),
-            "glass": LeftOut(Interval(0.73, 0.69, 0.77), 0.84, 81),
+            "paper": evaluation_facts.LeftOut(Interval(0.91, 0.88, 0.94), 0.64, 95),
+            "glass": evaluation_facts.LeftOut(Interval(0.73, 0.69, 0.77), 0.84, 81),
         },
         label="unknown",
         file="artifacts/net-unknown.tflite",
@@ -128,7 +118,7 @@ def unknown_view(training: str = "head", **changes: object) -> RunView:
         size_bytes=round(view.decision.pick.size.value) + 433_000,
         kept=Interval(0.974, 0.957, 0.985),
         precision=Interval(0.911, 0.882, 0.933),
-        others=OtherThings(Interval(0.59, 0.5, 0.675), Interval(0.93, 0.91, 0.95), 120),
+        others=evaluation_facts.OtherThings(Interval(0.59, 0.5, 0.675), Interval(0.93, 0.91, 0.95), 120),
     )
     configuration = replace(view.decision.pick.configuration, training=training)
     return with_pick(view, configuration=configuration, unknown=replace(facts, **changes))
@@ -146,12 +136,15 @@ def _judged(evaluation: Evaluation) -> Evaluation:
     )
     value = evaluation.accuracy.value - 1.5
     robust = Quantity(value - 9, "%", Provenance.MEASURED, value - 12, value - 6, 0.95, 250, "capture conditions")
-    conditions = (ConditionAccuracy("low light", 1.0, value - 4), ConditionAccuracy("low light", 2.0, value - 14))
+    conditions = (
+        evaluation_facts.ConditionAccuracy("low light", 1.0, value - 4),
+        evaluation_facts.ConditionAccuracy("low light", 2.0, value - 14),
+    )
     return replace(
         evaluation,
         holdout_accuracy=Quantity(value, "%", Provenance.MEASURED, value - 3, value + 3, 0.95, 505, "hold-out"),
-        holdout_answers=ImageAnswers(file="answers/holdout-x.npy", confusion=confusion),
-        capture=CaptureAccuracy(conditions, holdout=robust),
+        holdout_answers=evaluation_facts.ImageAnswers(file="answers/holdout-x.npy", confusion=confusion),
+        capture=evaluation_facts.CaptureAccuracy(conditions, holdout=robust),
     )
 
 
@@ -225,10 +218,12 @@ def _evaluation(
         contended=family == "mobilenet_v1" and count == 2 and compression == "float32",
         artefact=f"artifacts/{configuration.card}-{compression}.tflite",
         artefact_sha256=f"{rng.getrandbits(256):064x}",
-        card_facts=CardFacts(macs=int(macs * 1e6)),
-        file_facts=FileFacts(int(macs * 7e3), int(size * 0.92), int(size * 0.9)),
-        timing=TimingFacts(load_ms=round(size / 4e6 + rng.uniform(0.5, 2), 2), first_ms=round(macs / 5, 2)),
-        answers=ImageAnswers(confusion=tuple(map(tuple, confusion)) if data else None),
+        card_facts=evaluation_facts.CardFacts(macs=int(macs * 1e6)),
+        file_facts=evaluation_facts.FileFacts(int(macs * 7e3), int(size * 0.92), int(size * 0.9)),
+        timing=evaluation_facts.TimingFacts(
+            load_ms=round(size / 4e6 + rng.uniform(0.5, 2), 2), first_ms=round(macs / 5, 2)
+        ),
+        answers=evaluation_facts.ImageAnswers(confusion=tuple(map(tuple, confusion)) if data else None),
     )
 
 

@@ -34,9 +34,7 @@ def test_it_takes_three_files_at_most() -> None:
 
 
 @pytest.mark.integration
-def test_a_search_trains_judges_compresses_and_reports_it(
-    tmp_path: Path, photographs: Path, search_small: Callable[..., None]
-) -> None:
+def test_it_trains_judges_and_reports(tmp_path: Path, photographs: Path, search_small: Callable[..., None]) -> None:
     search_small(photographs, tmp_path / "runs", task="brightness")
     run = RunFolder((tmp_path / "runs" / "latest").resolve())
     found = {row.configuration.compression: row for row in run.evaluations()}
@@ -48,9 +46,7 @@ def test_a_search_trains_judges_compresses_and_reports_it(
     assert "share within a tenth" in (run.path / "report.html").read_text()
 
 
-def test_what_it_does_not_have_and_a_misspelt_name_are_refused_with_a_reason(
-    installed_tasks: None, tmp_path: Path
-) -> None:
+def test_what_it_lacks_and_a_misspelt_name_are_refused_with_a_reason(installed_tasks: None, tmp_path: Path) -> None:
     brightness = TASKS["brightness"]
     with pytest.raises(UsageError, match="there is no bundle for brightness"):
         brightness.shipping()

@@ -19,9 +19,7 @@ from tests.engine.pipeline.walking import materials
 QUESTION, CARD = Question(DETECTION.name), load_catalogue()["mobilenet_v2_1.0_224"]
 
 
-def test_a_training_says_how_far_it_is_with_the_time_before_its_first_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_tells_the_time_before_its_first_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter((100.0, 130.0, 140.0, 150.0, 160.0))  # begins, maps are there, three of three epochs
     monkeypatch.setattr(on_maps.time, "monotonic", lambda: next(times))
     tell = on_maps._Progress(tmp_path / "new")
@@ -58,9 +56,7 @@ def test_a_damaged_file_says_nothing(tmp_path: Path, text: str) -> None:
         (Purpose.ALL, None),
     ],
 )
-def test_a_training_ends_in_time_and_is_kept_if_it_is_whole(
-    tmp_path: Path, training: str, purpose: Purpose, seconds: float | None
-) -> None:
+def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose, seconds: float | None) -> None:
     images, asked = boxed_images(), list[tuple[str, str]]()
 
     def left(card: str, training: str) -> float:

@@ -45,9 +45,7 @@ def test_each_row_is_what_the_model_sees_in_its_image(model: Path, images: list[
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_of_several_outputs_the_features_are_taken_and_no_images_give_no_rows(
-    images: list[Path], model: Path, tmp_path: Path
-) -> None:
+def test_the_features_of_several_outputs_are_taken_or_no_rows(images: list[Path], model: Path, tmp_path: Path) -> None:
     several = tmp_path / "several.tflite"
     several.write_bytes(_mean_colour(extra_output=True))
     np.testing.assert_allclose(extract(several, images, VIEW), extract(model, images, VIEW))
@@ -104,9 +102,7 @@ def test_views_are_the_same_each_time_and_differ_from_the_image_and_from_each_ot
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_batches_hold_images_and_labels_in_the_order_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
-) -> None:
+def test_batches_hold_images_and_labels_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool) -> None:
     if not cached:
         monkeypatch.setattr(batches, "MAX_CACHE_BYTES", 0)
     paths = fill(tmp_path / "pictures", 7)

@@ -103,9 +103,7 @@ def _annotations(**of_second: Any) -> list[dict[str, Any]]:
         ({"iscrowd": 1}, "it marks a crowd (iscrowd), not one object"),
     ],
 )
-def test_a_wrong_annotation_is_counted_with_file_and_number(
-    tmp_path: Path, changed: dict[str, Any], reason: str
-) -> None:
+def test_a_wrong_annotation_is_counted_with_its_number(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
     listing = list_boxes(_set(tmp_path, annotations=_annotations(**changed)))
     assert [(fault.place, fault.reason) for fault in listing.faults] == [("annotation 2 of 'instances.json'", reason)]
     assert sum(len(entry.boxes) for entry in listing.entries) == 5

@@ -205,9 +205,7 @@ def _of(
         ([(50, {"a": 1}), (6, {"b": 1})], {"a, few boxes": 56}),
     ],
 )
-def test_an_image_belongs_to_its_rarest_class_and_crowd_and_small_strata_are_joined(
-    contents: list[tuple[int, dict[str, int]]], expected: dict[str, int]
-) -> None:
+def test_images_take_their_rarest_class(contents: list[tuple[int, dict[str, int]]], expected: dict[str, int]) -> None:
     assert _of(*contents) == expected
 
 

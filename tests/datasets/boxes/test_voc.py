@@ -135,14 +135,14 @@ def test_boxes_of_the_stored_size_are_turned_in_the_whole_set_as_pillow_turns_th
 
 
 def test_edges_tell_whether_boxes_are_as_stored_and_one_careless_box_does_not(tmp_path: Path) -> None:
-    _photo(tmp_path / "a.jpg", 6)
-    read = survey_boxes(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,45,4,58,30\n"))
+    _photo(tmp_path / "table" / "a.jpg", 6)
+    read = survey_boxes(write(tmp_path / "table" / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,45,4,58,30\n"))
     assert read.turned == 1
     assert read.boxes[0][0].edges == (10, 45, 36, 58)
     upright = [(5, 45, 35, 58), (5, 30, 35, 55), (5, 5, 30, 20)]
-    assert _portraits(tmp_path, *upright) == upright
+    assert _portraits(tmp_path / "set", *upright) == upright
     drawn = [(45, 5, 58, 35), (30, 5, 55, 35), (5, 20, 30, 43)]
-    assert _portraits(tmp_path, *drawn) == [(5, 45, 35, 58), (5, 30, 35, 55), (0, 5, 20, 30)]
+    assert _portraits(tmp_path / "set", *drawn) == [(5, 45, 35, 58), (5, 30, 35, 55), (0, 5, 20, 30)]
 
 
 def _portraits(root: Path, *boxes: tuple[int, ...]) -> list[tuple[float, float, float, float]]:
@@ -172,9 +172,7 @@ def test_an_image_of_another_size_than_stated_is_left_out(tmp_path: Path) -> Non
     st.sampled_from(ORIENTATIONS), st.tuples(st.integers(1, 500), st.integers(1, 500)),
     st.tuples(*[st.integers(-50, 600)] * 4),
 )  # fmt: skip
-def test_turning_and_turning_back_gives_the_same_box(
-    orientation: int, stored: tuple[int, int], edges: tuple[int, int, int, int]
-) -> None:
+def test_a_box_is_turned_back(orientation: int, stored: tuple[int, int], edges: tuple[int, int, int, int]) -> None:
     box = Box("cat", min(edges[0], edges[2]), min(edges[1], edges[3]), max(edges[0], edges[2]), max(edges[1], edges[3]))
     frame = Frame(stored, orientation)
     turned = frame.turned(box)

@@ -57,9 +57,7 @@ def test_a_clean_set_has_no_findings_on_boxes_copies_or_classes(tmp_path: Path) 
         (Kind.UNUSABLE_BOXES, [("cat", 40, 5, 5, 40)], "1 box was left out: the right edge", "row 26 of 'set.csv'"),
     ],
 )  # fmt: skip
-def test_a_fault_is_found_in_its_image(
-    tmp_path: Path, kind: Kind, objects: list[Object], message: str, note: str
-) -> None:
+def test_a_fault_is_found_there(tmp_path: Path, kind: Kind, objects: list[Object], message: str, note: str) -> None:
     (finding,) = _checked(_with(tmp_path, *objects), kind)
     assert message in finding.message
     assert [[path.stem for path in group] for group in finding.groups] == [["suspect"]]

@@ -34,9 +34,7 @@ def test_most_planted_faults_are_found_in_a_small_set(trashnet: Path, tmp_path: 
     assert again.to_json() == checked.to_json()
 
 
-def test_a_folder_that_changes_meanwhile_is_told_of_and_nothing_is_kept_of_it(
-    trashnet: Path, tmp_path: Path, checker: LabelChecker
-) -> None:
+def test_a_folder_that_changes_is_told_of_and_not_kept(trashnet: Path, tmp_path: Path, checker: LabelChecker) -> None:
     planted = plant(trashnet, tmp_path / "planted", seed=11, images=60)
     victim = next(iter(sorted(planted.copies)))
 
@@ -75,9 +73,7 @@ def test_classes_too_small_to_check_do_not_stop_the_rest(trashnet: Path, tmp_pat
     assert checked.findings
 
 
-def test_without_the_package_that_judges_labels_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_for_labels_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cleanlab", None)
     with pytest.raises(UsageError, match="--no-labels") as raised:
         check_data(tmp_path, LabelChecker(offline=True))

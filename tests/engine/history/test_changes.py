@@ -15,17 +15,7 @@ from advisor.core.evaluation_facts import OnAllImages, UnknownFacts
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.listing import known_devices
-from advisor.engine.history.changes import (
-    Child,
-    Origin,
-    find_card_changes,
-    find_changes,
-    host_manifest,
-    latest_descendant,
-    read_origin,
-    read_origins,
-    write_child,
-)
+from advisor.engine.history import changes
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.engine.history.reevaluate import Devices, Session, evaluate_cards, merge_evaluations, run_here
 from advisor.engine.question import Request
@@ -48,14 +38,14 @@ def _run(tmp_path: Path, cards: object, **request: object) -> LoadedRun:
 
 
 def test_a_card_is_added_or_changed_if_it_was_evaluated(tmp_path: Path) -> None:
-    now = find_card_changes(_run(tmp_path, {})).hashes
+    now = changes.find_card_changes(_run(tmp_path, {})).hashes
     assert set(now) == {NAME, OTHER}
     for cards, added, changed in (
         (now, (), ()),
         ({NAME: "another"}, (OTHER,), (NAME,)),
         ({NAME: "another", OTHER: "another"}, (), (NAME,)),
     ):
-        found = find_card_changes(_run(tmp_path, cards))
+        found = changes.find_card_changes(_run(tmp_path, cards))
         assert (found.added, found.changed, found.remark) == (added, changed, "")
 
 
@@ -63,19 +53,17 @@ def test_a_card_is_added_or_changed_if_it_was_evaluated(tmp_path: Path) -> None:
     ("cards", "request_", "words"),
     [(None, {}, "does not say which cards"), ({}, {"catalog": ["gone.yaml"]}, "the catalogue cannot be read")],
 )
-def test_changes_that_cannot_be_known_are_remarked(
-    tmp_path: Path, cards: object, request_: dict[str, object], words: str
-) -> None:
-    found = find_card_changes(_run(tmp_path, cards, **request_))
+def test_unknown_changes_are_told(tmp_path: Path, cards: object, request_: dict[str, object], words: str) -> None:
+    found = changes.find_card_changes(_run(tmp_path, cards, **request_))
     assert found.names == ()
     assert words in found.remark
 
 
 def test_new_cards_are_evaluated_only_where_nothing_has_to_be_trained(tmp_path: Path) -> None:
-    without = find_changes(_run(tmp_path, {NAME: "another"}), DevicePredictor)
+    without = changes.find_changes(_run(tmp_path, {NAME: "another"}), DevicePredictor)
     assert without.new_cards == (OTHER, NAME)
     assert without.remarks == ()
-    with_images = find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor)
+    with_images = changes.find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor)
     assert with_images.new_cards == ()
     assert f"{OTHER}, {NAME} would have to be trained" in with_images.remarks[0]
     assert "advisor search --request" in with_images.remarks[0]
@@ -107,18 +95,18 @@ def parent(tmp_path: Path) -> RunFolder:
 
 def _child(parent: RunFolder, device: str = "galaxy-s24", **more: object) -> RunFolder:
     run = load_run(parent.path)
-    child = Child(run.evaluations[:2], device, "e" * 64, {"devices": {device: "f"}}, **more)  # type: ignore[arg-type]
-    return write_child(run, read_origin(parent.path), child)
+    child = changes.Child(run.evaluations[:2], device, "e" * 64, {"devices": {device: "f"}}, **more)  # type: ignore[arg-type]
+    return changes.write_child(run, changes.read_origin(parent.path), child)
 
 
-def test_a_child_names_its_parent_and_its_root_and_shares_the_files_of_its_evaluations_alone(
-    parent: RunFolder,
-) -> None:
+def test_a_child_names_parent_and_root_and_shares_the_files_of_its_evaluations_alone(parent: RunFolder) -> None:
     child = _child(parent, answers={"answers/best.npy": [0, 1]})
     name, asked = parent.path.name, load_run(parent.path).question
-    assert read_origin(parent.path) == Origin(parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00")
+    assert changes.read_origin(parent.path) == changes.Origin(
+        parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00"
+    )
     grandchild = _child(child)
-    origin = read_origin(grandchild.path)
+    origin = changes.read_origin(grandchild.path)
     assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
     assert (origin.device, origin.environment) == ("galaxy-s24", "e" * 64)
     manifest = load_run(child.path).manifest
@@ -148,11 +136,11 @@ def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> Non
 def test_the_latest_descendant_for_a_device_is_the_last_whole_one_of_the_same_root(parent: RunFolder) -> None:
     first, last, killed = (_child(parent) for _ in range(3))
     (killed.path / "request.yaml").unlink()
-    known = read_origins(parent.path.parent)
+    known = changes.read_origins(parent.path.parent)
     assert [origin.path.name for origin in known] == [run.path.name for run in (parent, first, last)]
-    assert present(latest_descendant(parent.path.name, "galaxy-s24", known)).path.name == last.path.name
-    assert latest_descendant(parent.path.name, "host", known) == known[0]
-    assert latest_descendant("another", "host", known) is None
+    assert present(changes.latest_descendant(parent.path.name, "galaxy-s24", known)).path.name == last.path.name
+    assert changes.latest_descendant(parent.path.name, "host", known) == known[0]
+    assert changes.latest_descendant("another", "host", known) is None
 
 
 ONNX = "host:onnxruntime"
@@ -163,7 +151,7 @@ REQUEST = {"threads": [1], "candidates": ["net"]}
 def run(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run on this machine with one real file."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
-    made = write_run(tmp_path / "runs", [], request=REQUEST, manifest=host_manifest({}))
+    made = write_run(tmp_path / "runs", [], request=REQUEST, manifest=changes.host_manifest({}))
     made.append(with_file(made, evaluation("net", "float32", threads=1)))
     return made
 

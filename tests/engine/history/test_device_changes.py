@@ -43,9 +43,7 @@ def run(tmp_path: Path, devices: Path) -> RunFolder:
     return write_run(tmp_path / "runs", found, request=request, manifest=manifest)
 
 
-def test_nothing_is_predicted_again_where_nothing_changed_and_nothing_timed_for_another_device_alone(
-    run: RunFolder, devices: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_predicted_again_without_a_change(run: RunFolder, devices: Path, tmp_path: Path) -> None:
     request = {"budget": "150ms", "device": KIOSK, "profiles": [str(devices)]}
     there = on_device(load_run(run.path).evaluations, KIOSK)
     other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})

@@ -40,9 +40,7 @@ def judged(run: RunFolder, own: Evaluation, answers: list[int]) -> Evaluation:
 
 
 @pytest.mark.parametrize("first", [1, 7])
-def test_switching_gains_what_the_pick_has_more_and_an_answer_that_is_no_class_is_wrong(
-    run: RunFolder, first: int
-) -> None:
+def test_switching_gains_what_the_pick_has_more_and_answers_of_no_class_are_wrong(run: RunFolder, first: int) -> None:
     own, pick = shipped(run, [first, 1, 1, 0]), answered(run, "int8", RIGHT)
     (found,) = incumbents(run, [own, pick], pick)
     assert (found.evaluation, found.picked, found.part) == (own, False, "validation")

@@ -52,9 +52,7 @@ def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: b
 
 
 @pytest.mark.parametrize("manifest", [{"configurations": 100, "stopped": {"why": "interrupt"}}, {}])
-def test_a_search_with_an_end_or_without_a_plan_is_not_called_unfinished(
-    tmp_path: Path, manifest: dict[str, object]
-) -> None:
+def test_a_search_that_ended_or_has_no_plan_is_not_unfinished(tmp_path: Path, manifest: dict[str, object]) -> None:
     assert unfinished_search(load_run(write_run(tmp_path, manifest=manifest).path), False) is None
 
 
@@ -177,9 +175,7 @@ def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: Ed
     assert "start a new run" in refused.value.hint
 
 
-def test_weights_that_are_gone_or_others_are_refused_with_the_reason(
-    run: RunFolder, candidates_of_resume: Candidates, tmp_path: Path
-) -> None:
+def test_gone_or_other_weights_are_refused(run: RunFolder, candidates_of_resume: Candidates, tmp_path: Path) -> None:
     other = {**candidates_of_resume.weights, NAMES[1]: _weights(tmp_path / "other", "3")}
     with pytest.raises(UsageError, match=f"the weights of {NAMES[1]} have changed since the run began"):
         same_weights(run, replace(candidates_of_resume, weights=other))

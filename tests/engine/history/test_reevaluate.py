@@ -78,9 +78,7 @@ def test_a_slower_device_changes_the_pick_by_predictions_alone_and_the_parent_is
         assert row.accuracy == accuracies[row.configuration.card]
 
 
-def test_a_device_that_takes_integers_only_skips_the_rest_and_is_a_change_also_after_a_time_limit(
-    run: RunFolder,
-) -> None:
+def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_time_limit(run: RunFolder) -> None:
     edited(run, stopped={"why": "time_limit"})
     found = answered(reevaluate(run.path, on("coral-usb")), "coral-usb")
     assert found.run is not None
@@ -101,9 +99,7 @@ def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
     assert len(list(run.path.parent.glob("2*"))) == 2
 
 
-def test_a_device_that_was_added_to_the_team_s_folder_or_changed_there_is_answered_anew(
-    run: RunFolder, tmp_path: Path
-) -> None:
+def test_a_device_added_to_the_team_s_folder_or_changed_there_is_answered_anew(run: RunFolder, tmp_path: Path) -> None:
     folder = own_profile(tmp_path / "devices")
     added = list(reevaluate_all(run.path.parent, Devices.chosen([], [folder])))
     assert answered(added, "our-kiosk").causes == ("the device our-kiosk was added",)

@@ -192,9 +192,7 @@ def test_what_other_programs_keep_counts_before_the_first_job(tmp_path: Path, ot
     assert jobs(book, 5, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.3)
 
 
-def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs_and_the_next_search_is_not_misled(
-    tmp_path: Path,
-) -> None:
+def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs_and_misleads_no_next_search(tmp_path: Path) -> None:
     book, training = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_CACHED)
     for epoch, wall_s in enumerate((10.0, 20.0, 60.0, 100.0), start=1):
         book.note(StageEvent(training, EventKind.EPOCH, wall_s, epochs=(epoch, 9), cpu_s=10.0 * epoch), 90.0)

@@ -70,9 +70,7 @@ CUT = text_stage(StageName.CUT, "cut", CONVERT)
 JOIN = text_stage(StageName.JOIN, "joined", CUT, CONVERT)
 
 
-def test_a_job_with_keyword_arguments_and_any_other_fault_of_the_program_are_no_failures_of_a_stage(
-    tmp_path: Path,
-) -> None:
+def test_a_job_with_keyword_arguments_and_any_other_fault_of_the_program_fail_no_stage(tmp_path: Path) -> None:
     stage = replace(CONVERT, job=lambda _m, _r, folders: partial(write, path=folders.out / "text", text="lost"))
     with pytest.raises(AssertionError, match="positional"):
         walk(stage, materials(tmp_path))
@@ -186,9 +184,7 @@ def test_remeasuring_takes_timings_anew_and_nothing_else(tmp_path: Path) -> None
     assert kinds(events) == [("convert", "cached"), ("cut", "cached"), ("timing", "started"), ("timing", "done")]
 
 
-def test_a_long_stage_counts_its_epochs_and_leaves_no_checkpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_stage_counts_epochs_and_leaves_no_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from advisor.engine.pipeline import walker
 
     monkeypatch.setattr(walker, "EPOCHS_EVERY_S", 0.01)
@@ -246,9 +242,7 @@ def measure(pid: Path) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("job", "pool"), [(sleep, Pool.LIGHT), (measure, Pool.DEVICE)], ids=["job", "measurement"])
-def test_what_a_search_drops_ends_at_once_with_its_process(
-    tmp_path: Path, job: Callable[[Path], None], pool: Pool
-) -> None:
+def test_what_a_search_drops_ends_with_its_process(tmp_path: Path, job: Callable[[Path], None], pool: Pool) -> None:
     pid = tmp_path / "pid"
     stage: Stage[Path] = Stage(
         StageName.TIMING, Scope("card"), "1", "working", (), lambda *_: {}, lambda *_: partial(job, pid),

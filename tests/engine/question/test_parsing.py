@@ -223,9 +223,7 @@ def test_the_written_options_are_a_request_file(tmp_path: Path) -> None:
         ({**PHOTOS, "stop_below": "never"}, 0.0),
     ],
 )
-def test_a_search_ends_by_itself_where_training_and_compression_are_left_to_it(
-    options: dict[str, object], points: float
-) -> None:
+def test_a_search_ends_by_itself_where_its_work_is_left_to_it(options: dict[str, object], points: float) -> None:
     request = resolve(options)
     assert request.execution.least_gain(request.question) == pytest.approx(points)
 
@@ -256,8 +254,6 @@ def test_a_run_keeps_its_metric_and_the_content_of_its_costs(tmp_path: Path) -> 
         ("", "top1", None, ()),
     ],
 )
-def test_least_values_of_metrics(
-    text: str | tuple[str, ...], metric: str, least: float | None, others: tuple[Any, ...]
-) -> None:
+def test_least_figures(text: str | tuple[str, ...], metric: str, least: float | None, others: tuple[Any, ...]) -> None:
     limits = resolve({**PHOTOS, "min_accuracy": text, "metric": metric}).question.limits
     assert (limits.min_accuracy, limits.min_metrics) == (least, others)

@@ -35,9 +35,7 @@ def moved(belief: AccuracyBelief, card: str, training: str = "head") -> float:
 
 
 @given(results)
-def test_the_belief_stays_a_distribution_and_a_result_never_makes_it_less_certain(
-    told: list[tuple[int, float, float]],
-) -> None:
+def test_the_belief_is_a_distribution_that_no_result_makes_less_certain(told: list[tuple[int, float, float]]) -> None:
     belief = BEFORE
     for each in told:
         before, belief = belief, belief.told(*each)
@@ -87,9 +85,7 @@ def shown(accuracy: float, images: int | None) -> Evaluation:
 
 @settings(max_examples=50)
 @given(st.floats(0.0, 100.0), st.integers(1, 10_000), st.integers(1, 10_000))
-def test_what_a_result_shows_is_finite_and_more_images_show_it_more_clearly(
-    accuracy: float, images: int, more: int
-) -> None:
+def test_what_a_result_shows_is_finite_and_clearer_with_more_images(accuracy: float, images: int, more: int) -> None:
     value, variance, _ = seen(shown(accuracy, images))
     assert math.isfinite(value)
     assert 0.0 < variance < math.inf

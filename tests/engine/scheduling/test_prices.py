@@ -28,9 +28,7 @@ def within(left_s: float, observed: float = 1.0) -> Prices:
 
 @settings(max_examples=15)
 @given(some, some)
-def test_a_price_is_never_negative_and_what_steps_share_is_paid_once(
-    first: list[FormStep], then: list[FormStep]
-) -> None:
+def test_a_price_is_never_negative_and_shared_steps_are_paid_once(first: list[FormStep], then: list[FormStep]) -> None:
     both = PRICES.seconds([*first, *then])
     assert both == pytest.approx(PRICES.seconds(first) + PRICES.seconds(then, first))
     assert 0.0 <= PRICES.seconds(then, first) <= PRICES.seconds(then)
@@ -48,9 +46,7 @@ def test_finished_stages_cost_nothing(done: list[FormStep], steps: list[FormStep
 
 @settings(max_examples=15)
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=3), st.floats(0, 2000), st.floats(0, 2000))
-def test_more_time_never_ends_less_and_a_slower_machine_never_more(
-    steps: list[FormStep], left: float, more: float
-) -> None:
+def test_more_time_never_ends_less_nor_a_slower_machine_more(steps: list[FormStep], left: float, more: float) -> None:
     share = within(left).share(steps)
     assert within(left + more).share(steps) >= share >= within(left, observed=2.0).share(steps)
     assert share == 0.0 or share >= LEAST_SHARE

@@ -49,9 +49,7 @@ def test_one_card_is_fine_tuned_at_a_time_and_only_after_its_head(sampler: str) 
 
 
 @pytest.mark.parametrize(("everything", "expected"), [(True, 2), (False, 1)])
-def test_on_other_machines_as_many_networks_are_fine_tuned_as_may_run_where_all_are(
-    everything: bool, expected: int
-) -> None:
+def test_other_machines_fine_tune_as_many_networks_as_where_all_may_run(everything: bool, expected: int) -> None:
     search = Search(accuracy=lambda _: 80.0, everything=everything, cores=4, trainings=2, least=0.001)
     search.start()
     most = 0

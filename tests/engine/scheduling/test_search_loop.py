@@ -368,9 +368,7 @@ def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("left_s", "scored"), [(600.0, 4), (0.0, 2)])
-def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_time(
-    tmp_path: Path, left_s: float, scored: int
-) -> None:
+def test_within_a_limit_pick_and_runner_up_are_scored_before_others(tmp_path: Path, left_s: float, scored: int) -> None:
     run, evaluator = RunFolder.create(tmp_path, "run"), MadeUp()
     evaluator.captures = False
     rows = [with_file(evaluation(f"card{n}"), f"file{n}") for n in range(4)]
@@ -514,9 +512,7 @@ def test_where_every_card_is_too_slow_the_fastest_are_evaluated_all_the_same(tmp
 
 
 @pytest.mark.parametrize(("budget", "again"), [("1ms", True), ("50ms", False)])
-def test_files_over_the_size_budget_are_evaluated_only_where_nothing_meets_the_budget(
-    tmp_path: Path, budget: str, again: bool
-) -> None:
+def test_large_files_are_evaluated_only_where_nothing_meets_the_limit(tmp_path: Path, budget: str, again: bool) -> None:
     search, evaluator = Search(tmp_path, plan(), budget=budget), MadeUp()
     large, small = (search.plan.configuration(BEST, form, 1) for form in ("float32", "int8"))
     search.run.append(search.plan.skipped(large, "too large", StageName.PLAN))

@@ -66,9 +66,7 @@ def test_searches_at_a_time_share_a_fresh_database_without_mixing(database: str,
     assert [found[name] for name in names] == [4, 4]
 
 
-def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
-    database: str, warm_cache: Path, without_images: Searched, tmp_path: Path
-) -> None:
+def test_a_study_keeps_no_password(database: str, warm_cache: Path, without_images: Searched, tmp_path: Path) -> None:
     assert without_images.code == 3, without_images.err
     options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--workers", "1")
     done = search(warm_cache, tmp_path / "runs", *options, "--storage", database)

@@ -60,9 +60,7 @@ def all_asked(asked: Study) -> list[Configuration]:
     return found
 
 
-def test_a_configuration_that_is_chosen_comes_before_what_somebody_enqueued_and_loses_none(
-    tmp_path: Path, plan: Plan
-) -> None:
+def test_a_chosen_configuration_comes_before_what_somebody_enqueued_and_loses_none(tmp_path: Path, plan: Plan) -> None:
     file = tmp_path / "study.log"
     asked = study(file, plan)
     other, chosen = list(asked.not_started)[:2]
@@ -79,9 +77,7 @@ def test_every_configuration_is_asked_once(tmp_path: Path, plan: Plan, sampler: 
     assert sorted(found) == sorted(plan.configurations())
 
 
-def test_failed_and_skipped_evaluations_are_told_too_and_a_lost_study_is_made_again_from_them(
-    tmp_path: Path, plan: Plan
-) -> None:
+def test_failed_and_skipped_evaluations_are_told_and_a_lost_study_is_made_from_them(tmp_path: Path, plan: Plan) -> None:
     asked = study(tmp_path / "journal", plan)
     for status in (Status.FAILED, Status.SKIPPED):
         configuration = present(asked.ask())

@@ -65,9 +65,7 @@ def test_nothing_begins_twice_or_too_late_and_what_is_begun_is_finished_first(
 
 @settings(max_examples=5, deadline=None)
 @given(ACCURACIES)
-def test_beside_a_fine_tuning_nothing_begins_and_beside_a_head_no_fine_tuning(
-    accuracies: dict[CardTraining, float],
-) -> None:
+def test_beside_a_fine_tuning_nothing_begins_nor_one_beside_a_head(accuracies: dict[CardTraining, float]) -> None:
     search = Search(PLAN, None, lambda network: accuracies[network], cores=2)
     search.start()
     while search.running:
@@ -79,9 +77,7 @@ def test_beside_a_fine_tuning_nothing_begins_and_beside_a_head_no_fine_tuning(
 
 @settings(max_examples=6, deadline=None)
 @given(LIMITS, st.sampled_from([60, 400, 2000]))
-def test_the_course_ends_and_is_what_the_search_does_if_results_are_as_expected(
-    left_s: float | None, images: int
-) -> None:
+def test_the_course_ends_and_is_what_the_search_does_with_expected_results(left_s: float | None, images: int) -> None:
     plan = changed(PLAN, images=images, validation=images // 5)
     made, now = rule(plan), 0.0
     if left_s is not None:

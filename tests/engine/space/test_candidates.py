@@ -86,9 +86,7 @@ def catalogue(tmp_path: Path) -> Path:
     ("task", "name", "other"),
     [(DETECTION.name, "mine", CLASSIFICATION.name), (CLASSIFICATION.name, "cells", DETECTION.name)],
 )
-def test_a_file_for_another_task_is_no_candidate_and_refused_by_name(
-    catalogue: Path, task: str, name: str, other: str
-) -> None:
+def test_a_file_for_another_task_is_refused_by_name(catalogue: Path, task: str, name: str, other: str) -> None:
     message = f"{name} is a file for {other}, and the search is for {task}"
     with pytest.raises(UsageError, match=message) as refused:
         resolve_cards(asked(task, candidates=[name], catalog=[str(catalogue)]))

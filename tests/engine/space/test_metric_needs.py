@@ -87,9 +87,7 @@ def manifest_of(folder: Path, sites: Sequence[str], parts: Sequence[str]) -> Pat
     return file
 
 
-def test_sites_in_each_part_of_a_manifest_are_compared_and_four_that_the_split_keeps_whole_are_too_few(
-    tmp_path: Path,
-) -> None:
+def test_sites_in_each_part_of_a_manifest_are_compared_and_four_kept_whole_are_too_few(tmp_path: Path) -> None:
     data = manifest_of(tmp_path, ["roof", "cellar"], ["train"] * 2 + ["val"] * 2 + ["test"] * 2)
     images = read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)
     assert images is not None

@@ -55,9 +55,7 @@ def test_the_hold_out_takes_the_time_of_the_most_expensive_card_that_was_begun(c
     assert changed(plan(cards), holdout=0).judging_s() == 0.0
 
 
-def test_a_published_figure_of_the_form_itself_is_its_prior_and_a_smaller_form_costs_less(
-    cards: tuple[Card, ...],
-) -> None:
+def test_a_published_figure_of_the_form_is_its_prior_and_a_smaller_form_costs_less(cards: tuple[Card, ...]) -> None:
     lite0, v2, _ = cards
     assert prior_accuracy(v2, "float32") == 71.8
     assert prior_accuracy(lite0, "int8") == 74.4
@@ -144,9 +142,7 @@ def test_a_training_that_was_not_done_is_not_begun(
 TIMED, NEW = "mobilenet_v2_1.0_224", "efficientnet_lite0_224"
 
 
-def test_what_runs_as_int8_or_float_is_predicted_from_their_timings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_int8_and_float_are_predicted_from_their_timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     recipes = tuple(recipe.name for recipe in RECIPES)
     plan = planned(load_catalogue().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
@@ -189,9 +185,7 @@ def test_images_inside_files_are_not_sent_to_other_machines(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("task", ["object-detection", "object-counting"])
-def test_objects_without_the_package_that_scores_boxes_name_the_extra(
-    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_boxes_without_the_package_name_the_extra(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycocotools", None)
     with pytest.raises(UsageError, match="pycocotools, which is not installed") as raised:
         resolve_parts(resolve({"task": task, "data": str(tmp_path)}), lambda _: None)

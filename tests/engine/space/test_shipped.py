@@ -101,9 +101,7 @@ def read(question: Question) -> Images:
 
 
 @pytest.mark.parametrize("names", [("dog", "ant", "bee", "cat"), ("Dog", "ANT"), ("bee ", "cat")])
-def test_classes_are_matched_by_name_and_the_file_may_know_more(
-    file: str, tmp_path: Path, names: tuple[str, ...]
-) -> None:
+def test_classes_match_by_name_and_the_file_may_know_more(file: str, tmp_path: Path, names: tuple[str, ...]) -> None:
     resolved = asked(file, data=str(make(tmp_path / "photos", **dict.fromkeys(names, 20))))
     require_known_classes(resolved.question, resolved.cards, read(resolved.question))
 

@@ -53,9 +53,7 @@ def named(*names: str) -> tuple[CardRow, ...]:
 
 
 @pytest.mark.integration
-def test_this_machine_times_cards_without_tensorflow_by_their_graph_files_and_names_what_cannot_be_built(
-    timed_here: pytest.MonkeyPatch,
-) -> None:
+def test_cards_are_timed_without_tensorflow_by_their_graph_files_and_gaps_named(timed_here: pytest.MonkeyPatch) -> None:
     build = card_front._build
 
     def missing(what: str) -> None:

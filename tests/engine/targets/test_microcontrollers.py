@@ -59,9 +59,7 @@ def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_search_for_a_microcontroller_gives_a_file_that_its_interpreter_runs(
-    shared_folder: Path, warm_cache: Path, photos: Path
-) -> None:
+def test_a_microcontroller_gets_a_file_that_runs(shared_folder: Path, warm_cache: Path, photos: Path) -> None:
     arguments = (*heads_of(photos), "--device", "stm32h743", "--compressions", "int8,int8_float_io", "--budget", "60s")
     found = searched_once(shared_folder / "microcontroller", warm_cache, *arguments)
     assert found.code == 0, found.err

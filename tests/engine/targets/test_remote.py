@@ -93,9 +93,7 @@ def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: Targ
         (HOT, "throttled: the last run took 1.66 times as long as the first"),
     ],
 )
-def test_what_answers_rubbish_or_grows_hot_is_a_failed_row(
-    over_adb: TargetDevice, model: Path, tmp_path: Path, printed: str, reason: str
-) -> None:
+def test_rubbish_and_heat_fail(over_adb: TargetDevice, model: Path, tmp_path: Path, printed: str, reason: str) -> None:
     tool_printing(tmp_path / "tool", printed)
     found = measured_over_connection(predicted(), over_adb, model)
     assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)

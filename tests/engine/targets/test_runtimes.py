@@ -108,9 +108,7 @@ def _ms(value: float) -> Quantity:
 
 
 @pytest.mark.integration
-def test_a_runtime_that_ends_is_a_failed_evaluation_and_no_failed_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runtime_that_ends_is_a_failed_evaluation_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def end(*_arguments: object) -> None:
         raise StageError("the agent returned no measurements: it was killed (SIGKILL)")
 

@@ -77,9 +77,7 @@ def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(starts_processes: N
         ([1], "quik", r"'quik' \(did you mean 'quick'\?\)"),
     ],
 )
-def test_wrong_thread_counts_and_efforts_are_refused(
-    float_model: Path, threads: list[int], effort: str, reason: str
-) -> None:
+def test_wrong_threads_and_efforts_are_refused(float_model: Path, threads: list[int], effort: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         measure(float_model, threads, effort)
 

@@ -58,9 +58,7 @@ def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_mo
     return briefly(float_model, crash, swish_model, threads=(1, 2), effort="survey", image=image)
 
 
-def test_files_that_run_are_measured_at_every_thread_count_with_ratios_and_one_that_crashes_is_a_failed_row(
-    pair: Benchmark,
-) -> None:
+def test_files_that_run_are_measured_at_every_thread_count_with_ratios_and_a_crash_is_a_row(pair: Benchmark) -> None:
     timed = [file.timing for file in pair.files if file.timing]
     assert [[row.threads for row in timing.results] for timing in timed] == [[1, 2], [1, 2]]
     assert {timing.effort for timing in timed} == {"survey"}
@@ -112,9 +110,7 @@ def never(text: str) -> None:
 
 
 @pytest.mark.parametrize("command", [lambda path: benchmark(path, tell=never), profile])
-def test_a_file_cut_off_anywhere_is_refused_before_anything_is_spent(
-    float_model: Path, tmp_path: Path, command: Callable[[Path], object]
-) -> None:
+def test_a_file_cut_anywhere_is_refused(float_model: Path, tmp_path: Path, command: Callable[[Path], object]) -> None:
     whole = float_model.read_bytes()
     for part in range(20):
         broken = small_models.saved(tmp_path, whole[: len(whole) * part // 20], "broken.tflite")
@@ -162,17 +158,13 @@ def test_threads_can_be_pinned_to_processors_and_the_function_has_the_name_of_a_
         (1, {"cpus": (9999,)}, "processor 9999 cannot be used"),
     ],
 )
-def test_wrong_files_and_options_are_refused(
-    float_model: Path, times: int, options: dict[str, Any], reason: str
-) -> None:
+def test_wrong_files_or_options_are_named(float_model: Path, times: int, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         benchmark(*[float_model] * times, **options)
 
 
 @pytest.mark.parametrize("command", [benchmark, profile, benchmark_on_gpu])
-def test_a_file_whose_activations_fit_no_memory_is_refused_before_anything_is_spent(
-    tmp_path: Path, command: Callable[..., object]
-) -> None:
+def test_a_file_too_large_for_all_memory_is_refused_first(tmp_path: Path, command: Callable[..., object]) -> None:
     path = small_models.saved(tmp_path, small_models.swish_net(side=100_000, channels=1), "huge.tflite")
     with pytest.raises(UsageError, match=r"huge\.tflite needs \d+\.\d GB for its constants and activations"):
         command([path] if command is benchmark_on_gpu else path)
@@ -230,9 +222,7 @@ def test_what_pip_cannot_find_is_one_line_and_leaves_nothing(tmp_path: Path, mon
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="tflite-runtime has no wheel for this Python")
-def test_an_older_runtime_measures_in_an_environment_made_once(
-    float_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_runtime_is_installed_once(float_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     runtime = Runtime("tflite-runtime", "2.14.0")
     try:

@@ -43,9 +43,7 @@ def run_of(whole: float, *times: float, tag: str = "CONV_2D") -> ProfiledRun:
     return ProfiledRun(whole, tuple(ProfilerEvent(tag, 2, index, value) for index, value in enumerate(times)))
 
 
-def test_every_operator_is_there_with_its_place_and_share_and_the_advice_and_json_hold_it(
-    swish_profile: Profile,
-) -> None:
+def test_every_operator_has_its_place_and_share_and_the_advice_and_json_hold_it(swish_profile: Profile) -> None:
     swishes = [row for row in swish_profile.operators if row.type == "HARD_SWISH"]
     assert len(swishes) == 3
     assert {row.where for row in swishes} == {"builtin"}

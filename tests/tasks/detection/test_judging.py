@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.core.confidence_facts import Guarantees, Shares
-from advisor.core.evaluation_facts import (
-    BoxFacts,
-    BoxGuarantee,
-    BoxScores,
-    ClassBoxes,
-    ImageAnswers,
-    JudgedBox,
-)
+from advisor.core.evaluation_facts import BoxFacts, BoxGuarantee, BoxScores, ClassBoxes, ImageAnswers, JudgedBox
 from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.datasets.capture import STAYING
 from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, robust

@@ -148,9 +148,7 @@ def test_a_photograph_is_drawn_with_its_mask(run: RunFolder, tmp_path: Path) -> 
 
 
 @pytest.mark.integration
-def test_a_bundle_has_code_vectors_and_a_page_that_gives_the_mask(
-    run: RunFolder, browser: Browser, tmp_path: Path
-) -> None:
+def test_a_bundle_has_code_vectors_and_a_page_with_masks(run: RunFolder, browser: Browser, tmp_path: Path) -> None:
     require_runtime(LITERT)
     bundle = export(run.path, tmp_path / "bundle", targets=["android", "ios", "python", "web"])
     assert {"android/Segmenter.kt", "ios/Segmenter.swift", "python/segment.py"} <= set(bundle.files)

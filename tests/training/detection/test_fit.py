@@ -33,9 +33,7 @@ def test_maps_are_kept_for_each_image_and_its_changed_copies(kept: KeptMaps) -> 
     assert not np.array_equal(kept.of_rows[0].boxes, kept.of_rows[LEARNT].boxes)
 
 
-def test_there_are_as_many_copies_as_fit(
-    boxed: LabelledImages, backbone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_fit(boxed: LabelledImages, backbone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = 2 * sum(int(np.prod(output.shape[1:])) for output in backbone.outputs)
     few = LabelledImages(boxed.paths[:2], boxed.labels[:2])
     monkeypatch.setattr(maps_module, "MOST_BYTES", 5 * whole)
@@ -67,9 +65,7 @@ def learnt(kept: KeptMaps) -> TrainableHead:
     return fitted(box_detector_head, kept, 2, Hyperparameters(epochs=60))
 
 
-def test_a_head_learns_to_find_objects_of_two_classes(
-    boxed: LabelledImages, backbone: Any, learnt: TrainableHead, tmp_path: Path
-) -> None:
+def test_a_head_learns_two_classes(boxed: LabelledImages, backbone: Any, learnt: TrainableHead, tmp_path: Path) -> None:
     assert reached(boxed, backbone, learnt, tmp_path) > 0.8
 
 
@@ -186,9 +182,7 @@ def _as_of_a_card(network: Any) -> Any:
     return keras.Model(network.inputs[0], {"features": network.outputs[0]})
 
 
-def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
-    boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     card, begun = load_catalogue()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
     few = LabelledImages(boxed.paths[:4], boxed.labels[:4])
     kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))
@@ -221,9 +215,7 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_batch_norm_of_coarse_maps_ends_with_the_statistics_of_the_kept_weights(
-    boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_norm_fits_kept_weights(boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_module, "LIVE", 8)
     body, count, epochs = with_maps(_with_norms()), Hyperparameters.batch, 3
     data = keep_photographs(LabelledImages(boxed.paths[:count], boxed.labels[:count]), VIEW, tmp_path)

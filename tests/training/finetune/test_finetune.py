@@ -198,9 +198,7 @@ def test_batchnorm_keeps_its_statistics(tuned: Tuned) -> None:
 
 
 @pytest.mark.parametrize("knobs", [SHORT, replace(ON_MAPS, epochs=2)], ids=["images", "maps"])
-def test_an_interrupted_run_goes_on_where_it_was_and_ends_as_one_that_was_not(
-    knobs: Finetuning, few: Data, short: Tuned, tmp_path: Path
-) -> None:
+def test_an_interrupted_run_ends_like_any_other(knobs: Finetuning, few: Data, short: Tuned, tmp_path: Path) -> None:
     maps = tmp_path / "maps"
     _, whole = _run(few, tmp_path / "whole", knobs, maps=maps) if knobs.cached else short
     _interrupted(few, tmp_path, knobs, maps)
@@ -250,9 +248,7 @@ def test_what_ships_goes_on_with_the_validation_part_too(tuned: Tuned, folder: P
     assert (none.history, np.abs(_kernel(same, "conv1") - kernels[1]).max()) == ((), 0)
 
 
-def test_what_ships_reads_the_maps_of_the_compared_model(
-    few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ships_reads_the_compared_models_maps(few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from advisor.training.finetune import maps
 
     compute, one, computed, kernels = maps.Computed.all, replace(ON_MAPS, epochs=1), [], []
@@ -270,9 +266,7 @@ def test_what_ships_reads_the_maps_of_the_compared_model(
     np.testing.assert_array_equal(*kernels)
 
 
-def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
-    short: Tuned, few: Data, tmp_path: Path
-) -> None:
+def test_a_time_limit_inside_the_first_epoch_keeps_what_was_learnt(short: Tuned, few: Data, tmp_path: Path) -> None:
     knobs = replace(SHORT, learning_rate=1e-12)
     with _ticking():
         _, result = _run(few, tmp_path, replace(knobs, seconds=7.0))
@@ -298,9 +292,7 @@ def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(short: Tuned
     assert again["history"][0]["loss"] == pytest.approx(_losses(short[1])[0], rel=1e-3), "another limit begins anew"
 
 
-def test_a_training_that_its_limit_would_shorten_takes_the_time_of_the_one_that_ships(
-    few: Data, tmp_path: Path
-) -> None:
+def test_a_training_that_its_limit_would_shorten_takes_the_time_of_the_shipped_one(few: Data, tmp_path: Path) -> None:
     with _ticking():
         _, result = _run(few, tmp_path, replace(SHORT, seconds=16.0), alone_s=400.0)
     assert len(result.history) == SHORT.epochs
@@ -328,9 +320,7 @@ def test_a_vanished_image_is_a_stage_error(few: Data, tmp_path: Path) -> None:
         finetune(nets.backbone(), images, KNOBS, tmp_path / "run")
 
 
-def test_on_kept_maps_it_learns_leaves_the_lower_layers_and_answers_in_its_file_as_the_best_epoch_did(
-    on_maps: Tuned, data: Data, tmp_path: Path
-) -> None:
+def test_on_kept_maps_it_leaves_lower_layers_and_ends_as_the_best(on_maps: Tuned, data: Data, tmp_path: Path) -> None:
     backbone, whole = on_maps
     assert whole.validation_accuracy > whole.start_accuracy
     assert not whole.levels
@@ -358,9 +348,7 @@ def test_its_seconds_are_known_after_ten_steps(data: Data, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_it_starts_from_all_levels_only_where_the_chosen_head_reads_them(
-    cached: bool, data: Data, tmp_path: Path
-) -> None:
+def test_it_starts_from_all_levels_only_where_the_head_reads_them(cached: bool, data: Data, tmp_path: Path) -> None:
     backbone, spec = nets.halvings(False), InputSpec(nets.WIDE, nets.VIEW.mean, nets.VIEW.std)
     knobs, paths, labels = replace(ONE, cached=cached), data[0][:40], data[1][:40]
     whole = with_levels(backbone, level_layers(backbone))

@@ -15,19 +15,9 @@ from advisor.core.errors import StageError
 from advisor.measurement.accuracy import Classifier
 from advisor.tflite.levels import with_levels as with_levels_of_file
 from advisor.training.features import Augmentation, Batches
-from advisor.training.finetune import convert, maps
+from advisor.training.finetune import convert, maps, network
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, cuts, halve
-from advisor.training.finetune.network import (
-    LEAST_SPREAD,
-    Start,
-    agrees,
-    build,
-    level_layers,
-    parts,
-    training_side,
-    with_levels,
-)
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -37,9 +27,9 @@ BATCH = (np.full((4, SIDE, SIDE, 3), 90, np.uint8), np.array([0, 1, 0, 1]), np.o
 KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentation(mixup=0.0), averaging=10)
 
 
-def _start(width: int) -> Start:
+def _start(width: int) -> network.Start:
     weights = np.random.default_rng(0).normal(size=(width, 2)).astype(np.float32)
-    return Start(weights, np.zeros(2, np.float32), np.zeros(width, np.float32), np.ones(width, np.float32))
+    return network.Start(weights, np.zeros(2, np.float32), np.zeros(width, np.float32), np.ones(width, np.float32))
 
 
 def _convolutions() -> Any:
@@ -69,18 +59,16 @@ def _optimizer(model: Any, steps: int, side: int = 32, **changed: float) -> Any:
 
 
 @pytest.mark.parametrize(("make", "smaller"), [(_convolutions, 32), (_flattened, SIDE)])
-def test_convolutions_may_train_on_smaller_images_and_a_network_of_one_size_keeps_it(
-    make: Callable[[], Any], smaller: int
-) -> None:
+def test_convolutions_may_train_on_smaller_images_and_a_fixed_size_stays(make: Callable[[], Any], smaller: int) -> None:
     backbone = make()
-    model = build(backbone, _start(int(backbone.outputs[0].shape[-1])), nets.VIEW, 1.0)
-    assert training_side(model, SIDE, 0.5) == smaller
-    assert training_side(model, SIDE, 1.0) == SIDE
+    model = network.build(backbone, _start(int(backbone.outputs[0].shape[-1])), nets.VIEW, 1.0)
+    assert network.training_side(model, SIDE, 0.5) == smaller
+    assert network.training_side(model, SIDE, 1.0) == SIDE
     _optimizer(model, 1, smaller)
 
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
-    model = build(_convolutions(), _start(5), nets.VIEW, 1.0)
+    model = network.build(_convolutions(), _start(5), nets.VIEW, 1.0)
     step = _optimizer(model, 4)
     last = model.get_weights()
     step.swap()
@@ -97,10 +85,10 @@ def test_the_network_answers_as_trunk_and_head_and_features_that_never_move_are_
     photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
     features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
     for start in (plain, replace(plain, mean=np.full(5, 0.1, np.float32), spread=spread)):
-        model = build(backbone, start, nets.VIEW, 1.0)
+        model = network.build(backbone, start, nets.VIEW, 1.0)
         np.testing.assert_allclose(np.asarray(model(photo)), features @ start.weights + start.bias, atol=1e-4)
-    assert model.get_layer("standard").scale.max() == pytest.approx(1 / (LEAST_SPREAD * 0.2))
-    weights, bias = parts(model, backbone, start)
+    assert model.get_layer("standard").scale.max() == pytest.approx(1 / (network.LEAST_SPREAD * 0.2))
+    weights, bias = network.parts(model, backbone, start)
     np.testing.assert_allclose(weights, start.weights, rtol=1e-5)
     np.testing.assert_allclose(bias, start.bias, atol=1e-5)
 
@@ -108,7 +96,7 @@ def test_the_network_answers_as_trunk_and_head_and_features_that_never_move_are_
 def test_decay_towards_the_start_holds_the_backbone_back() -> None:
     moved, backbone = [], _convolutions()
     for strength in (0.0, 100.0):
-        model = build(backbone, _start(5), nets.VIEW, 1.0)
+        model = network.build(backbone, _start(5), nets.VIEW, 1.0)
         kernel = model.get_layer("backbone").layers[1].kernel
         before = np.array(kernel)
         _optimizer(model, 4, l2_sp=strength)
@@ -122,21 +110,21 @@ def test_both_find_the_same_means_in_the_same_order_and_other_features_do_not_ag
     images = np.random.default_rng(0).normal(size=(2, nets.WIDE, nets.WIDE, 3)).astype(np.float32)
     path.write_bytes(with_levels_of_file(convert(backbone)))
     features = np.stack(list(map(Classifier(path), images)))
-    names = level_layers(backbone)
+    names = network.level_layers(backbone)
     assert names == ["wide2", "wide1"]
-    found = np.concatenate([np.asarray(with_levels(backbone, names)(photo[None])) for photo in images])
+    found = np.concatenate([np.asarray(network.with_levels(backbone, names)(photo[None])) for photo in images])
     np.testing.assert_allclose(found, features, atol=1e-5)
-    assert agrees(backbone, names, images, features)
-    assert not agrees(backbone, names[::-1], images, features)
-    assert not agrees(backbone, names[:1], images, features)
-    assert not agrees(backbone, names, images, features[:, :-1])
+    assert network.agrees(backbone, names, images, features)
+    assert not network.agrees(backbone, names[::-1], images, features)
+    assert not network.agrees(backbone, names[:1], images, features)
+    assert not network.agrees(backbone, names, images, features[:, :-1])
 
 
 CHANGES = Finetuning(cached=True, copies=2, augmentation=Augmentation(crop=0.5, colour=0.2, mixup=0.0), seed=3)
 
 
 def _model() -> Any:
-    return build(nets.backbone(), _start(8), nets.VIEW, 0.5, cached=True)
+    return network.build(nets.backbone(), _start(8), nets.VIEW, 0.5, cached=True)
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +181,7 @@ def test_both_halves_answer_as_the_whole(model_of_maps: Any, images: Batches) ->
 
 def test_levels_below_the_cut_are_kept_with_the_map(images: Batches) -> None:
     levels = ("relu0", "relu1")
-    model = build(nets.backbone(), replace(_start(8 + 6 + 8), levels=levels), nets.VIEW, 0.25, cached=True)
+    model = network.build(nets.backbone(), replace(_start(8 + 6 + 8), levels=levels), nets.VIEW, 0.25, cached=True)
     halves = halve(model, 40, levels)
     shown = next(images.epoch(np.arange(8), 8))[0].astype(np.float32)
     assert len(halves.upper.inputs[0].shape) == 2  # a map and means in one row

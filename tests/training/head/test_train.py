@@ -91,9 +91,7 @@ def test_a_class_of_one_group_is_in_several_folds() -> None:
         ([0, 0, 1], 3, "classes"), ([0, 1, 5], 3, "classes"), ([0, 0, 0], 1, "classes"), ([0, 1], 2, "fit together"),
     ],
 )  # fmt: skip
-def test_a_class_without_images_and_arrays_that_do_not_fit_are_refused(
-    labels: list[int], classes: int, words: str
-) -> None:
+def test_classes_without_images_and_misfitting_arrays_are_refused(labels: list[int], classes: int, words: str) -> None:
     with pytest.raises(StageError, match=words):
         train_head(np.zeros((3, 4), np.float32), labels, classes, seed=0)
 

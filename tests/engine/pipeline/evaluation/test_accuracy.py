@@ -234,9 +234,7 @@ def test_out_of_fold_answers_guarantee_more_and_choose_the_temperature_too(tmp_p
     assert more.temperature == temperature(*every)
 
 
-def test_a_file_that_answers_otherwise_than_the_float_head_is_judged_by_validation_alone(
-    tmp_path: Path, images: Images
-) -> None:
+def test_a_file_that_answers_unlike_the_float_head_is_judged_by_validation(tmp_path: Path, images: Images) -> None:
     validation, other = scores(tmp_path, "validation", 0, 1.0), scores(tmp_path, "floats", 3, 1.0)
     found = chosen(validation, images, asking(0.85), of_folds(fold_answers(tmp_path), images, other))
     assert found == chosen(validation, images, asking(0.85))
@@ -261,9 +259,7 @@ def kept(rows: list[list[float]], path: Path) -> Path:
     return path
 
 
-def test_known_images_that_are_answered_as_unknown_are_not_kept_and_other_things_are_found_and_ranked(
-    tmp_path: Path,
-) -> None:
+def test_known_images_answered_as_unknown_are_not_kept_and_other_things_are_found_and_ranked(tmp_path: Path) -> None:
     found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
     assert present(found.kept).value == pytest.approx(3 / 4)
     assert (present(found.precision).value, found.others) == (pytest.approx(2 / 3), None)

@@ -151,9 +151,7 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("screening", "timed"), [(False, True), (True, False)])
-def test_nothing_is_screened_where_that_is_off_or_this_machine_is_no_device(
-    tmp_path: Path, screening: bool, timed: bool
-) -> None:
+def test_nothing_is_screened_if_that_is_off_or_no_device_is_here(tmp_path: Path, screening: bool, timed: bool) -> None:
     walker = Prepared(tmp_path, {"float32": 4}, screen_ms=1e6)
     found = evaluated(walker, "float32", tmp_path, Budget(latency_ms=50.0), screening=screening, timed=timed)
     assert found.status is Status.OK

@@ -41,9 +41,7 @@ def test_anomalies_are_not_judged_under_capture_conditions(tmp_path: Path, task:
         (Detecting, DETECTION.name, f"mAP@0.5 {HELD_OUT}", ""),
     ],
 )
-def test_a_finalist_is_judged_on_the_hold_out_by_its_task(
-    tmp_path: Path, kind: type[Prepared], task: str, source: str, file: str
-) -> None:
+def test_a_task_judges_its_finalists(tmp_path: Path, kind: type[Prepared], task: str, source: str, file: str) -> None:
     walker = kind(tmp_path, {"float32": 4, "int8": 3})
     finalist = evaluated(walker, "int8", tmp_path, task=task)
     run = RunFolder((tmp_path / "runs" / "latest").resolve())

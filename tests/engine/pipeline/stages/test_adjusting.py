@@ -103,9 +103,7 @@ def right(paths: tuple[Path, ...], file: Path) -> float:
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("matched", "word"), [(True, MATCHED), (False, REFITTED)])
-def test_answers_that_a_shift_of_the_features_changed_come_back(
-    made: Make, paths: tuple[Path, ...], matched: bool, word: str
-) -> None:
+def test_answers_changed_by_a_shift_come_back(made: Make, paths: tuple[Path, ...], matched: bool, word: str) -> None:
     result, file = made(shifted(form(1, "int8")), matched)
     assert result == {"arena_bytes": 7, "notes": {"learning": 1, "head": word}}
     assert right(paths, file) > right(paths, file.with_name("int8.tflite")) + 0.1
@@ -132,9 +130,7 @@ def test_a_file_with_another_backbone_makes_its_own_pass(made: Make) -> None:
 
 
 @pytest.mark.integration
-def test_where_no_head_is_better_that_of_the_float_file_is_rounded_again(
-    made: Make, paths: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_float_head_is_rounded_again(made: Make, paths: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.training.head.quantized.matched", lambda *_: None)
     result, file = made(coarse(form(1, "int8")), matched=True)
     assert result["notes"]["head"] == KEPT

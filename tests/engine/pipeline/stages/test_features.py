@@ -102,9 +102,7 @@ def test_images_seen_before_are_not_read_again(
     assert not np.isclose(cold[~new], first).all(axis=1).any()
 
 
-def test_features_do_not_depend_on_what_was_known(
-    folder: Path, backbone: Path, children: ChildPool, tmp_path: Path
-) -> None:
+def test_features_depend_on_nothing_known(folder: Path, backbone: Path, children: ChildPool, tmp_path: Path) -> None:
     _extract(folder, backbone, children, tmp_path / "cache")
     fill(folder / "one", 3, first=50)
     warm, cold = (_extract(folder, backbone, children, tmp_path / cache) for cache in ("cache", "other"))
@@ -149,9 +147,7 @@ def read(folder: Path, **counts: int) -> Images:
     return read_images(resolve({"data": str(make(folder, **counts))}).question, lambda _: None)
 
 
-def test_of_a_large_set_the_answer_says_how_many_images_fine_tuning_learns_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_large_set_it_says_how_many_images_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classification, "TUNED_IMAGES", 20)
     images = read(tmp_path / "photos", red=20, blue=20)
     train = len(images.split.train)
@@ -180,9 +176,7 @@ def test_no_byte_of_it_changes(card: Card, tmp_path: Path) -> None:
     assert made.figures["arena_bytes"] > 0
 
 
-def test_a_class_that_it_does_not_know_is_named_and_an_answer_that_is_no_class_is_wrong(
-    card: Card, tmp_path: Path
-) -> None:
+def test_a_class_that_it_does_not_know_is_named_and_answers_of_no_class_are_wrong(card: Card, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedRecipe, match=r"no class 'grean'.*'green'"):
         require_classes(card, read(tmp_path / "photos", red=20, grean=20))
     found = per_class([0, 2, 1, 1], [0, 0, 1, 1], ("a", "b"))
@@ -201,9 +195,7 @@ def _image(folder: Path, colour: tuple[int, int, int]) -> Path:
 @pytest.mark.parametrize(
     ("classes", "expected"), [(COLOURS, [0, 1, 2]), (("Blue", "red", "green"), [1, 2, 0]), (("blue", "red"), [1, 2, 0])]
 )
-def test_columns_are_the_classes_of_the_images_then_the_others(
-    card: Card, tmp_path: Path, classes: tuple[str, ...], expected: list[int]
-) -> None:
+def test_columns_are_classes_first(card: Card, tmp_path: Path, classes: tuple[str, ...], expected: list[int]) -> None:
     images = [_image(tmp_path, colour) for colour in ((250, 9, 9), (9, 250, 9), (9, 9, 250))]
     model = fetch(card, FetchOptions(offline=True)).path
     stages_jobs.score(model, images, VIEW, tmp_path / "rows.npy", classes)

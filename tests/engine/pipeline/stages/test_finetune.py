@@ -37,9 +37,7 @@ def hard(tmp_path: Path) -> Path:
     return tmp_path / "hard"
 
 
-def test_the_default_search_fine_tunes_and_a_tuned_candidate_is_exported(
-    hard: Path, empty_results: Path, tmp_path: Path
-) -> None:
+def test_the_default_search_exports_a_fine_tuned_candidate(hard: Path, empty_results: Path, tmp_path: Path) -> None:
     options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1")
     done = search(empty_results, tmp_path / "runs", "--data", str(hard), *options)
     assert done.returncode == 0, done.stderr

@@ -93,9 +93,7 @@ def _told(model: FloatModel) -> dict[str, Any]:
     return json.loads(model.path.with_name(RESULT).read_text())
 
 
-def test_a_network_that_learns_from_all_images_goes_on_without_a_limit(
-    images: Images, made: list[FloatModel], tmp_path: Path
-) -> None:
+def test_learning_from_all_images_has_no_limit(images: Images, made: list[FloatModel], tmp_path: Path) -> None:
     compared, ships, learns = _stages(images)
     told = _told(made[2])
     assert (len(told["history"]), told["out_of_time"]) == (KNOBS.going_on().epochs, False)
@@ -136,9 +134,7 @@ def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("share", "layers"), [(1.0, 0.61), (0.9, 0.5), (0.7, 0.35), (0.3, 0.2)])
-def test_in_a_part_of_its_time_fewer_layers_are_trained_also_of_what_ships(
-    tmp_path: Path, share: float, layers: float
-) -> None:
+def test_in_part_of_its_time_fewer_layers_train_also_of_what_ships(tmp_path: Path, share: float, layers: float) -> None:
     scope = Scope(CARD.name, FINETUNE_CACHED, purpose=Purpose.COMPARE)
     given = replace(materials(tmp_path), training_share=lambda *_: share)
     fitted, time = stages._within_limit(CACHED, None, given, scope)
@@ -149,9 +145,7 @@ def test_in_a_part_of_its_time_fewer_layers_are_trained_also_of_what_ships(
 
 
 @pytest.mark.slow
-def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
-    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
-) -> None:
+def test_a_limited_training_is_continued(images: Images, training: ChildPool, tmp_path: Path, few_epochs: None) -> None:
     at_limit = _tuned(images, training, tmp_path, limit_s=0.0)
     assert at_limit[0].sha256 == at_limit[1].sha256, "what was compared ships"
     for form in at_limit:

@@ -249,9 +249,7 @@ def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[
 
 
 @given(st.lists(st.integers(8, 100), min_size=2, max_size=5), st.integers(10, 80))
-def test_fine_tuning_learns_from_some_of_the_training_part_and_is_judged_by_the_whole_validation_part(
-    counts: list[int], wanted: int
-) -> None:
+def test_fine_tuning_learns_from_some_images_and_is_judged_by_all_of_validation(counts: list[int], wanted: int) -> None:
     images = replace(_images(counts), tuned_images=wanted)
     learnt, validation = set(images.part(Role.TUNED).indices), set(images.part(Role.VALIDATION).indices)
     assert validation <= learnt <= set(images.part(Role.LEARNT).indices)

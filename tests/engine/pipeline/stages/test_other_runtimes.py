@@ -78,9 +78,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(
-    given: Materials, pool: ChildPool, tmp_path: Path
-) -> None:
+def test_a_file_is_converted_and_timed_with_an_interval(given: Materials, pool: ChildPool, tmp_path: Path) -> None:
     require_onnx()
     stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target(*HERE))
     found = walk(stage, given, pool)
@@ -101,9 +99,7 @@ def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, p
     assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.ONNX)
 
 
-def test_a_runtime_that_is_removed_during_a_search_fails_with_how_to_get_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runtime_that_is_removed_fails_with_its_way_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
     stage = measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with pytest.raises(StageAborted, match="ONNX Runtime needs onnx, which is not installed") as end:
@@ -111,9 +107,7 @@ def test_a_runtime_that_is_removed_during_a_search_fails_with_how_to_get_it_back
     assert end.value.status is Status.FAILED
 
 
-def test_what_was_measured_is_measured_again_if_asked_or_if_it_may_differ(
-    quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measurements_repeat_if_asked_or_due(quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, given = file(tmp_path, b"one"), materials(tmp_path / "cache", effort="load")
     stage = measured_in(SCOPE, model, target(*HERE))
     done, kept = [(StageName.RUNTIME, EventKind.DONE)], [(StageName.RUNTIME, EventKind.CACHED)]

@@ -146,9 +146,7 @@ def test_a_sampler_survives_pickling() -> None:
         ([Candidate({"x": 1}, 1.0, {"latency": 0.0})], OBJECTIVES, "positive"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(
-    table: list[Candidate], objectives: Sequence[Objective], message: str
-) -> None:
+def test_a_misfitting_table_is_refused(table: list[Candidate], objectives: Sequence[Objective], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AdvisorSampler(table, objectives)
 
