@@ -17,10 +17,10 @@ from tests.fleet.fleets import PHONES, fleet_run, rows
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
     files = [replace(each, artefact=f"{i}.tflite", artefact_sha256=str(i)) for i, each in enumerate(rows())]
-    return predicted(read_fleet(PHONES), files, Budget(latency_ms=50.0))
+    return predicted(read_fleet(PHONES), files, Budget(latency_ms=20.0))
 
 
-def answer(matrix: Matrix, budget_ms: float = 50.0, fleet: str = PHONES) -> FleetAnswer:
+def answer(matrix: Matrix, budget_ms: float = 20.0, fleet: str = PHONES) -> FleetAnswer:
     return answer_for(read_fleet(fleet), replace(matrix, limits=Budget(latency_ms=budget_ms)))
 
 
@@ -49,7 +49,7 @@ def test_more_files_keep_more_of_a_file_for_each_phone_and_none_adds_nothing(mat
     assert "no further file adds anything to 1 file, so 2 are not offered" in found.notes
     assert found.with_files(3) is found.options[0]
     two = replace(matrix, phones=matrix.phones[::2], rows=matrix.rows[::2])
-    found = answer(two, 11.0)  # the slow phone is sure to meet it with no file, and likely with another one
+    found = answer(two, 6.0)  # the slow phone is sure to meet it with no file, and likely with another one
     assert names(found.options[0].files) == ["mobilenet_v1_0.25_224"]
     assert found.options[-1].sure_share == found.options[0].sure_share == pytest.approx(5 / 7)
     assert [len(option.files) for option in found.options] == [1]
