@@ -1,9 +1,4 @@
-"""The command line of ``python -m benchmarks accuracy``.
-
-The benchmark of the pick compares rules on the same drawn images. Which searches the benchmark runs, and on which
-images. What the summary reads from the tables of the parts. The pieces of the table of accuracies: what is stopped is
-made anew, what is there is taken, cards replace theirs.
-"""
+"""The command line of ``python -m benchmarks accuracy``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +8,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation
 from benchmarks import tables
-from benchmarks.accuracy_pick import DRAWS, HEADER, MOST, OURS, RULES, Candidate, _rows, former, most_accurate, ours
+from benchmarks.accuracy_pick import Candidate, former, most_accurate, ours
 from benchmarks.accuracy_search import (
     HEADER as ACCURACY_SEARCH_HEADER,
     NAME,
@@ -54,16 +49,6 @@ def test_the_rules_differ_far_within_the_budget() -> None:
     assert former(evaluations, known).configuration.card == "tiny"
     assert ours(evaluations, known).configuration.card == "network"
     assert most_accurate(evaluations, known).configuration.card == "costly"
-
-
-def test_a_table_has_a_row_for_each_rule_against_the_most_accurate() -> None:
-    rows = _rows("recorded", "0,1", 60, {0: RECORDED, 1: RECORDED[:2]})
-    assert [row[4] for row in rows] == list(RULES)
-    assert all(len(row) == len(HEADER) for row in rows)
-    by_rule = {row[4]: row for row in rows}
-    assert by_rule[MOST][6:9] == ("+0.00 ± 0.00", "1.00", "1.00")
-    assert float(by_rule[OURS][7]) <= 1.0  # type: ignore[arg-type]
-    assert DRAWS >= 20
 
 
 def test_a_subset_has_the_first_classes_that_every_part_has(tmp_path: Path) -> None:

@@ -1,8 +1,4 @@
-"""The exhaustive table as a search problem: what is due for an evaluation, and what it reaches.
-
-The plot of what is reached against seconds. When the answer so far is a first one, and from when on it is the final
-one. The way that knows everything: it keeps to the ladder, and is no longer than evaluating in the table's order.
-"""
+"""The exhaustive table as a search problem: what is due for an evaluation, and what it reaches."""
 
 from dataclasses import replace
 
@@ -10,7 +6,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.core.training import HEAD, HEAD_SUBSET
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, Purse, Row, read
 from benchmarks.first_answer import AnswerSoFar, table
 from benchmarks.hindsight import in_hindsight
@@ -50,12 +46,6 @@ def test_evaluating_everything_reaches_everything_whatever_the_order(rows: list[
         course = problem.course(iter(order))
         assert course.shares[-1] >= 0.99
         assert 0 < course.seconds[-1] <= problem.everything_s
-
-
-def test_a_card_that_lacks_a_rung_is_in_the_problems_below_it_only(rows: list[Row]) -> None:
-    left = [row for row in rows if row.card != CARD or row.training != FINETUNE_TOP]
-    assert CARD not in {row.card for row in Problem(PROBLEMS["rungs"], left).rows.values()}
-    assert CARD in {row.card for row in Problem(PROBLEMS["head"], left).rows.values()}
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -1,9 +1,4 @@
-"""A search replayed on a small made-up table follows the product's rules with every sampler.
-
-Remembering how trials were split changes no suggestion. The replay of which cards are fine-tuned, on a made-up
-table. The table's making: what a stage took, and which rows are replaced. The Gaussian process over a list: the
-exact acquisition, and that only the list is chosen from.
-"""
+"""A search replayed on a small made-up table follows the product's rules with every sampler."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""Every network of the catalogue against its card: counts, ends, and what was published about it.
-
-The graphs convert to files of builtin operators alone, which LiteRT runs and which compute what Keras does. Real
-weights on real photographs: every card whose weights can be had sees what is in them.
-"""
+"""Every network of the catalogue against its card: counts, ends, and what was published about it."""
 
 import re
 from collections import Counter

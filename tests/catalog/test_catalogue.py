@@ -1,7 +1,4 @@
-"""Catalogue files: what they may hold, how their mistakes are told, and the public functions.
-
-The catalogue as rows: sizes, where weights come from and whether they are here.
-"""
+"""Catalogue files: what they may hold, how their mistakes are told, and the public functions."""
 
 import json
 from dataclasses import replace

@@ -41,6 +41,7 @@ def test_random_weights_are_the_same_every_time_and_keep_the_scale_of_activation
     import keras
 
     model = build_model(load_catalogue()["mobilenet_v2_0.35_96"], None)
+    fill_randomly(model)
     before = model.get_weights()
     fill_randomly(model)
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))

@@ -1,8 +1,4 @@
-"""A classifier that keeps its form becomes a card, byte for byte, or is refused with the reason and nothing is kept.
-
-A user's own detector becomes a card, or is refused with the reason and nothing is kept. A file that a search names
-by its path becomes a card in a catalogue of its own.
-"""
+"""A classifier that keeps its form becomes a card, byte for byte, or is refused with the reason and nothing is kept."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""Models of timm and torchvision: what the packages know goes on the card, and a wrong name is refused.
-
-An archive of PyTorch is checked before PyTorch reads it, and only its graph and its weights reach PyTorch. The
-layer where a conversion begins to differ is found by the values that the original has.
-"""
+"""Models of timm and torchvision: what the packages know goes on the card, and a wrong name is refused."""
 
 import importlib.util
 import json

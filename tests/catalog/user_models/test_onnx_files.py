@@ -1,7 +1,4 @@
-"""A graph is fixed at one float image, and simplified.
-
-An ONNX file is refused with its reason before a library runs or converts it.
-"""
+"""A graph is fixed at one float image, and simplified."""
 
 from collections import Counter
 from collections.abc import Sequence

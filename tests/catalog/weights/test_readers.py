@@ -1,7 +1,4 @@
-"""Caffe, GraphDef, ONNX, TF.js, Keras and TFLite files: what is in them comes out, and damage is a clear error.
-
-Checkpoints that Keras and TensorFlow write themselves: what they saved is what is read.
-"""
+"""Caffe, GraphDef, ONNX, TF.js, Keras and TFLite files: what is in them comes out, and damage is a clear error."""
 
 import contextlib
 import json
