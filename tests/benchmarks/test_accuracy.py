@@ -31,7 +31,7 @@ def candidate(
 
 
 RECORDED = (
-    candidate("tiny", "int8", range(17), 0.6, 300_000, 75.0),
+    candidate("tiny", "int8", range(2, 19), 0.6, 300_000, 75.0),
     candidate("network", "int8", range(16), 4.1, 4_000_000, 84.1),
     candidate("costly", "float32", range(15), 45.0, 60_000_000, 84.3),
 )

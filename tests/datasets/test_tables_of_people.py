@@ -22,24 +22,16 @@ def rows(*names: str, delimiter: str = ",") -> str:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_the_encoding_of_a_table_is_known_by_its_mark(root: Path, encoding: str) -> None:
-    table = root / "table.csv"
-    table.write_text(f"path,label\n{rows('cat/000.jpg', 'dog/100.jpg')}\n", encoding=encoding)
-    assert {entry.label for entry in list_files(table).entries} == {"cat", "dog"}
-
-
-@pytest.mark.parametrize("delimiter", [";", "\t"])
-def test_a_first_line_may_name_the_delimiter(root: Path, delimiter: str) -> None:
-    table = root / "table.csv"
-    text = rows("cat/000.jpg", "dog/100.jpg", delimiter=delimiter)
-    table.write_text(f"sep={delimiter}\npath{delimiter}label\n{text}\n")
-    assert [entry.path.exists() for entry in list_files(table).entries] == [True, True]
-
-
-def test_paths_of_windows_are_read(root: Path) -> None:
-    table = root / "table.csv"
-    table.write_text(f"path,label\n{rows(*WINDOWS)}\n")
-    assert [entry.path.exists() for entry in list_files(table).entries] == [True, True]
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("names", [("cat/000.jpg", "dog/100.jpg"), WINDOWS])
+def test_a_mark_a_delimiter_and_the_paths_of_windows_are_read(
+    root: Path, encoding: str, delimiter: str, names: tuple[str, str]
+) -> None:
+    first = "" if delimiter == "," else f"sep={delimiter}\n"
+    text = f"{first}path{delimiter}label\n{rows(*names, delimiter=delimiter)}\n"
+    (root / "table.csv").write_text(text, encoding=encoding)
+    entries = list_files(root / "table.csv").entries
+    assert [(entry.label, entry.path.exists()) for entry in entries] == [("cat", True), ("dog", True)]
 
 
 @pytest.mark.parametrize(("in_table", "on_disk"), [("NFC", "NFD"), ("NFD", "NFC")])
@@ -51,21 +43,16 @@ def test_accents_may_be_composed_in_the_table_or_on_the_disk(root: Path, in_tabl
     assert [entry.path.exists() for entry in list_files(table).entries] == [True, True]
 
 
-@pytest.mark.parametrize("written", ["test_set", "TEST", "test2017"])
-def test_the_column_of_the_split_has_the_words_of_folders(root: Path, written: str) -> None:
-    table = root / "table.csv"
-    table.write_text(f"path,label,split\ncat/000.jpg,cat,{written}\ndog/100.jpg,dog,train\n")
-    assert [entry.part for entry in list_files(table).entries] == ["holdout", "train"]
-
-
 @pytest.mark.parametrize(
-    ("column", "values"),
-    [("is_train", ("0", "1")), ("is_test", ("True", "False")), ("Usage", ("PublicTest", "Training"))],
+    ("column", "holdout", "train"),
+    [
+        *(("split", written, "train") for written in ("test_set", "TEST", "test2017")),
+        *(("is_train", "0", "1"), ("is_test", "True", "False"), ("Usage", "PublicTest", "Training")),
+    ],
 )
-def test_other_columns_say_the_part_too(root: Path, column: str, values: tuple[str, str]) -> None:
-    table = root / "table.csv"
-    table.write_text(f"path,label,{column}\ncat/000.jpg,cat,{values[0]}\ndog/100.jpg,dog,{values[1]}\n")
-    assert [entry.part for entry in list_files(table).entries] == ["holdout", "train"]
+def test_a_column_says_the_part_in_the_words_of_folders(root: Path, column: str, holdout: str, train: str) -> None:
+    (root / "table.csv").write_text(f"path,label,{column}\ncat/000.jpg,cat,{holdout}\ndog/100.jpg,dog,{train}\n")
+    assert [entry.part for entry in list_files(root / "table.csv").entries] == ["holdout", "train"]
 
 
 @pytest.mark.parametrize(

@@ -340,9 +340,7 @@ def test_what_is_no_private_ed25519_key_is_refused_at_once(trained: RunFolder, t
 def test_a_changed_row_of_another_candidate_stops_nothing(copied: RunFolder, bundle: Bundle, tmp_path: Path) -> None:
     other = bundles.evaluation_of(copied, "int8").configuration.key
     lines = copied.evaluations_file.read_text(encoding="utf-8").splitlines()
-    changed = [
-        line.replace('"level": 0.95', '"level": 0.94') if f'"key": "{other}"' in line else line for line in lines
-    ]
+    changed = [row.replace('"level": 0.95', '"level": 0.94') if f'"key": "{other}"' in row else row for row in lines]
     copied.evaluations_file.write_text("".join(f"{line}\n" for line in changed), encoding="utf-8")
     with pytest.raises(UsageError, match="does not prove itself"):
         export(copied.path, tmp_path / "pick", web=False)

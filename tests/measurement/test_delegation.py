@@ -89,9 +89,7 @@ def test_what_breaks_a_constraint_stays_behind(float_model: Path, where: Where, 
 def test_one_of_several_ways_is_enough_and_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
     assert delegate(read(float_model), rules(*ACTIVATIONS, ways=[{"inputs": {"most": 0}}, {}])).refused == ()
     told = delegate(read(float_model), rules("CONV_2D"))
-    assert {row.reason for row in told.refused} == {
-        f"{name} is not supported" for name in ACTIVATIONS if name != "CONV_2D"
-    }
+    assert {row.reason for row in told.refused} == {f"{n} is not supported" for n in ACTIVATIONS if n != "CONV_2D"}
     assert (told.taken, told.operators, told.partitions) == (2, 6, 2)
     assert 0 < told.share < 1
 

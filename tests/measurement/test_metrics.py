@@ -122,9 +122,7 @@ def test_top_5_needs_more_than_five_classes_and_the_temperature_changes_the_mean
     assert score.shares.tolist() == [1, 0]
     judged = drawn()
     hotter = replace(judged, calibrated=np.sqrt(judged.probabilities))
-    changed = {
-        name for name, score in scores(hotter).items() if score.figure.value != scores(judged)[name].figure.value
-    }
+    changed = {name for name, s in scores(hotter).items() if s.figure.value != scores(judged)[name].figure.value}
     assert changed == {LOG_LOSS}
 
 

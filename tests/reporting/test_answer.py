@@ -301,7 +301,7 @@ def test_an_answer_says_on_how_many_images_of_the_hold_out_it_was_judged() -> No
 def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     view = judged_view()
     front = (
-        replace(each, holdout_accuracy=None) for each in view.decision.front if each.configuration.key != view.pick_key
+        replace(row, holdout_accuracy=None) for row in view.decision.front if row.configuration.key != view.pick_key
     )
     others = replace(view, decision=replace(view.decision, front=(view.decision.pick, *front), ties=()))
     ended = with_pick(view, holdout_accuracy=None)

@@ -301,6 +301,4 @@ def test_a_guarantee_of_boxes_that_is_not_kept_is_a_risk() -> None:
     assert found.endswith("--min-precision.")
     broken = boxed_view(BoxGuarantee("precision", 0.95, True), Interval(0.8, 0.7, 0.9))
     ((_, found),) = unkept(broken.decision.pick)
-    assert found == (
-        "On the hold-out 80.0 % of the boxes that count are right, less than the 95 % that was guaranteed."
-    )
+    assert found == "On the hold-out 80.0 % of the boxes that count are right, less than the 95 % that was guaranteed."

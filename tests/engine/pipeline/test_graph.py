@@ -161,11 +161,9 @@ def test_a_recipe_that_decides_on_scores_decides_on_the_file_that_is_compared() 
 def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_file() -> None:
     workload = replace(TRAINED, recipes=("float32", "dynamic_int8", "int8", "mixed_int8"))
     found = {
-        form: set(with_all_before(VariantStages(CARD, HEAD, form, workload).evaluation)) for form in workload.recipes
+        name: set(with_all_before(VariantStages(CARD, HEAD, name, workload).evaluation)) for name in workload.recipes
     }
-    calibrations = {
-        form: {stage for stage in stages if stage.name is StageName.CALIBRATE} for form, stages in found.items()
-    }
+    calibrations = {form: {s for s in some if s.name is StageName.CALIBRATE} for form, some in found.items()}
     assert not calibrations["float32"]
     assert calibrations["dynamic_int8"] == calibrations["int8"] == calibrations["mixed_int8"]
     ships = next(stage for stage in calibrations["int8"] if stage.scope.purpose == Purpose.SHIP)

@@ -66,9 +66,7 @@ def test_no_more_steps_are_begun_than_the_cores_can_use(everything: bool, most: 
     search, found = Search(everything=everything, cores=2), set[int]()
     search.start()
     while search.running:
-        found.add(
-            len({FormStep.of(each) for some in search.running for each in some if not CardTraining.of(each).tuned})
-        )
+        found.add(len({FormStep.of(e) for row in search.running for e in row if not CardTraining.of(e).tuned}))
         search.end()
         search.start()
     assert max(found) == most
@@ -82,9 +80,8 @@ def test_every_thread_count_of_a_step_begins_with_it() -> None:
 
 def test_what_is_not_expected_to_begin_waits_and_with_everything_nothing_does() -> None:
     search = Search(accuracy=lambda network: {BEST: 96.0}.get(network.card, 50.0)).finish()
-    assert {FormStep.of(each) for each in search.scheduler.waiting} == set(
-        map(FormStep.of, PLAN.configurations())
-    ) - set(search.steps)
+    planned = set(map(FormStep.of, PLAN.configurations()))
+    assert set(map(FormStep.of, search.scheduler.waiting)) == planned - set(search.steps)
     assert not Search(everything=True).finish().scheduler.waiting
 
 

@@ -40,9 +40,7 @@ def test_the_pick_is_first_and_each_network_on_the_front_has_one_finalist() -> N
 
 
 def test_at_most_ten_files_run_on_a_large_holdout_fewer_and_pick_and_runner_up_always() -> None:
-    rows = [
-        _made(f"card{place}", accuracy=60 + place, latency=2 + place, size=(1 + place) * 1e6) for place in range(25)
-    ]
+    rows = [_made(f"card{n}", accuracy=60 + n, latency=2 + n, size=(1 + n) * 1e6) for n in range(25)]
     whole = _names(rows)
     assert len(whole) == 10
     assert _names(rows, 2500) == whole[:4]

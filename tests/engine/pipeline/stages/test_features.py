@@ -151,9 +151,7 @@ def test_of_a_large_set_it_says_how_many_images_train(tmp_path: Path, monkeypatc
     monkeypatch.setattr(classification, "TUNED_IMAGES", 20)
     images = read(tmp_path / "photos", red=20, blue=20)
     train = len(images.split.train)
-    assert images.notes[-1] == (
-        f"A fine-tuning learns from 20 of the {train} images for training, and a head from all."
-    )
+    assert images.notes[-1] == f"A fine-tuning learns from 20 of the {train} images for training, and a head from all."
 
 
 def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None:
