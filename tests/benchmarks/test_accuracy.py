@@ -16,7 +16,7 @@ from benchmarks.accuracy_search import (
     with_classes,
 )
 from benchmarks.accuracy_summary import of_claims, of_search, of_seeds
-from benchmarks.training_accuracy import HEAD, HEADER as TRAINING_ACCURACY_HEADER, Steps, put
+from benchmarks.training_accuracy import Steps
 from tests.datasets.folders import make
 
 IMAGES = 66
@@ -94,11 +94,3 @@ def test_a_step_that_is_stopped_is_made_anew_and_one_that_ended_is_not(tmp_path:
         Steps(CARD, tmp_path)._kept("step.txt", stopped)
     assert Steps(CARD, tmp_path)._kept("step.txt", lambda path: path.write_text("all of it")).read_text() == "all of it"
     assert Steps(CARD, tmp_path)._kept("step.txt", again).read_text() == "all of it"
-
-
-def test_a_cards_rows_replace_its_own_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    for card, accuracy in (("a", "80 %"), ("b", "81 %"), ("a", "82 %")):
-        put([(card, HEAD, accuracy, *[""] * (len(TRAINING_ACCURACY_HEADER) - 3))])
-    lines = (tmp_path / "training_accuracy.csv").read_text().splitlines()[1:]
-    assert [line.split(",")[:3] for line in lines] == [["b", "head", "81 %"], ["a", "head", "82 %"]]

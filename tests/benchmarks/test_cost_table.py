@@ -4,14 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD, HEAD_SUBSET
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, Purse, Row, read
-from benchmarks.first_answer import AnswerSoFar, table
 from benchmarks.hindsight import in_hindsight
 from tests.benchmarks.made_up import made
-from tests.builders import evaluation
 
 CARD = "mobilenet_v2_1.0_224"
 
@@ -54,21 +50,6 @@ def test_the_table_that_is_kept_has_the_problem_whole(name: str) -> None:
     assert len(problem.rows) >= 72
     assert set(problem.rows.values()) <= {problem.row(each) for each in problem.plan.configurations()}
     assert all(row.timing_s > 0 for row in problem.rows.values())
-
-
-SMALL, LARGE = evaluation("small"), evaluation("large")
-TUNED = replace(LARGE, configuration=replace(LARGE.configuration, training="finetune_cached"))
-JUDGED = replace(TUNED, holdout_accuracy=Quantity(80.0, "%", Provenance.MEASURED))
-
-
-def _measured(*picks: Evaluation | None) -> list[object]:
-    """Return the measured column for picks at 10, 20, ... seconds."""
-    answers = [AnswerSoFar(10.0 * place, pick) for place, pick in enumerate(picks, start=1)]
-    return [row[2] for row in table(answers, cpu_s=90.0, wall_s=100.0)]
-
-
-def test_the_final_answer_counts_from_its_last_change() -> None:
-    assert _measured(None, SMALL, TUNED, SMALL, TUNED, JUDGED)[:6] == ["1.5", "20", "60", "50", "50", "100"]
 
 
 def test_it_evaluates_everything_once_from_rung_to_rung_and_is_no_longer_than_any_order(rows: list[Row]) -> None:

@@ -62,9 +62,7 @@ def test_what_is_abandoned_goes_without_a_new_folder(temporary: Path) -> None:
 
 
 @pytest.mark.parametrize("hours", [-24, 24])
-def test_a_folder_of_a_process_id_that_was_given_again_is_removed_whatever_the_clock(
-    temporary: Path, hours: int
-) -> None:
+def test_a_folder_of_a_process_id_that_was_given_again_is_removed_whatever_clock(temporary: Path, hours: int) -> None:
     old = temporary / f"advisor-scratch-{os.getpid()}-old"
     old.mkdir()
     os.utime(old, (time.time() + 3600 * hours,) * 2)

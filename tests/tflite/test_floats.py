@@ -131,9 +131,7 @@ def test_a_type_without_real_values_is_named() -> None:
         to_float32(edited(tiny_classifier(), odd), quantized=True)
 
 
-def test_float16_values_as_float32_answer_the_same_to_the_last_bit(
-    master: bytes, images: list[Array], run: Run
-) -> None:
+def test_float16_values_as_float32_answer_the_same_to_last_bit(master: bytes, images: list[Array], run: Run) -> None:
     halved = to_float16(master)
     whole = to_float32(halved)
     assert {tensor.dtype for tensor in read(whole).tensors} == {"float32", "int32"}

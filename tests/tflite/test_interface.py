@@ -151,9 +151,7 @@ def test_operators_and_stored_constants_are_those_of_the_converter(halved: bytes
     assert half_constants(own) == half_constants(theirs)
 
 
-def test_outputs_are_those_of_the_converter(
-    halved: bytes, converter_made: bytes, images: list[Array], run: Run
-) -> None:
+def test_outputs_are_those_of_converter(halved: bytes, converter_made: bytes, images: list[Array], run: Run) -> None:
     for image in images[:3]:
         own, theirs = run(halved, {"image": image}), run(converter_made, {"image": image})
         assert own.keys() == theirs.keys()

@@ -280,9 +280,7 @@ WIDTHS = {1: 16, 2: 24}
 
 
 @pytest.mark.parametrize(("parts", "name"), FORMS_OF_UNKNOWN)
-def test_the_probe_has_features_and_logits_and_the_class_unknown_the_logit_that_its_rule_says(
-    parts: int, name: str
-) -> None:
+def test_the_probe_has_features_and_logits_and_class_unknown_logit_that_its_rule_says(parts: int, name: str) -> None:
     data, images = to_float_io(form(parts, name)), random_images()[:60]
     rows = answers(with_probe(data), images)
     features, logits = rows[:, :-CLASSES], rows[:, -CLASSES:]
