@@ -55,7 +55,7 @@ function resizeColumns(values, width, height, size) {
 }
 
 // Draw something on white. Returns its size and its pixels, RGBA row by row.
-function drawn(source, width, height) {
+function onWhite(source, width, height) {
   const smaller = Math.min(1, Math.sqrt(MOST_PIXELS / (width * height)));
   const canvas = document.createElement('canvas');
   canvas.width = Math.round(width * smaller);
@@ -69,7 +69,7 @@ function drawn(source, width, height) {
 
 // Return the pixels (RGB, row by row) of something that can be drawn.
 function pixelsOf(source, width, height, size) {
-  const image = drawn(source, width, height);
+  const image = onWhite(source, width, height);
   return resizeColumns(resizeRows(image.data, 4, image.width, image.height, size), size, image.height, size);
 }
 
@@ -81,7 +81,7 @@ const LARGEST_OF_12_BITS = 15; // what is left of 4095 where the browser takes i
 async function refuseDark(file, image) {
   const head = new Uint8Array(await file.slice(0, DEPTH_AT + 2).arrayBuffer());
   if (head[0] !== PNG || head[DEPTH_AT] !== 16 || head[DEPTH_AT + 1] !== 0) return;
-  const {data} = drawn(image, image.width, image.height);
+  const {data} = onWhite(image, image.width, image.height);
   for (let at = 0; at < data.length; at += 4) if (data[at] > LARGEST_OF_12_BITS) return;
   throw new Error(`${file.name} stores 12 bits or fewer in 16, which this browser shows black. Save it with 8 bits.`);
 }
