@@ -79,6 +79,13 @@ def fill_randomly(model: keras.Model) -> None:
                 depthwise = whole or (isinstance(layer, layers.SeparableConv2D) and variable is layer.depthwise_kernel)
                 fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
                 variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
+    settle_statistics(model, rng)
+
+
+def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
+    """Set every moving mean and variance of ``model`` to that of its layer's input, for one image of noise."""
+    from keras import layers
+
     norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
     momenta = [layer.momentum for layer in norms]
     for layer in norms:

@@ -1,4 +1,4 @@
-"""What the rule of the pick chose, and the facts that its reasons are made of."""
+"""The pick of the rule, and the facts that its reasons are made of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from advisor.core.evaluation import Evaluation
 
 @dataclass(frozen=True)
 class Choice:
-    """What the rule chose, and the facts that its reasons are made of."""
+    """A pick, and the facts that its reasons are made of."""
 
     pick: Evaluation  #: the chosen evaluation
     best: Evaluation  #: the most accurate one, of equal ones the fastest and smallest

@@ -122,13 +122,13 @@ class Chooser:
         if not self.preference.accuracy_first:
             return {}
         by_configuration = {e.configuration: e for e in tied}
-        found = dict[Configuration, Configuration]()
+        replaced = dict[Configuration, Configuration]()
         for tuned in filter(is_wholly_tuned, tied):
-            own = tuned.configuration
-            head = by_configuration.get(replace(own, training=recipe_of(own.training).over))
+            configuration = tuned.configuration
+            head = by_configuration.get(replace(configuration, training=recipe_of(configuration.training).over))
             if head is not None and self.posterior.tied(head, [tuned]) == [True]:
-                found[head.configuration] = own
-        return found
+                replaced[head.configuration] = configuration
+        return replaced
 
     def _by_loss(
         self, allowed: Sequence[Evaluation], heads: Container[Configuration], best: Evaluation
@@ -163,17 +163,17 @@ class Chooser:
         losses = self._losses(pool, -accuracies, latencies)
         noise = self.preference.price_of_points(self.posterior.differences(pool, pool)[1])
         least = losses.argmin(axis=1)
-        found = list[tuple[float, Evaluation, dict[File, float]]]()
+        outvoted = list[tuple[float, Evaluation, dict[File, float]]]()
         for place, evaluation in enumerate(pool):
             stays = (losses[:, [place]] - losses <= noise[place] + 1e-9).all(axis=1)
             wins = np.bincount(np.where(stays, place, least), minlength=len(pool)) / len(losses)
             shares = _by_file(pool, wins.tolist())
-            own = shares[variant_of(evaluation)]
-            lead = own - max((share for file, share in shares.items() if file != variant_of(evaluation)), default=0.0)
+            of_others = [share for file, share in shares.items() if file != variant_of(evaluation)]
+            lead = shares[variant_of(evaluation)] - max(of_others, default=0.0)
             if lead >= 0:
                 return evaluation, shares
-            found.append((lead, evaluation, shares))
-        _, evaluation, shares = max(found, key=lambda row: row[0])
+            outvoted.append((lead, evaluation, shares))
+        _, evaluation, shares = max(outvoted, key=lambda row: row[0])
         return evaluation, shares
 
     def _losses(self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats) -> Floats:

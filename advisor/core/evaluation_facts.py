@@ -278,7 +278,7 @@ class HeadFacts:
 
 @dataclass(frozen=True)
 class TuningFacts:
-    """How a network was fine-tuned."""
+    """Facts of the fine-tuning of a network."""
 
     shortened: bool  #: a time limit ended the training, lowered its rate early, or chose fewer layers or copies
 

@@ -117,8 +117,8 @@ class Posterior:
         import numpy as np
 
         weights = np.random.default_rng(0).standard_exponential((DRAWS, self._right.shape[1]))
-        found: Floats = weights / weights.sum(axis=1, keepdims=True)
-        return found
+        shares: Floats = weights / weights.sum(axis=1, keepdims=True)
+        return shares
 
     def _noise(self, names: Sequence[object], seed: int) -> Floats:
         """Return a standard normal column for each name, the same for equal names whatever their order."""

@@ -80,11 +80,11 @@ def _points(points: float) -> str:
 
 def _saved(best: Evaluation, pick: Evaluation) -> str:
     """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less)``."""
-    found = []
+    savings = []
     for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
         if figure(best) >= FASTER * figure(pick):
-            found.append(show(figure(best) - figure(pick)))
-    return f" ({' and '.join(found)} less)" if found else ""
+            savings.append(show(figure(best) - figure(pick)))
+    return f" ({' and '.join(savings)} less)" if savings else ""
 
 
 def _met(pick: Evaluation, budget: Budget) -> str:

@@ -1,4 +1,4 @@
-"""Whether the hold-out refutes what the validation images said of a file."""
+"""Compare the accuracy of a file on the hold-out with that on validation, which chose it."""
 
 import math
 
@@ -28,8 +28,8 @@ def sentence_of_refutation(refuted: Evaluation) -> str:
     """Return why another file than the one that validation prefers is the pick."""
     assert refuted.accuracy is not None, "a refuted file has both figures"
     assert refuted.holdout_accuracy is not None, "a refuted file has both figures"
-    own = refuted.configuration
-    name = f"{own.card} {own.variant_name}"
+    configuration = refuted.configuration
+    name = f"{configuration.card} {configuration.variant_name}"
     return (
         f"Validation prefers {name} ({refuted.accuracy.value:.1f} %), but the hold-out refutes it "
         f"({refuted.holdout_accuracy.value:.1f} % there): on both parts together, the pick has more right answers. "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from advisor.core.errors import UsageError
 from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.yamlfile import read_text
 
-LISTS = ("images", "annotations", "categories")
+LISTS = ("images", "categories", "annotations")
 REGIONS = ("bbox", "segmentation")
 HINT = "a JSON file has the lists images, annotations and categories, and a category_id for each image"
 DESCRIPTIONS = "*class-descriptions*.csv"
@@ -44,7 +44,8 @@ def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
 
     Raises UsageError if the file cannot be read, lacks a list, or marks regions of the images.
     """
-    lists = _lists_of(path)
+    lists = read_lists(path, "JSON", HINT)
+    _refuse_regions(path, lists["annotations"])
     names = {}
     for row in lists["categories"]:
         category = _known(_CATEGORY, row)
@@ -60,23 +61,28 @@ def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
             yield file, names.get(key_of(annotation.get("category_id")), "")
 
 
-def _lists_of(path: Path) -> Mapping[str, list[Any]]:
+def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
+    """Return the lists of a JSON file in the ``form`` of COCO; UsageError with the hint: one is missing."""
     try:
         content = parse_json(read_text(path, MAX_BYTES))
     except ValueError as error:
-        raise UsageError(f"--data: '{path}' cannot be read as JSON: {error}", HINT) from None
+        raise UsageError(f"--data: '{path}' cannot be read as {form}: {error}", hint) from None
     lists = content if isinstance(content, dict) else {}
     for name in LISTS:
         if not isinstance(lists.get(name), list):
             there = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
-            raise UsageError(f"--data: '{path}' has no list '{name}', but {there}", HINT)
-    for row in lists["annotations"]:
+            raise UsageError(f"--data: '{path}' has no list '{name}', but {there}", hint)
+    return lists
+
+
+def _refuse_regions(path: Path, annotations: Sequence[Any]) -> None:
+    """Refuse a file whose annotations mark places in the images: they tell objects, and no class of an image."""
+    for row in annotations:
         if isinstance(row, dict) and any(map(row.get, REGIONS)):
             raise UsageError(
                 f"--data: '{path}' marks objects in the images, and no class of each image",
                 "add --task object-detection, or list the images in a manifest with the columns path and label",
             )
-    return lists
 
 
 def _known(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:

@@ -173,14 +173,14 @@ def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequen
     if any(map(is_there, paths[:PROBED])):
         return paths, ()
     places = _places_of_images(root)
-    found = []
+    places_of_paths = []
     for path in paths:
         names = (f"{path.parent.name}/{path.name}", path.name, path.stem)
-        found.append(next(filter(None, map(places.get, names)), None))
-    folders = sorted({str(path.parent.relative_to(root)) for path in found if path})
+        places_of_paths.append(next(filter(None, map(places.get, names)), None))
+    folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
     if not folders:
         return paths, ()
-    moved = [place or path for place, path in zip(found, paths, strict=True)]
+    moved = [place or path for place, path in zip(places_of_paths, paths, strict=True)]
     return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
 
 

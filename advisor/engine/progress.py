@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 STARTING = "starting"
-"""What is shown before a search has read its question."""
+"""The text before a search has read its question."""
 
 EVERY_S = 30.0
 """Seconds after which a log gets the next line about the current work."""

@@ -65,8 +65,8 @@ def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")
         if controllers and "cpu" not in controllers.split(","):
             continue
         tree = root if not controllers else root / "cpu"
-        own = tree / path.strip("/")
-        for folder in (own, *own.parents):
+        group = tree / path.strip("/")
+        for folder in (group, *group.parents):
             quotas += _quotas_of(folder)
             if folder == tree:
                 break

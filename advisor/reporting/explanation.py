@@ -141,8 +141,8 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[str, Quantity]]:
         devices[f"{_unit(device.identity)} of {kind} ({phone.profile.title}, {year}: "] = device
 
     def predicted(file: Evaluation) -> dict[str, Quantity]:
-        found = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
-        rows = [(words, row) for words, each in found.items() for row in each]
+        rows_of_phones = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
+        rows = [(words, row) for words, evaluations in rows_of_phones.items() for row in evaluations]
         return {words: row.latency for words, row in rows if row.latency and row.status is Status.OK}
 
     return predicted
@@ -219,14 +219,15 @@ def incumbent_sentences(view: RunView) -> tuple[str, ...]:
     return tuple(_incumbent(view, each) for each in view.incumbents)
 
 
-def _beside_the_rival(view: RunView, own: Incumbent) -> str:
+def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
     """Compare a shipped file that is the pick with the best file trained here, on the hold-out; empty if unknown."""
-    pick, rival, points = view.decision.pick, own.rival, own.points
+    pick, rival, points = view.decision.pick, incumbent.rival, incumbent.points
     if pick is None or rival is None or points is None:
         return ""
-    here, there = (text.percent(each.holdout_accuracy) for each in (pick, rival))
+    pick_share, rival_share = (text.percent(evaluation.holdout_accuracy) for evaluation in (pick, rival))
     gain = f"{points.value:+.1f} points{text.confidence(points, ', ')}"
-    return f"On the hold-out it has {here} %, and the best file trained here, {text.file(rival)}, {there} % ({gain})."
+    best = f"the best file trained here, {text.file(rival)}, {rival_share} %"
+    return f"On the hold-out it has {pick_share} %, and {best} ({gain})."
 
 
 def _incumbent(view: RunView, own: Incumbent) -> str:

@@ -125,13 +125,13 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
 
 def counts(view: RunView) -> str:
     """Return how many configurations meet the budget, failed, were skipped, and were not reached by the search."""
-    found = count_configurations(view)
-    left = f", {found.unreached} not reached" if found.unreached else ""
-    unranked = f"{found.unranked} without an accuracy, " if found.unranked else ""
+    tally = count_configurations(view)
+    left = f", {tally.unreached} not reached" if tally.unreached else ""
+    unranked = f"{tally.unranked} without an accuracy, " if tally.unranked else ""
     return (
-        f"{plural(found.planned, 'configuration')}: {found.meet} {'meets' if found.meet == 1 else 'meet'} the budget, "
-        f"{found.over} {'does' if found.over == 1 else 'do'} not, {unranked}{found.failed} failed, "
-        f"{found.skipped} skipped{left}."
+        f"{plural(tally.planned, 'configuration')}: {tally.meet} {'meets' if tally.meet == 1 else 'meet'} the budget, "
+        f"{tally.over} {'does' if tally.over == 1 else 'do'} not, {unranked}{tally.failed} failed, "
+        f"{tally.skipped} skipped{left}."
     )
 
 

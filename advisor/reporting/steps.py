@@ -1,4 +1,4 @@
-"""What the next hour buys: the steps that would change an answer most, each with its time and its command."""
+"""Steps that would change an answer most in the next hour, each with its time and its command."""
 
 from __future__ import annotations
 

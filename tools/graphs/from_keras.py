@@ -19,7 +19,7 @@ from ai_edge_litert.schema_py_generated import TensorType
 
 from advisor.catalog import architectures, load_catalogue
 from advisor.catalog.cards import Card
-from advisor.catalog.convert import OUTPUTS, to_tflite
+from advisor.catalog.convert import OUTPUTS, settle_statistics, to_tflite
 from advisor.catalog.graph_file import read_graph
 from advisor.catalog.keras_layers import fill, layers_of
 from advisor.catalog.weights.mapping import LayerSpec
@@ -108,13 +108,7 @@ def settle(model: keras.Model, layers: tuple[LayerSpec, ...], seed: int) -> dict
                 value = draw.uniform(0.5, 1.5, shape)
             weights[layer.tensor(part)] = value.astype(np.float32)
     fill(model, weights)
-    norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = 0.0
-    model(draw.normal(size=model.inputs[0].shape).astype(np.float32), training=True)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
+    settle_statistics(model, draw)
     for layer in layers:
         values = model.get_layer(layer.name).get_weights()
         weights |= zip(map(layer.tensor, layer.shapes), values, strict=True)

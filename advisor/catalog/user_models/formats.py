@@ -54,7 +54,7 @@ OTHER_FORMATS = {
     ".caffemodel": ("a Caffe file", "convert it to ONNX"),
     ".torchscript": ("a TorchScript file", pt2.EXPORT),
 }
-"""For each extension of another tool: the name of its file, and what to give instead."""
+"""The name of another tool's file by its extension, and what to give instead."""
 
 
 @dataclass(frozen=True)

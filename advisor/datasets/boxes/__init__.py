@@ -37,12 +37,11 @@ from advisor.datasets.boxes.values import (
     text_of,
 )
 from advisor.datasets.boxes.voc import is_voc, list_voc
-from advisor.datasets.category_files import key_of
+from advisor.datasets.category_files import key_of, read_lists
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.folders import is_system_name
 from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.manifests import SUFFIXES, find_by_name, is_there, locate
-from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.labelfile import labels_in
 from advisor.store.yamlfile import read_yaml
 
@@ -103,16 +102,7 @@ def list_coco(path: Path) -> BoxListing:
 
 def lists_of(file: Path) -> Mapping[str, Sequence[Any]]:
     """Return the lists of a COCO file; UsageError: it cannot be read, or lacks one."""
-    try:
-        content = parse_json(text_of(file, MAX_BYTES))
-    except ValueError as error:
-        raise UsageError(f"--data: '{file}' cannot be read as COCO: {error}", COCO_HINT) from None
-    lists = content if isinstance(content, dict) else {}
-    for name in ("images", "categories", "annotations"):
-        if not isinstance(lists.get(name), list):
-            there = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
-            raise UsageError(f"--data: '{file}' has no list '{name}', but {there}", COCO_HINT)
-    return lists
+    return read_lists(file, "COCO", COCO_HINT)
 
 
 def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:

@@ -137,7 +137,7 @@ _STATES = {
     "connecting": ("is being connected", "try again in some seconds"),
     "host": ("is not in the state of a phone: 'host'", "unplug it, and plug it in again"),
 }
-"""For each state of ``adb devices``: the words of the error about the device, and its hint."""
+"""The error about a device and its hint, by the state that ``adb devices`` prints."""
 
 
 @dataclass(frozen=True)

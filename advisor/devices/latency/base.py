@@ -113,7 +113,7 @@ def _priors(gram: Floats) -> list[Floats]:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """What the measurements say of the groups of one layer."""
+    """The estimates of the groups of one layer by the measurements."""
 
     information: Floats  # (groups, models, models) precision of the measurements
     evidence: Floats  # (groups, models) precision times measurements

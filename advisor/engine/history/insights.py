@@ -257,30 +257,32 @@ def incumbents(
 
 def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
     """Return the file trained here with the highest accuracy on the hold-out; None if none ran there."""
-    judged = [(each.holdout_accuracy.value, each) for each in evaluations if each.holdout_accuracy]
-    own = [pair for pair in judged if not pair[1].card_facts.as_it_is]
-    return max(own, key=lambda pair: pair[0])[1] if own else None
+    trained = [evaluation for evaluation in evaluations if not evaluation.card_facts.as_it_is]
+    judged = [(row.holdout_accuracy.value, row) for row in trained if row.holdout_accuracy]
+    return max(judged, key=lambda pair: pair[0])[1] if judged else None
 
 
-def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool, rival: Evaluation | None) -> Incumbent:
-    if own.configuration.card == pick.configuration.card:
+def _compared(
+    run: RunFolder, shipped: Evaluation, pick: Evaluation, robust: bool, rival: Evaluation | None
+) -> Incumbent:
+    if shipped.configuration.card == pick.configuration.card:
         # It may have learnt the validation images that chose it, so the hold-out alone tells the two apart.
         points = _gained(run, rival, pick, HOLDOUT) if rival is not None else None
-        return Incumbent(own, True, points, PARTS[HOLDOUT] if points else "", rival)
+        return Incumbent(shipped, True, points, PARTS[HOLDOUT] if points else "", rival)
     for part in (VALIDATION,) if robust else (HOLDOUT, VALIDATION):
-        points = _gained(run, own, pick, part)
+        points = _gained(run, shipped, pick, part)
         if points is not None:
-            return Incumbent(own, False, points, PARTS[part])
-    return Incumbent(own, picked=False)
+            return Incumbent(shipped, False, points, PARTS[part])
+    return Incumbent(shipped, picked=False)
 
 
-def _gained(run: RunFolder, own: Evaluation, pick: Evaluation, part: str) -> Quantity | None:
+def _gained(run: RunFolder, shipped: Evaluation, pick: Evaluation, part: str) -> Quantity | None:
     """Return the points of the pick over another file on the same images of a part; None if they are not known."""
-    ours, theirs = correct_answers(run, own, part), correct_answers(run, pick, part)
+    ours, theirs = correct_answers(run, shipped, part), correct_answers(run, pick, part)
     if not ours or not theirs:
         return None
     gained = paired(theirs, ours)
-    value, low, high = (100 * each for each in (gained.value, gained.low, gained.high))
+    value, low, high = (100 * bound for bound in (gained.value, gained.low, gained.high))
     return Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
 
 

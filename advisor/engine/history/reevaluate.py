@@ -281,7 +281,7 @@ def judge_pick(
 
     Without the run's images, or if they have changed, nothing runs, and the answer says what judged the pick.
     """
-    question, kept = replace(run.question, devices=(device,)), dict[str, Sequence[float]]()
+    question, holdout_answers = replace(run.question, devices=(device,)), dict[str, Sequence[float]]()
     images: Images | None = None
     for _ in range(MOST_JUDGED):
         decision = decide_run(run.folder, evaluations, question, judged_first=False).decision
@@ -295,9 +295,9 @@ def judge_pick(
             scored, answers = _run_on_holdout(run, images, pick, tell)
         except StageAborted:
             break
-        kept |= answers
-        evaluations = tuple(_with_holdout(each, scored) for each in evaluations)
-    return evaluations, kept
+        holdout_answers |= answers
+        evaluations = tuple(_with_holdout(evaluation, scored) for evaluation in evaluations)
+    return evaluations, holdout_answers
 
 
 def _run_on_holdout(run: LoadedRun, images: Images, pick: Evaluation, tell: Tell) -> HeldOut:

@@ -66,7 +66,9 @@ class Scheduler:
         """Yield each configuration that fine-tunes a network and does not start, with the reason."""
         if self.trials_left <= 0:
             return
-        for configuration in [each for each in self._study.not_started if CardTraining.of(each).tuned]:
+        for configuration in tuple(self._study.not_started):
+            if not CardTraining.of(configuration).tuned:
+                continue
             self._study.leave_out(configuration)
             yield configuration, self._rule.reason(CardTraining.of(configuration))
 

@@ -147,7 +147,7 @@ class SearchLoop:
 
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
         """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
-        failed = [each.configuration for each in self._run.evaluations() if _failed_in_timing(each)]
+        failed = [evaluation.configuration for evaluation in self._run.evaluations() if _failed_in_timing(evaluation)]
         if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
             return
         self._progress.say("timing again what could not be timed")
@@ -156,14 +156,14 @@ class SearchLoop:
 
     async def _evaluate_again(self, evaluator: MultiDeviceEvaluator, configurations: Collection[Configuration]) -> None:
         """Evaluate some configurations side by side; what a time limit ends stays as it was."""
-        evaluating = [asyncio.ensure_future(evaluator.evaluate(each)) for each in configurations]
-        if evaluating:
-            await asyncio.wait(evaluating, timeout=self._answer_left())
-        late = [each for each in evaluating if not each.done()]
+        if not configurations:
+            return
+        tasks = [asyncio.ensure_future(evaluator.evaluate(configuration)) for configuration in configurations]
+        done, late = await asyncio.wait(tasks, timeout=self._answer_left())
         await _cancel(late)
-        for each in evaluating:
-            if each not in late:
-                self._run.append(each.result())
+        for task in tasks:
+            if task in done:
+                self._run.append(task.result())
 
     async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.
@@ -262,8 +262,8 @@ class SearchLoop:
 
 
 def _failed_in_timing(evaluation: Evaluation) -> bool:
-    here = evaluation.configuration.target.device == HOST
-    return here and evaluation.status is Status.FAILED and evaluation.stage == StageName.TIMING
+    on_this_machine = evaluation.configuration.target.device == HOST
+    return on_this_machine and evaluation.status is Status.FAILED and evaluation.stage == StageName.TIMING
 
 
 async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:

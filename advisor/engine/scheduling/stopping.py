@@ -169,8 +169,8 @@ async def _held_out(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, 
     by_file = {e.artefact_sha256: e for e in judged}
     others = [e for e in rows if e.artefact_sha256 in by_file and e is not first[e.artefact_sha256]]
     copies = [_with_holdout_of(e, by_file[e.artefact_sha256]) for e in others]
-    for each in copies:
-        run.append(each)
+    for copy in copies:
+        run.append(copy)
     return [*judged, *copies]
 
 

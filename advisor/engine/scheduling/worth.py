@@ -204,11 +204,13 @@ class WorthRule:
 
     def _delays_tuning(self, step: FormStep) -> bool:
         """Return whether the fine-tuning of a step's card has its time now, and would have little after the step."""
-        tunings = [self._floats(each) for each in self._forms if each.card == step.network.card and each.tuned]
+        tunings = [self._floats(network) for network in self._forms if network.tuned]
         for tuning in tunings:
+            if tuning.network.card != step.network.card or tuning in self._made or tuning in self._closed:
+                continue
             now = share_of_gain(self.prices.share((tuning,)), self._train)
             after = share_of_gain(self.prices.share((tuning,), (step,)), self._train)
-            if tuning not in self._made and tuning not in self._closed and after < LEAST_KEPT * now:
+            if after < LEAST_KEPT * now:
                 return True
         return False
 

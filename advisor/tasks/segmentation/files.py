@@ -174,10 +174,10 @@ def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, grou
 
 def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interval:
     """Return the sum of parts (N,) over that of wholes (N,), with its range on as many other images."""
-    own, all_of = (float(each.sum()) for each in (parts, wholes))
-    left = all_of - sums_of_units(wholes, units)
-    without = (own - sums_of_units(parts, units)) / np.where(left > 0, left, np.nan)
-    return of_other_images(own / all_of, without)
+    part_sum, whole_sum = (float(values.sum()) for values in (parts, wholes))
+    left = whole_sum - sums_of_units(wholes, units)
+    without = (part_sum - sums_of_units(parts, units)) / np.where(left > 0, left, np.nan)
+    return of_other_images(part_sum / whole_sum, without)
 
 
 def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
@@ -187,15 +187,15 @@ def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
     """
     scores = []
     for seen, true in map(compared, found, masks):
-        near, own = TOLERANCE * float(np.hypot(*true.shape)), []
+        near, class_scores = TOLERANCE * float(np.hypot(*true.shape)), []
         for label in np.union1d(seen, true[true != IGNORED]).tolist():
-            first, second = (np.argwhere(_boundary(each == label, true)) for each in (seen, true))
+            first, second = (np.argwhere(_boundary(mask == label, true)) for mask in (seen, true))
             if not (len(first) and len(second)):
-                own += [0.0] if len(first) or len(second) else []
+                class_scores += [0.0] if len(first) or len(second) else []
                 continue
-            precision, recall = (_share_near(*each, near) for each in ((first, second), (second, first)))
-            own.append(2 * precision * recall / max(precision + recall, 1e-9))
-        scores.append(float(np.mean(own)) if own else 1.0)
+            precision, recall = (_share_near(*pair, near) for pair in ((first, second), (second, first)))
+            class_scores.append(2 * precision * recall / max(precision + recall, 1e-9))
+        scores.append(float(np.mean(class_scores)) if class_scores else 1.0)
     return scores
 
 

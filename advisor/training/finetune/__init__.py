@@ -106,8 +106,8 @@ def tune(
     finally:
         keras.backend.clear_session()
     names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
-    own = {"history": list(tuned.history), "shortened": shortened, "trained": hyperparameters.trained}
-    return {**{name: getattr(tuned, name) for name in names}, **own}
+    more = {"history": list(tuned.history), "shortened": shortened, "trained": hyperparameters.trained}
+    return {**{name: getattr(tuned, name) for name in names}, **more}
 
 
 def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ FEWEST_JUDGED = 8
 
 
 class JudgingPace:
-    """What the hold-out takes here: by the files that ran over images before, and by the answers that were judged.
+    """The seconds of the hold-out on this machine, by the files that ran over images and the answers that were judged.
 
     ``paced`` is what scoring took in earlier searches over its rough price. ``judging_s`` are the rough seconds of
     turning the answers to one image into figures. ``slowdown`` returns the wall seconds of a CPU second of jobs now.

@@ -174,8 +174,9 @@ def _within_limit(
     The model that ships trains the layers of the ``compared`` one, whose maps it reads.
     """
     if compared is not None:
-        told = read_result(compared.path.parent)
-        return replace(own, trained=told.get("trained", own.trained)), TrainingTime(fitted=bool(told.get("shortened")))
+        result = read_result(compared.path.parent)
+        same_layers = replace(own, trained=result.get("trained", own.trained))
+        return same_layers, TrainingTime(fitted=bool(result.get("shortened")))
     if scope.purpose != Purpose.COMPARE:
         return own, NO_LIMIT
     fitted = own.fitted_to(materials.training_share(scope.card, scope.training))
