@@ -58,12 +58,12 @@ def _learnt(steps: float) -> float:
 class TimeLimit:
     """A time limit.
 
-    ``left_s`` are the seconds left for evaluations, ``observed`` is how much longer than planned stages take now, and
-    ``wall`` has the seconds by the clock of a CPU second of a stage, below 1 where it uses several cores.
+    ``left_s`` are the seconds left for evaluations. ``observed`` returns how much longer than planned a stage of a kind
+    takes now, and ``wall`` has the seconds by the clock of a CPU second of a stage, below 1 where it uses several cores.
     """
 
     left_s: Callable[[], float]
-    observed: Callable[[], float] = lambda: 1.0
+    observed: Callable[[StageName], float] = lambda _name: 1.0
     wall: Mapping[StageName, float] = field(default_factory=dict)
     whole_s: Callable[[], float] | None = None  # seconds left with those for the hold-out; None for the same
 
@@ -107,22 +107,20 @@ class Prices:
         """
         if self._limit is None:
             return 1.0
-        observed = self._limit.observed()
         stages, earlier = self.missing(steps, before), self.missing(before)
-        left_s = self._limit.left_s() - observed * self._wall_s(earlier)
-        tuning = [stage for stage in stages if _tunes(stage)]
-        tuning_s = observed * self._wall_s(tuning)
-        others_s = observed * self._wall_s([stage for stage in stages if not _tunes(stage)])
+        left_s = self._limit.left_s() - self._takes_s(earlier)
+        tuning_s = self._takes_s([stage for stage in stages if _tunes(stage)])
+        others_s = self._takes_s([stage for stage in stages if not _tunes(stage)])
         if not tuning_s:
             return float(others_s <= left_s)
         found = min(1.0, (left_s - others_s) / tuning_s)
-        shortens = all(stage.shortens for stage in tuning)
+        shortens = all(stage.shortens for stage in stages if _tunes(stage))
         return found if found == 1.0 or (shortens and found > LEAST_SHARE) else 0.0
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""
         limit = self._limit
-        return limit is None or SURE * limit.observed() * self._wall_s(self.missing((step,))) <= limit.left_s()
+        return limit is None or SURE * self._takes_s(self.missing((step,))) <= limit.left_s()
 
     def may_end(self, step: FormStep) -> bool:
         """Return whether a step ends in time if other programs stop, without time for the hold-out."""
@@ -145,17 +143,21 @@ class Prices:
 
     def training_s(self, network: CardTraining) -> float:
         """Return the seconds by the clock of the trainings of a network that are not done, without a limit."""
-        observed = 1.0 if self._limit is None else self._limit.observed()
         stages = self.missing((FormStep(network, FLOAT),))
-        return observed * self._wall_s(stage for stage in stages if _tunes(stage))
+        return self._takes_s([stage for stage in stages if _tunes(stage)])
 
     def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
         """Return the seconds from the end of a network's training to the results of its forms."""
-        observed = 1.0 if self._limit is None else self._limit.observed()
         stages = self.missing(FormStep(network, form) for form in forms)
         own = [each for each in stages if each.scope.training == network.training != each.name]
         own = [each for each in own if each.scope.purpose != Purpose.COMPARE]  # those are made beside the training
-        return FINISHING_MARGIN * observed * self._wall_s(own)
+        return FINISHING_MARGIN * self._takes_s(own)
+
+    def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:
+        """Return the seconds by the clock that stages take now, by what others of their kind took in this search."""
+        if self._limit is None:
+            return self._wall_s(stages)
+        return self._costs.chain_s(stages, self._plan.cores, self._limit.wall, self._limit.observed)
 
     def _wall_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock of stages that wait for each other."""

@@ -55,7 +55,7 @@ class SearchLoop:
         calibration: CostCalibration | None = None, trainings: int = 1,
     ) -> None:  # fmt: skip
         self._cores, self._trainings = cores, trainings
-        self._observed = calibration.observed if calibration else lambda: 1.0
+        self._observed = calibration.observed if calibration else lambda _name: 1.0
         self._wall = calibration.wall if calibration else dict[StageName, float]()
         self._question, self._execution = request.question, request.execution
         paced = calibration.pace.get(StageName.SCORE, 1.0) if calibration else 1.0

@@ -23,7 +23,7 @@ some = st.lists(st.sampled_from(STEPS), max_size=4)
 
 
 def within(left_s: float, observed: float = 1.0) -> Prices:
-    return Prices(PLAN, TimeLimit(lambda: left_s, lambda: observed))
+    return Prices(PLAN, TimeLimit(lambda: left_s, lambda _name: observed))
 
 
 @settings(max_examples=15)
