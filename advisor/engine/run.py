@@ -36,7 +36,7 @@ from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.agent import Load, LoadReading
 from advisor.isolation.pool import TRAINERS, Trainers
-from advisor.isolation.resources import part_of_a_core, sweep
+from advisor.isolation.resources import cpu_s_of_tree, part_of_a_core, sweep
 from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
 
 THREADS = 32
@@ -78,7 +78,7 @@ def run_search(
 def _run_search(
     request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
 ) -> SearchResult:
-    load = Load()
+    load = Load(cpu_s_of_tree)
     require_installed(request)
     resolved = resolve_parts(request, progress.say)
     require_cache()

@@ -51,6 +51,15 @@ def part_of_a_core() -> float:
     return 1.0 if allowed is None else min(1.0, allowed)
 
 
+def cpu_s_of_tree() -> float:
+    """Return the CPU seconds of this process and of all that it started, ended or not."""
+    me, seconds = psutil.Process(), 0.0
+    for process in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            seconds += sum(process.cpu_times()[:4])  # user, system, and both of the children that ended
+    return seconds
+
+
 def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
     """Return the processors that the CPU quotas of the own control group and those above allow; None without one.
 
