@@ -59,7 +59,7 @@ class TimeLimit:
     """A time limit.
 
     ``left_s`` are the seconds left for evaluations. ``observed`` returns how much longer than planned a stage of a kind
-    takes now, and ``wall`` has the seconds by the clock of a CPU second of a stage, below 1 where it uses several cores.
+    takes now. ``wall`` has the seconds by the clock of a CPU second of a stage, below 1 where it uses several cores.
     """
 
     left_s: Callable[[], float]
