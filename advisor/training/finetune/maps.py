@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.isolation.resources import usable_cores
-from advisor.training.features import Batches, Pixels, augmented
+from advisor.training.features import Batches, Pixels, change_pixels
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import flatbuffer
 
@@ -193,8 +193,8 @@ class Computed:
         few = np.arange(min(_BATCH, len(self._images)))
         self._of(few[:2], 1)  # compiles
         began = time.monotonic()
-        self._of(few, 0)
-        each_s = (time.monotonic() - began) * len(self._images) / (len(few) * self._threads)
+        self._of(few, 1)
+        each_s = (time.monotonic() - began) * len(self._images) / (2 * len(few) * self._threads)
         return int(np.clip(_SHARE * seconds // each_s - 1, 1, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
@@ -223,13 +223,9 @@ class Computed:
 
     def _changed(self, pixels: Pixels, copy: int, seed: tuple[int, int]) -> Floats:
         """Return images, or a changed copy of them if ``copy`` is not 0."""
-        import tensorflow as tf
-
-        shown: Floats = pixels.astype(np.float32)
-        if copy:
-            changes = replace(self._hyperparameters.augmentation, mixup=0.0)
-            shown = augmented(tf.constant(shown), tf.zeros((len(shown), 1)), changes, tf.constant(seed))[0].numpy()
-        return shown
+        if not copy:
+            return pixels.astype(np.float32)
+        return change_pixels(pixels, self._hyperparameters.augmentation, seed)
 
 
 def _one_at_a_time(lower: keras.Model) -> bytes:
