@@ -158,7 +158,7 @@ def _kept(
 ) -> Path | None:
     """Return the file that was written before; with a time limit also one with fewer copies. None for none."""
     most = hyperparameters.copies
-    copies = range(most, (most if seconds is None else min(1, most)) - 1, -1)
+    copies = range(most, (most if seconds is None else 0) - 1, -1)
     files = (_file(lower, images, replace(hyperparameters, copies=each), folder) for each in copies)
     return next((file for file in files if file.exists()), None)
 
@@ -186,16 +186,16 @@ class Computed:
             self._idle.put(_in_tensorflow(lower) if on_gpu else _in_litert(data))
 
     def affordable(self, seconds: float | None) -> int:
-        """Return the number of copies whose maps take a small share of a time limit; at least one, if there are any."""
+        """Return the number of copies whose maps take a small share of a time limit, beside those of the images."""
         copies = self._hyperparameters.copies
-        if seconds is None or copies < 2:
+        if seconds is None or not copies:
             return copies
         few = np.arange(min(_BATCH, len(self._images)))
         self._of(few[:2], 1)  # compiles
         began = time.monotonic()
         self._of(few, 1)
         each_s = (time.monotonic() - began) * len(self._images) / (2 * len(few) * self._threads)
-        return int(np.clip(_SHARE * seconds // each_s - 1, 1, copies))
+        return int(np.clip(_SHARE * seconds // each_s - 1, 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
