@@ -26,10 +26,12 @@ from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.datasets.sources import Stamp, address_of, stamp_of
 from advisor.datasets.sources.base import MAX_IMAGE_BYTES
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
-SUFFIXES = HEIC_SUFFIXES | {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif"}
-FOREIGN_SUFFIXES = frozenset({".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd"})
+_SUFFIXES = ".jpg .jpeg .jpe .jfif .png .webp .bmp .gif .tif .tiff .avif .ppm .pgm .pbm .pnm"
+SUFFIXES = HEIC_SUFFIXES | frozenset(_SUFFIXES.split())
+_FOREIGN = ".jp2 .j2k .jxl .dng .cr2 .cr3 .nef .arw .orf .rw2 .raf .psd .tga .exr .dcm"
+FOREIGN_SUFFIXES = frozenset(_FOREIGN.split())
 MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
 MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
@@ -143,7 +145,7 @@ def quiet() -> Iterator[None]:
 def reason(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     if isinstance(error, UnidentifiedImageError):
-        return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF or HEIC image"
+        return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, PPM, AVIF or HEIC image"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__

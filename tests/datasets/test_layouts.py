@@ -132,7 +132,7 @@ def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([{"picture": "a.jpg", "labels": "cat"}], ("no column 'path'", "'picture', 'labels'")),
+        ([{"picture": "a", "kind": "cat"}], ("no column 'path'", "'picture', 'kind'")),
         ([{"path": "a.jpg", "label": "cat", "split": "trian"}], ("row 2", "did you mean 'train'")),
         ([{"path": "", "label": "cat"}], ("row 2",)),
         ([{"path": "a.jpg", "label": "cat"}], ("'cat'",)),
@@ -152,12 +152,12 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, content: 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "set.xlsx").write_bytes(b"x")
-    assert "neither a folder nor a manifest" in refusal(list_files, tmp_path / "set.xlsx").message
+    assert "is a spreadsheet" in refusal(list_files, tmp_path / "set.xlsx").message
 
 
 def test_a_folder_of_loose_images_with_a_manifest_points_at_it(tmp_path: Path) -> None:
     make(tmp_path, data=9)
-    _manifest(tmp_path / "data" / "set.csv", [{"picture": "000.jpg", "kind": "cat"}])
+    _manifest(tmp_path / "data" / "set.csv", [{"picture": "000", "kind": "cat"}])
     assert str(tmp_path / "data" / "set.csv") in refusal(list_files, tmp_path / "data").hint
 
 
