@@ -25,7 +25,14 @@ STATED_SUFFIXES = SUFFIXES | {".json"}
 LONGEST_LABEL = 1000
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
-BOX_EDGES = frozenset({"xmin", "ymin", "xmax", "ymax"})
+BOX_EDGES = (
+    frozenset({"xmin", "ymin", "xmax", "ymax"}),
+    frozenset({"x1", "y1", "x2", "y2"}),
+    frozenset({"x", "y", "w", "h"}),
+    frozenset({"x", "y", "width", "height"}),
+    frozenset({"left", "top", "width", "height"}),
+    frozenset({"bbox"}),
+)
 NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
@@ -114,7 +121,15 @@ def has_edges(path: Path) -> bool:
         columns = {name.strip().casefold() for name in columns_of(path)}
     except UsageError:
         return False
-    return columns >= BOX_EDGES
+    return any(columns >= edges for edges in BOX_EDGES)
+
+
+def has_columns(path: Path, wanted: ManifestColumns) -> bool:
+    """Return whether a table can be read, and has the columns that are needed."""
+    try:
+        return bool(_find_columns(path, wanted).names)
+    except UsageError:
+        return False
 
 
 def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path | None = None) -> Listing:
