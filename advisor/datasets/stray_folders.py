@@ -34,7 +34,7 @@ UNSORTED_NAMES = frozenset(" ".join(name.split()) for name in _UNSORTED.split(",
 """Names of folders that hold what nobody sorted, in small letters: systems and trainings make them."""
 
 _DOUBTFUL = """
-old, misc, screenshots, results, result, output, outputs, logs, plots, figures, models, weights, scripts, docs,
+old, misc, deleted, screenshots, results, result, output, outputs, logs, plots, figures, models, weights, scripts, docs,
 notebooks
 """
 DOUBTFUL_NAMES = frozenset(" ".join(name.split()) for name in _DOUBTFUL.split(","))
