@@ -54,7 +54,7 @@ SYSTEM_FOLDERS = frozenset(
 """Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people, in lower case."""
 
 _COMPANIONS = """
-annotation annotations annot annots trimap trimaps mask masks segmentation segmentations segmentationclass
+annotation annotations annot annots label labels trimap trimaps mask masks segmentation segmentations segmentationclass
 segmentationobject groundtruth gt depth heatmap heatmaps saliency
 """
 COMPANION_WORDS = frozenset(_COMPANIONS.split())

@@ -51,6 +51,7 @@ _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata 
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
+FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
@@ -200,7 +201,26 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
     for table in sorted(path.iterdir()):
         if table.suffix.lower() in SUFFIXES and table.is_file() and (fault := fault_of(table)):
             return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
+    if marks := _file_of_boxes(path):
+        return UsageError(
+            error.message,
+            f"'{marks.relative_to(path)}' seems to have boxes: search, plan and data check read them with "
+            "--task object-detection",
+        )
     return error
+
+
+def _file_of_boxes(path: Path) -> Path | None:
+    """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
+    with os.scandir(path) as entries:
+        inner = sorted(entry.path for entry in entries if entry.is_dir() and not is_system_name(entry.name))
+    for folder in (path, *map(Path, inner)):
+        is_marks = folder.name.casefold() in FOLDERS_OF_BOXES
+        for file in sorted(folder.iterdir()):
+            suffix = file.suffix.lower()
+            if suffix in (".xml", ".json", ".yaml") or (is_marks and suffix == ".txt"):
+                return file
+    return None
 
 
 @dataclass(frozen=True)
