@@ -135,7 +135,7 @@ def tables_beside(path: Path, scan: FolderScan, guess: bool = False) -> list[Pat
     if guess and (outer := sole_folders(scan.images) or scan.sole_folder):
         folders.append(path.joinpath(*outer))
     tables: list[Path] = []
-    for folder in folders:
+    for folder in dict.fromkeys(folders):
         for file in sorted(folder.iterdir()):
             is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
             if file.suffix.lower() in TEXT and not _is_list_name(file.stem):

@@ -117,8 +117,10 @@ def list_tools(path: Path) -> BoxListing:
     if not entries:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
-    places, _ = find_by_name(entries[0].source, [entry.path for entry in entries], root)
-    entries = [replace(entry, path=place) for entry, place in zip(entries, places, strict=True)]
+    lost = [entry.path for entry in entries if not is_there(entry.path)]
+    places, _ = find_by_name(entries[0].source, lost, root)
+    moved = dict(zip(lost, places, strict=True))
+    entries = [replace(entry, path=moved.get(entry.path, entry.path)) for entry in entries]
     return BoxListing(root, entries, (), rejected, unit="box")
 
 
