@@ -203,8 +203,9 @@ def check(
 
     Example: advisor data check photos/ --fix cleaned.csv
     """
-    from advisor import api
-    from advisor.reporting.data_check import FAULTS, print_checked, render
+    with progress("starting"):  # These imports take a second
+        from advisor import api
+        from advisor.reporting.data_check import FAULTS, print_checked, render
 
     rows, sheet = FAULTS.select(sort, only), Path(html)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse_known
 from advisor.core.errors import UsageError
 from advisor.store.jsonfile import MAX_BYTES, parse_json
+from advisor.store.labelfile import read_labels
 from advisor.store.yamlfile import read_text
 
 LISTS = ("images", "categories", "annotations")
@@ -23,6 +24,11 @@ REGIONS = ("bbox", "segmentation")
 HINT = "a JSON file has the lists images, annotations and categories, and a category_id for each image"
 DESCRIPTIONS = "*class-descriptions*.csv"
 MAX_DESCRIPTIONS_BYTES = 2**26
+_CLASS_LISTS = """
+classes.txt class_names.txt classnames.txt class_list.txt labels.txt label_names.txt labelmap.txt label_map.txt
+categories.txt names.txt synset.txt synsets.txt obj.names _classes.txt
+"""
+CLASS_LISTS = tuple(_CLASS_LISTS.split())
 _WHOLE = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
 
 _IMAGE = {"id": object, "file_name": str}
@@ -81,7 +87,8 @@ def _refuse_regions(path: Path, annotations: Sequence[Any]) -> None:
         if isinstance(row, dict) and any(map(row.get, REGIONS)):
             raise UsageError(
                 f"--data: '{path}' marks objects in the images, and no class of each image",
-                "add --task object-detection, or list the images in a manifest with the columns path and label",
+                "these are data for object detection; for classes, list the images in a table with the columns path "
+                "and label",
             )
 
 
@@ -98,3 +105,24 @@ def class_descriptions(folder: Path) -> Mapping[str, str]:
         rows = csv.reader(read_text(table, MAX_DESCRIPTIONS_BYTES).splitlines())
         return {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
     return {}
+
+
+def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
+    """Return the name and the classes of the first list of classes beside a table; nothing if there is none."""
+    for name in CLASS_LISTS:
+        file = table.with_name(name)
+        if file != table and file.is_file():
+            return name, read_labels(file)
+    return "", ()
+
+
+def first_number(numbers: Collection[int], names: int) -> int | None:
+    """Return the number of the first of so many classes, 0 or 1; None if a number is beyond the last one.
+
+    It is 1 if the number of classes is used as a number, and 0 is not: counted from 0, it would have no name.
+    """
+    if not names or not numbers:
+        return None
+    if max(numbers) < names:
+        return 0
+    return 1 if max(numbers) == names and min(numbers) > 0 else None

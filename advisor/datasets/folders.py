@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -19,6 +19,7 @@ from advisor.datasets.parts import (
     parts_of_siblings,
     words_of,
 )
+from advisor.datasets.stray_folders import doubtful_folders, repeating_folders, stray_folders
 
 Names = tuple[str, ...]
 """An image below a folder: the names of the folders that it is in, then its own."""
@@ -53,7 +54,7 @@ SYSTEM_FOLDERS = frozenset(
 """Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people, in lower case."""
 
 _COMPANIONS = """
-annotation annotations annot annots trimap trimaps mask masks segmentation segmentations segmentationclass
+annotation annotations annot annots label labels trimap trimaps mask masks segmentation segmentations segmentationclass
 segmentationobject groundtruth gt depth heatmap heatmaps saliency
 """
 COMPANION_WORDS = frozenset(_COMPANIONS.split())
@@ -109,11 +110,75 @@ def read_folders(
         root = root.joinpath(*outer)
         images = [names[len(outer) :] for names in images]
         folders = [names[len(outer) :] for names in folders if names[: len(outer)] == outer and names != outer]
-    reading = _read_split(root, images, folders, depth) or _read_classes(root, images, folders, depth)
+    reading = _read_once(root, images, folders, depth)
+    if not depth:
+        reading = _without_strays(root, reading)
     if len(reading.classes) == 1:
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", "add a second class's folder")
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
     return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
+
+
+def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading:
+    """Return the reading of folders without those that hold the same images again.
+
+    Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
+    """
+    equal, alike = (set(), set()) if depth else repeating_folders(images)
+    if alike:
+        raise _repeated_folders(root, alike)
+    if not equal:
+        return _read_split(root, images, folders, depth) or _read_classes(root, images, folders, depth)
+    reading = _read_others(images, folders, equal, lambda rest, inner: read_folders(root, rest, inner, depth))
+    note = f"The images of {some_of(equal)} are not used: they repeat those beside."
+    return replace(reading, notes=(*reading.notes, note))
+
+
+def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
+    """Return a reading without empty folders that are named like none of a class.
+
+    Raises AmbiguousInput if such a folder has images.
+    """
+    strays = stray_folders(reading.classes)
+    with_images = {image.label for image in reading.images}
+    if named := [name for name in strays if name in with_images]:
+        raise _stray_folder(root, named, strays[named[0]])
+    notes = []
+    for name in strays:
+        notes.append(f"The folder '{name}' is empty, and is not read as a class.")
+    for name in doubtful_folders(reading.classes):
+        notes.append(f"'{name}' is read as a class; --data '{root / without([name])}' leaves it out.")
+    classes = [name for name in reading.classes if name not in strays]
+    return replace(reading, classes=classes, notes=(*reading.notes, *notes))
+
+
+def without(names: Collection[str]) -> str:
+    """Return the last name of a path that leaves folders out, as shells write it: ``!(backup|tmp)``."""
+    return f"!({'|'.join(sorted(names))})"
+
+
+def _stray_folder(root: Path, names: Collection[str], reason: str) -> UsageError:
+    """Return the question whether folders are classes."""
+    first = min(names)
+    verb = "is" if len(names) == 1 else "are"
+    readings = (
+        Reading({"data": str(root / without(names))}, f"{_quoted(sorted(names))} {verb} not used"),
+        Reading({"data": str(root / UPPER)}, "each folder is a class"),
+    )
+    message = f"--data: is '{first}' a class of '{root}'? {reason[0].upper()}{reason[1:]}"
+    return AmbiguousInput(message, readings, "move its images to the folder of their class")
+
+
+def _repeated_folders(root: Path, names: Collection[str]) -> UsageError:
+    """Return the question whether a folder is the same set again, or a class."""
+    first = min(names)
+    readings = (
+        Reading({"data": str(root / without(names))}, f"{_quoted(sorted(names))} and its images are not used"),
+        Reading({"data": str(root / first)}, f"the images in '{first}' are used, and nothing else"),
+        Reading({"data": str(root / UPPER)}, "each folder is a class"),
+    )
+    message = f"--data: '{first}' of '{root}' has the same folders as those beside it, and other images"
+    return AmbiguousInput(message, readings)
 
 
 def companion_folders(images: Sequence[Names]) -> set[Names]:
@@ -197,19 +262,26 @@ def _without_unlabelled(
     root: Path, images: Sequence[Names], folders: Collection[Names], unlabelled: Collection[str], depth: str
 ) -> FolderReading:
     """Return the reading of class folders beside some of images without classes, and a note on these."""
-    indices: list[int] = []
-    labelled: list[Names] = []
-    unused: Counter[str] = Counter()
-    for index, names in enumerate(images):
-        if names[0] in unlabelled:
-            unused[names[0]] += 1
-        else:
-            indices.append(index)
-            labelled.append(names)
-    inner = list(filter(lambda names: names[0] not in unlabelled, folders))
-    reading = _read_classes(root, labelled, inner, depth)
+    reading = _read_others(
+        images, folders, unlabelled, lambda labelled, inner: _read_classes(root, labelled, inner, depth)
+    )
+    unused = Counter(names[0] for names in images if names[0] in unlabelled)
+    return replace(reading, notes=(*reading.notes, *_unused_notes(unused)))
+
+
+def _read_others(
+    images: Sequence[Names],
+    folders: Collection[Names],
+    left_out: Collection[str],
+    read: Callable[[Sequence[Names], Collection[Names]], FolderReading],
+) -> FolderReading:
+    """Return what ``read`` says of the images and folders that are not in some upper folders."""
+    indices = [index for index, names in enumerate(images) if names[0] not in left_out]
+    rest = [images[index] for index in indices]
+    inner = list(filter(lambda names: names[0] not in left_out, folders))
+    reading = read(rest, inner)
     placed = [replace(image, index=indices[image.index]) for image in reading.images]
-    return FolderReading(placed, reading.classes, (*reading.notes, *_unused_notes(unused)))
+    return replace(reading, images=placed)
 
 
 def _common_folder(parts: Sequence[Sequence[Names]]) -> str:

@@ -16,7 +16,6 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +25,12 @@ from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.datasets.sources import Stamp, address_of, stamp_of
 from advisor.datasets.sources.base import MAX_IMAGE_BYTES
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
-SUFFIXES = HEIC_SUFFIXES | {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif"}
-FOREIGN_SUFFIXES = frozenset({".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd"})
+_SUFFIXES = ".jpg .jpeg .jpe .jfif .png .webp .bmp .gif .tif .tiff .avif .ppm .pgm .pbm .pnm"
+SUFFIXES = HEIC_SUFFIXES | frozenset(_SUFFIXES.split())
+_FOREIGN = ".jp2 .j2k .jxl .dng .cr2 .cr3 .nef .arw .orf .rw2 .raf .psd .tga .exr .dcm"
+FOREIGN_SUFFIXES = frozenset(_FOREIGN.split())
 MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
 MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
@@ -143,7 +144,7 @@ def quiet() -> Iterator[None]:
 def reason(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     if isinstance(error, UnidentifiedImageError):
-        return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF or HEIC image"
+        return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, PPM, AVIF or HEIC image"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__
@@ -183,6 +184,7 @@ EIGHT_BITS = 255.0
 SIXTEEN_BITS = 65_535.0
 FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
 INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
+UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
@@ -227,6 +229,8 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
     completed; raises one of :data:`READ_ERRORS`.
     """
     with open_image(source, reduced=True) as image:
+        # Pillow keeps the upper 8 bits of colours of 16; its tiles say so until they are decoded.
+        cuts_bits = image.mode[0] not in WIDE_MODES and any(";16" in str(tile[3]) for tile in image.tile)
         image.draft(None, (side, side))
         try:
             image.load()
@@ -234,6 +238,8 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
             if image.format != "JPEG":
                 raise
         else:
+            if cuts_bits:
+                _refuse_dark(image)
             yield image, False
             return
     data = read_bytes(source)[0] if isinstance(source, Path) else source.getvalue()
@@ -241,6 +247,12 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
         image.draft(None, (side, side))
         image.load()
         yield image, True
+
+
+def _refuse_dark(image: Image.Image) -> None:
+    """Refuse colours of 12 bits in 16 that were cut to 8: they are black."""
+    if 0 < int(np.asarray(image.convert("RGB")).max()) <= UPPER_OF_12_BITS:
+        raise ValueError("it stores 12 bits or fewer in 16; save it with 8 bits")
 
 
 def complete_jpeg(data: bytes) -> bytes:
@@ -299,8 +311,8 @@ def value_range(image: Image.Image) -> float:
     """
     if image.mode[0] not in WIDE_MODES:
         return EIGHT_BITS
-    extrema: Any = image.getextrema()
-    low, high = extrema
+    values = np.asarray(image)
+    low, high = values.min(), values.max()
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
         raise ValueError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")

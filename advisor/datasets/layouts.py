@@ -29,7 +29,7 @@ from advisor.datasets.image_names import LABEL_IN_NAME, compile_pattern, pattern
 from advisor.datasets.images import is_candidate
 from advisor.datasets.manifests import (
     ANNOTATIONS,
-    LABEL_SUFFIXES,
+    GUESSED_SUFFIXES,
     LISTED_EVERY,
     LONGEST_LABEL,
     PARQUET,
@@ -43,45 +43,63 @@ from advisor.datasets.manifests import (
     labels_of,
     list_manifest,
 )
-from advisor.datasets.parts import UNLABELLED, part_of
+from advisor.datasets.parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets.sources import SOURCES, archive_of, holds_images, kind_of
+from advisor.datasets.table_rows import TEXT
 
 _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
+SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
+FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-_CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")
+_CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
+_LEFT_OUT_FOLDERS = re.compile(r"!\((.+)\)")  # !(backup|tmp)
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 
 
-def list_folder(path: Path, depth: str = "", only: Collection[str] = ()) -> Listing:
+@dataclass(frozen=True)
+class ChosenFolders:
+    """The folders of a path that the user wants to be read."""
+
+    only: frozenset[str] = frozenset()  # names of the upper folders that count; all if it is empty
+    left_out: frozenset[str] = frozenset()  # names of folders that do not count, wherever they are
+
+    def has(self, names: Names) -> bool:
+        """Return whether an image or a folder counts, by its folders and its own name."""
+        return not (self.only and names[0] not in self.only) and self.left_out.isdisjoint(names)
+
+
+ALL_FOLDERS = ChosenFolders()
+
+
+def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS) -> Listing:
     """List a folder of class folders, or of parts of a split with class folders; images may be in deeper folders.
 
-    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. ``only``
-    names the folders in it that count; all if it is empty. Raises UsageError if there are no images, only one class, or
-    it is not clear which folders are the classes.
+    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. Raises
+    UsageError if there are no images, only one class, or it is not clear which folders are the classes.
     """
     scan = scan_folder(path)
-    if only:
-        images = list(filter(lambda names: names[0] in only, scan.images))
-        folders = list(filter(lambda names: names[0] in only, scan.folders))
-        scan = replace(scan, images=images, folders=folders)
+    if chosen != ALL_FOLDERS:
+        images = list(filter(chosen.has, scan.images))
+        scan = replace(scan, images=images, folders=list(filter(chosen.has, scan.folders)))
     scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan)
     if any(table.stem.casefold() == METADATA for table in tables):
         return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
         if archives := archives_in(path):
-            return list_archives(path, archives, depth=depth)
+            return list_archives(path, archives, depth=depth, chosen=chosen)
+        tables = tables or tables_beside(path, scan, guess=True)
         if tables and scan.images:
             return list_tables(path, tables)
         raise _without_classes(path, scan)
     try:
         reading = read_folders(path, scan.images, scan.folders, depth)
     except UsageError as error:
-        listing = _list_if_possible(path, tables)
+        listing = _list_if_possible(path, tables or tables_beside(path, scan, guess=True))
         if listing is None:
             raise _with_names(error, path, scan) from None
         return listing
@@ -104,23 +122,33 @@ def _list_if_possible(path: Path, tables: Sequence[Path]) -> Listing | None:
         return None
 
 
-def tables_beside(path: Path, scan: FolderScan) -> list[Path]:
+def tables_beside(path: Path, scan: FolderScan, guess: bool = False) -> list[Path]:
     """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
 
-    If some are named as parts of a split, such as ``train.csv``, the others do not count.
+    ``guess`` as of :func:`.manifests.fits`; then a folder that holds all images counts too, and a text file whose name
+    says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do not count.
     """
     tops = {names[0] for names in scan.images if len(names) > 1 and part_of(names[0])}
     folders = [path, *(path / top for top in sorted(tops))]
     if (path / ANNOTATIONS).is_dir():
         folders.append(path / ANNOTATIONS)
+    if guess and (outer := sole_folders(scan.images) or scan.sole_folder):
+        folders.append(path.joinpath(*outer))
     tables: list[Path] = []
-    for folder in folders:
+    for folder in dict.fromkeys(folders):
         for file in sorted(folder.iterdir()):
-            is_table = file.suffix.lower() in LABEL_SUFFIXES and file.is_file()
-            if is_table and part_of(file.stem) != UNLABELLED and fits(file):
+            is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
+            if file.suffix.lower() in TEXT and not _is_list_name(file.stem):
+                continue
+            if is_table and part_of(file.stem) != UNLABELLED and fits(file, guess):
                 tables.append(file)
     named = [table for table in tables if _part_of_table(table, path)]
     return named or tables
+
+
+def _is_list_name(stem: str) -> bool:
+    """Return whether the name of a text file is that of a list of images: other text files are not opened."""
+    return bool(part_of(stem, TABLE_WORDS)) or set(words_of(stem)) <= TABLE_WORDS | NEUTRAL_WORDS
 
 
 def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
@@ -173,7 +201,26 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
     for table in sorted(path.iterdir()):
         if table.suffix.lower() in SUFFIXES and table.is_file() and (fault := fault_of(table)):
             return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
+    if marks := _file_of_boxes(path):
+        return UsageError(
+            error.message,
+            f"'{marks.relative_to(path)}' seems to have boxes: search, plan and data check read them with "
+            "--task object-detection",
+        )
     return error
+
+
+def _file_of_boxes(path: Path) -> Path | None:
+    """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
+    with os.scandir(path) as entries:
+        inner = sorted(entry.path for entry in entries if entry.is_dir() and not is_system_name(entry.name))
+    for folder in (path, *map(Path, inner)):
+        is_marks = folder.name.casefold() in FOLDERS_OF_BOXES
+        for file in sorted(folder.iterdir()):
+            suffix = file.suffix.lower()
+            if suffix in (".xml", ".json", ".yaml") or (is_marks and suffix == ".txt"):
+                return file
+    return None
 
 
 @dataclass(frozen=True)
@@ -184,6 +231,12 @@ class FolderScan:
     folders: Sequence[Names]  # folders
     system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
     companions: Collection[str] = ()  # folders of masks and the like that were left out
+
+    @property
+    def sole_folder(self) -> Names:
+        """The folder that directly holds all images; empty for none, or the folder itself."""
+        places = {names[:-1] for names in self.images}
+        return places.pop() if len(places) == 1 else ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -314,7 +367,8 @@ def _list_files(path: Path, listed: Listed) -> Listing:
     ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.
 
     ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that directly holds images is
-    one, and ``DIR/{class}_#.jpg`` that the names of the images say it. ``DIR/{train,test}`` leaves other folders out.
+    one, and ``DIR/{class}_#.jpg`` that the names of the images say it. ``DIR/{train,test}`` leaves other folders out,
+    and ``DIR/!(backup|tmp)`` these.
 
     Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
     """
@@ -323,8 +377,9 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         path = path.parent
     if LABEL_IN_NAME in path.name:
         return list_named_images(path)
-    if (chosen := _CHOSEN_FOLDERS.fullmatch(path.name)) and path.parent.is_dir():
-        return list_folder(path.parent, only=frozenset(chosen[1].split(",")))
+    chosen = _chosen_folders(path)
+    if chosen != ALL_FOLDERS:
+        path = path.parent
     if not path.exists():
         if _STORE.match(str(path)):
             hint = "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here"
@@ -334,12 +389,25 @@ def _list_files(path: Path, listed: Listed) -> Listing:
             )
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
-        return list_folder(path, depth)
+        return list_folder(path, depth, chosen)
     if path.is_file() and kind_of(path) in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
-        return list_archives(path, [path], listed, depth)
-    if path.is_file() and path.suffix.lower() in LABEL_SUFFIXES:
+        return list_archives(path, [path], listed, depth, chosen)
+    if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
         return list_manifest(path, listed)
+    if path.is_file() and path.suffix.lower() in SPREADSHEETS:
+        raise UsageError(f"--data: '{path}' is a spreadsheet", "save its sheet as CSV in UTF-8, and give that file")
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
+
+
+def _chosen_folders(path: Path) -> ChosenFolders:
+    """Return the folders that the last name of a path chooses."""
+    if path.exists():
+        return ALL_FOLDERS
+    if chosen := _CHOSEN_FOLDERS.fullmatch(path.name):
+        return ChosenFolders(only=frozenset(chosen[1].split(",")))
+    if left_out := _LEFT_OUT_FOLDERS.fullmatch(path.name):
+        return ChosenFolders(left_out=frozenset(left_out[1].split("|")))
+    return ALL_FOLDERS
 
 
 def list_named_images(pattern: Path) -> Listing:
@@ -380,8 +448,14 @@ def archives_in(folder: Path) -> list[Path]:
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 
 
-def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _count: None, depth: str = "") -> Listing:
-    """List the images inside files: zips of class folders, shards, and tables; ``depth`` as of :func:`list_folder`.
+def list_archives(
+    path: Path,
+    files: Sequence[Path],
+    listed: Listed = lambda _count: None,
+    depth: str = "",
+    chosen: ChosenFolders = ALL_FOLDERS,
+) -> Listing:
+    """List the images inside files: zips of class folders, shards, and tables; options as of :func:`list_folder`.
 
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
@@ -404,8 +478,13 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
                 rejected.append(Rejected(file / member.name, member.fault))
             elif member.label is not None:
                 entries.append(Entry(file / member.name, member.label, part))
-            elif is_candidate(Path(member.name)):
+            elif is_candidate(Path(member.name)) and chosen.has(PurePosixPath(member.name).parts):
                 in_folders.append(member.name)
+        label = _label_of_archive(file, in_folders) if len(files) > 1 and not depth else ""
+        if label:
+            entries += [Entry(file / name, label, part) for name in in_folders]
+            notes.append("Each zip or tar file holds one class, which its folder or its own name says.")
+            continue
         try:
             inside = _read_members(file, in_folders, part, depth)
         except AmbiguousInput as error:
@@ -434,6 +513,21 @@ def part_in_name(file: Path, root: Path) -> str:
     return next((part for part in parts if part not in ("", UNLABELLED)), "")
 
 
+def _label_of_archive(file: Path, members: Sequence[str]) -> str:
+    """Return the class of all images inside one of several files; empty if they are in several folders, or in a part.
+
+    Teachable Machine writes the images of the class ``cat`` to ``cat-samples.zip``.
+    """
+    folders = {PurePosixPath(member).parent for member in members}
+    if len(folders) != 1:
+        return ""
+    for name in (folders.pop().name, file.stem.removesuffix("-samples")):
+        words = set(words_of(name))
+        if name and not part_of(name) and not (words and words <= NEUTRAL_WORDS):
+            return name
+    return ""
+
+
 def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
     """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
     names = [PurePosixPath(member).parts for member in members]
@@ -455,8 +549,9 @@ def _asked_of(path: Path, error: AmbiguousInput) -> AmbiguousInput:
     """Return a question about folders inside a file as one about the path that the user gave."""
     readings = []
     for reading in error.readings:
-        name = Path(reading.options["data"]).name
-        if name in (UPPER, DEEPEST):
+        place = Path(reading.options["data"])
+        name = place.name
+        if name in (UPPER, DEEPEST) or _chosen_folders(place) != ALL_FOLDERS:
             readings.append(Reading({"data": str(path / name)}, reading.meaning))
     return AmbiguousInput(error.message, readings, error.otherwise)
 

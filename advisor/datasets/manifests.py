@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import itertools
 import os
-import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
-from advisor.core.errors import UsageError, nearest, require_extra
+from advisor.core.errors import UsageError, nearest
 from advisor.core.units import plain as plain_text, plural
-from advisor.datasets.category_files import class_descriptions, read_category_labels
+from advisor.datasets.category_files import class_descriptions, class_names_beside, first_number, key_of
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.folders import is_system_name, some_of
 from advisor.datasets.images import is_candidate
 from advisor.datasets.parts import PARTS, UNLABELLED, part_of
-from advisor.datasets.sources.isolated import read_natively
-from advisor.datasets.sources.tables import NEEDS_PYARROW
-from advisor.store.jsonfile import parse_json
-from advisor.store.yamlfile import encoding_of, open_file
+from advisor.datasets.table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
+from advisor.datasets.untitled_columns import is_image_name
 
-MAX_TABLE_BYTES = 2**30
-PARQUET = frozenset({".parquet", ".pq"})
-CSV = frozenset({".csv", ".tsv"})
-JSON_LINES = frozenset({".jsonl"})
 SUFFIXES = CSV | PARQUET | JSON_LINES
-JSON = frozenset({".json"})
-LABEL_SUFFIXES = SUFFIXES | JSON  # Of files that name images and their classes
-MAX_LINE = 2**20  # Characters of one line of JSON
-PROBED = 20  # Rows whose images are looked for where the table says
+GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
+STATED_SUFFIXES = SUFFIXES | {".json"}
 LONGEST_LABEL = 1000
-SHOWN = 80  # Characters of a column's name in an error
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
-BOX_EDGES = frozenset({"xmin", "ymin", "xmax", "ymax"})
+BOX_EDGES = (
+    frozenset({"xmin", "ymin", "xmax", "ymax"}),
+    frozenset({"x1", "y1", "x2", "y2"}),
+    frozenset({"x", "y", "w", "h"}),
+    frozenset({"x", "y", "width", "height"}),
+    frozenset({"left", "top", "width", "height"}),
+    frozenset({"bbox"}),
+)
 NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
-_DELIMITERS = ",;\t"
-_DELIMITER_LINE = re.compile(rf'"?sep=([{_DELIMITERS}])"?', re.IGNORECASE)
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
 Listed = Callable[[int], None]
-Row = dict[str, str]  # The cells of a row by the names of the columns here
 
 
 @dataclass(frozen=True)
@@ -66,8 +57,14 @@ SPLIT = {
 """Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
 
-_IMAGE_COLUMNS = "path file filename file_name filepath file_path image image_path image_id imageid id_code id"
-_LABEL_COLUMNS = "label class class_name category labelname classid diagnosis dx breed species target"
+_IMAGE_COLUMNS = """
+path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
+fname image_id imageid id_code id
+"""
+_LABEL_COLUMNS = """
+label_name class_name classname category_name label_text label class category labelname labels class_label choice
+classid class_id label_id category_id diagnosis dx breed species target
+"""
 
 LABELLED = ManifestColumns(
     {
@@ -81,18 +78,38 @@ LABELLED = ManifestColumns(
 )
 
 
-def fits(path: Path) -> bool:
-    """Return whether a file has columns for images and their classes, or the lists of a JSON file, and no boxes."""
+FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false"})  # Cells of columns that are a class each
+CLASS_ENDINGS = ("class-name", "displayname", "display_name")  # Ends of names of columns in exports of clouds
+NO_CLASSES = frozenset({"index", "unnamed: 0", "width", "height", "size", "url", "md5", "sha256"})
+
+
+@dataclass(frozen=True)
+class KnownColumns:
+    """The columns of a table that are read."""
+
+    names: Mapping[str, str]  # the name in the table of each column
+    flags: Sequence[str] = ()  # columns that are a class each, if there is no column for the class
+    note: str = ""  # a sentence on a column whose name does not say that it has the classes
+
+
+def fits(path: Path, guess: bool = False) -> bool:
+    """Return whether a file names images and their classes, and no boxes.
+
+    With ``guess``, its columns may have other names, and a text file or the JSON file of a tool counts too.
+    """
+    if path.suffix.lower() not in (GUESSED_SUFFIXES if guess else STATED_SUFFIXES):
+        return False
     try:
-        return not has_edges(path) and bool(_known_columns(path, LABELLED))
+        known = _find_columns(path, LABELLED)
     except UsageError:
         return False
+    return not has_edges(path) and (guess or not known.note)
 
 
 def fault_of(path: Path) -> str:
     """Return why a table has no columns for images and their classes, in words; empty if it has."""
     try:
-        _known_columns(path, LABELLED)
+        _find_columns(path, LABELLED)
     except UsageError as error:
         return error.message.removeprefix("--data: ")
     return ""
@@ -101,10 +118,18 @@ def fault_of(path: Path) -> str:
 def has_edges(path: Path) -> bool:
     """Return whether a table has columns for the edges of boxes."""
     try:
-        columns = {name.strip().casefold() for name in _written_columns(path)}
+        columns = {name.strip().casefold() for name in columns_of(path)}
     except UsageError:
         return False
-    return columns >= BOX_EDGES
+    return any(columns >= edges for edges in BOX_EDGES)
+
+
+def has_columns(path: Path, wanted: ManifestColumns) -> bool:
+    """Return whether a table can be read, and has the columns that are needed."""
+    try:
+        return bool(_find_columns(path, wanted).names)
+    except UsageError:
+        return False
 
 
 def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path | None = None) -> Listing:
@@ -139,9 +164,13 @@ def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path |
             several.add(entry.path)
             rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
     _refuse_few_classes(path, {entry.label for entry in single}, len(several))
+    names, notes = _names_of_numbers(path, {entry.label for entry in single})
     root = root or folder_of_images(path)
-    paths, notes = find_by_name(path, [entry.path for entry in single], root)
-    images = [replace(entry, path=place) for entry, place in zip(single, paths, strict=True)]
+    paths, moved = find_by_name(path, [entry.path for entry in single], root)
+    notes = (*notes, *moved)
+    images = []
+    for entry, place in zip(single, paths, strict=True):
+        images.append(replace(entry, path=place, label=names.get(entry.label, entry.label)))
     if absent:
         note = f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show."
         notes = (*notes, note)
@@ -156,6 +185,25 @@ def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> No
     if len(labels) == 1:
         label = next(iter(labels))
         raise UsageError(f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class")
+
+
+def _names_of_numbers(path: Path, labels: Collection[str]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the name of each class that a table states as a number, and sentences on where classes come from.
+
+    A number such as ``1.0`` is ``1``. The names are in a list of classes beside the table, counted from 0 or from 1.
+    """
+    note = _find_columns(path, LABELLED).note
+    notes = (note,) if note else ()
+    numbers = {label: key_of(label.strip()) for label in labels}
+    if not all(map(str.isdecimal, numbers.values())):
+        return {}, notes
+    file, classes = class_names_beside(path)
+    places = {label: int(number) for label, number in numbers.items()}
+    first = first_number(places.values(), len(classes))
+    if first is None:
+        return numbers, notes
+    names = {label: classes[place - first] for label, place in places.items()}
+    return names, (*notes, f"The names of the classes are those of '{file}', counted from {first}.")
 
 
 def labels_of(tables: Sequence[Path]) -> set[str]:
@@ -200,54 +248,69 @@ def _places_of_images(root: Path) -> dict[str, Path | None]:
     return places
 
 
-def _written_columns(path: Path) -> list[str]:
-    """Return the names of a table's columns; raises UsageError as :func:`read_rows`."""
-    suffix = path.suffix.lower()
-    if suffix in JSON:
-        next(read_category_labels(path), None)  # It has the lists, or is refused
-        return ["path", "label"]
-    if suffix in JSON_LINES:
-        return list(next((row for _, row in _json_rows(path, ())), {}))
-    if suffix not in PARQUET:
-        with _csv_reader(path) as reader:
-            return list(reader.fieldnames or [])
-    columns = _parquet_columns(path)
-    if any(name.endswith(".bytes") for name in columns):
-        require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
-    return columns
-
-
-def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
-    """Return the columns that a table has of those wanted, each with its name in the table."""
-    columns = _written_columns(path)
+def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
+    """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
+    columns = columns_of(path)
     plain = {name.strip().casefold(): name for name in columns}
-    known = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
+    names = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
+    titled = [name for name in columns if name.casefold().endswith(CLASS_ENDINGS)]
+    if wanted is LABELLED and len(titled) == 1:
+        names["label"] = titled[0]
+    if wanted is LABELLED and not names.keys() >= set(wanted.needed):
+        guess = _guess_columns(path, columns, names)
+        if guess is not None:
+            return guess
     for name in wanted.needed:
-        if name not in known:
-            names = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
+        if name not in names:
+            shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
             close = nearest(name, map(plain_text, plain))
-            raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {names}", wanted.hint)
-    return known
+            raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", wanted.hint)
+    return KnownColumns(names)
+
+
+def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str]) -> KnownColumns | None:
+    """Return the columns of images and classes by their cells; None if these do not tell.
+
+    Images are in a column of names of images. Classes are in the only other column, or are the columns of 0 and 1.
+    """
+    names = dict(names)
+    rows = [row for _, row in islice(rows_of(path, columns), PROBED)]
+    if "path" not in names:
+        images = [name for name in columns if rows and all(is_image_name(row.get(name, "")) for row in rows)]
+        if not images:
+            return None
+        names["path"] = images[0]
+    if "label" in names:
+        return KnownColumns(names)
+    others = [name for name in columns if name not in names.values() and name.strip().casefold() not in NO_CLASSES]
+    if len(others) == 1:
+        note = f"The classes are those of the column '{others[0].strip()}'."
+        return KnownColumns({**names, "label": others[0]}, note=note)
+    flags = [name for name in others if all(row.get(name, "").strip().casefold() in FLAGS for row in rows)]
+    if len(flags) < 2 or not rows:
+        return None
+    return KnownColumns(names, flags, f"The classes are the columns {some_of([name.strip() for name in flags])}.")
 
 
 def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
     """Yield (line or row number from 1, cells by column); cells are text, missing ones are empty.
 
-    Raises UsageError if the file cannot be read as the format of its extension, or a needed column is missing.
+    An image with 1 in several columns of classes has several rows. Raises UsageError if the file cannot be read as the
+    format of its extension, or a needed column is missing.
     """
-    kind = path.suffix.lower()
-    if kind in JSON:
-        for number, (file, label) in enumerate(read_category_labels(path), start=1):
-            yield number, {"path": file, "label": label}
-        return
-    known = _known_columns(path, wanted)
-    identified = known["label"].strip().casefold() == IDENTIFIED_LABEL
+    known = _find_columns(path, wanted)
+    identified = known.names.get("label", "").strip().casefold() == IDENTIFIED_LABEL
     names = class_descriptions(path.parent) if identified else {}
-    read = _parquet_rows if kind in PARQUET else _json_rows if kind in JSON_LINES else _csv_rows
-    for number, row in read(path, list(known.values())):
-        cells = {name: row.get(column, "") for name, column in known.items()}
-        cells["label"] = names.get(cells["label"], cells["label"])
-        yield number, cells
+    for number, row in rows_of(path, list(known.names.values())):
+        cells = {name: row.get(column, "") for name, column in known.names.items()}
+        if not known.flags:
+            label = cells.get("label", "")
+            cells["label"] = names.get(label, label)
+            yield number, cells
+            continue
+        classes = [flag for flag in known.flags if row.get(flag, "").strip().casefold() in TRUE_WORDS]
+        for label in classes or [""]:
+            yield number, {**cells, "label": label.strip()}
 
 
 def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
@@ -298,98 +361,10 @@ def locate(folder: Path, name: str) -> Path:
     Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk
     (NFD), or the other way.
     """
-    if "\\" in name and "/" not in name:
+    if "\\" in name and not ("/" in name and is_there(folder / name)):
         name = name.replace("\\", "/")
     path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 -- a third of the time of paths
     if name.isascii() or os.path.exists(path):  # noqa: PTH110
         return Path(path)
     forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
     return next((form for form in forms if is_there(form)), Path(path))
-
-
-@contextmanager
-def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
-    """Open a table; the delimiter is the most frequent one of the header, or a comma.
-
-    A first line ``sep=;``, as Excel writes it, names the delimiter.
-    """
-    try:
-        with open_file(path, MAX_TABLE_BYTES) as content:
-            encoding = encoding_of(content.read(2))
-            content.seek(0)
-            with io.TextIOWrapper(content, encoding, newline="") as file:
-                yield _dict_reader(file)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise _unreadable(path, error) from None
-
-
-def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
-    """Return the reader of a table; one without a header, of two cells a row, has the columns path and label."""
-    header = file.readline()
-    named = _DELIMITER_LINE.fullmatch(header.rstrip("\r\n"))
-    if named is not None:
-        return csv.DictReader(file, delimiter=named[1], restval="")
-    file.seek(0)
-    delimiter = max(_DELIMITERS, key=header.count)
-    cells = next(csv.reader([header], delimiter=delimiter), [])
-    without_header = len(cells) == 2 and is_candidate(Path(cells[0])) and Path(cells[0]).suffix != ""
-    columns = ["path", "label"] if without_header else None
-    return csv.DictReader(file, columns, delimiter=delimiter, restval="")
-
-
-def _csv_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    with _csv_reader(path) as reader:
-        for row in reader:
-            yield reader.line_num, {str(key): _unquoted(value) for key, value in row.items() if key is not None}
-
-
-def _unquoted(cell: str) -> str:
-    """Return a cell without the single quotes around it."""
-    return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
-
-
-def _json_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    """Yield the objects of a file that has one a line, with their values as text."""
-    try:
-        with open_file(path, MAX_TABLE_BYTES) as content, io.TextIOWrapper(content, "utf-8-sig") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
-                if line.strip():
-                    row = parse_json(line)
-                    if not isinstance(row, dict):
-                        raise ValueError(f"line {number} is no object")
-                    yield number, {name: _text(value) for name, value in row.items()}
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _parquet_columns(path: Path) -> list[str]:
-    message = f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs no package"
-    require_extra("fastparquet", "parquet", message)
-    return list(read_natively(path, "Parquet", "columns:column_names"))
-
-
-def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    number = 0
-    for group in itertools.count():
-        rows = read_natively(path, "Parquet", "columns:read_group", list(columns), group)
-        if rows is None:
-            return
-        for values in rows:
-            number += 1
-            yield number, dict(zip(columns, values, strict=True))
-
-
-def _text(value: object) -> str:
-    """Return a cell as text; whole floats, from nullable integer columns, become integers."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _unreadable(path: Path, error: Exception) -> UsageError:
-    suffix = path.suffix.lower()
-    kind = "Parquet" if suffix in PARQUET else "lines of JSON" if suffix in JSON_LINES else "CSV in UTF-8"
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-    return UsageError(f"--data: '{path}' cannot be read as {kind}: {why}", "write the manifest again")

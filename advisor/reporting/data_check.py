@@ -85,7 +85,9 @@ def print_checked(
 
 
 def _split(checked: DataCheck) -> tuple[str, ...]:
-    return checked.split.lines if checked.split else (f"A search would refuse these images: {checked.not_split}",)
+    if checked.split:
+        return checked.split.lines
+    return (f"A search would refuse these images: {checked.not_split}", *checked.survey.dataset.notes)
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -160,6 +160,5 @@ def test_the_folders_of_real_archives_are_read_right(name: str, parts: set[str],
 def test_a_note_of_the_listing_is_one_of_the_data_set(tmp_path: Path) -> None:
     make(tmp_path / "photos" / "train", cat=3, dog=3)
     make(tmp_path / "photos", test=2)
-    assert survey(tmp_path / "photos").dataset.notes == (
-        "2 images of 'test' are not used: they are in no class folder.",
-    )
+    notes = survey(tmp_path / "photos").dataset.notes
+    assert notes == ("2 images of 'test' are not used: they are in no class folder.",)

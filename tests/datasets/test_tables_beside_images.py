@@ -1,6 +1,5 @@
 """Tables that lie beside images, and classes in the names of images: not those of public sets."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,34 +29,6 @@ def write(root: Path, images: Sequence[str], tables: dict[str, str]) -> Path:
 def labels(listing: Listing) -> dict[str, int]:
     """Return how many images of each class exist."""
     return dict(Counter(entry.label for entry in listing.entries if entry.path.exists()))
-
-
-HUGGING_FACE = {
-    "metadata.csv": (
-        ["a.jpg", "b.jpg"],
-        {"metadata.csv": "file_name,label\na.jpg,glass\nb.jpg,paper\n"},
-        {"glass": 1, "paper": 1},
-    ),
-    "metadata.jsonl": (
-        ["train/a.jpg", "train/b.jpg", "test/c.jpg", "test/d.jpg"],
-        {
-            f"{part}/metadata.jsonl": "\n".join(
-                json.dumps({"file_name": f"{name}.jpg", "label": label}) for name, label in rows
-            )
-            for part, rows in (("train", [("a", "cat"), ("b", "dog")]), ("test", [("c", "cat"), ("d", "dog")]))
-        },
-        {"cat": 2, "dog": 2},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HUGGING_FACE)
-def test_the_table_beside_the_images_has_the_classes(tmp_path: Path, name: str) -> None:
-    images, tables, expected = HUGGING_FACE[name]
-    listing = list_files(write(tmp_path, images, tables))
-    assert labels(listing) == expected
-    assert any(note.startswith("The classes are those of '") for note in listing.notes)
-    assert {entry.part for entry in listing.entries} == ({"train", "holdout"} if len(tables) > 1 else {""})
 
 
 def test_class_folders_count_where_a_table_beside_them_says_the_same(tmp_path: Path) -> None:

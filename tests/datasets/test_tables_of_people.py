@@ -55,15 +55,6 @@ def test_a_column_says_the_part_in_the_words_of_folders(root: Path, column: str,
     assert [entry.part for entry in list_files(root / "table.csv").entries] == ["holdout", "train"]
 
 
-@pytest.mark.parametrize(
-    "text", ["cat/000.jpg,cat\ndog/100.jpg,dog\n", "path,label\n'cat/000.jpg','cat'\n'dog/100.jpg','dog'\n"]
-)
-def test_a_header_may_lack_and_quotes_may_be_single(root: Path, text: str) -> None:
-    (root / "table.csv").write_text(text)
-    entries = list_files(root / "table.csv").entries
-    assert [(entry.label, entry.path.exists()) for entry in entries] == [("cat", True), ("dog", True)]
-
-
 def test_paths_of_another_machine_lead_to_the_images_of_their_names(root: Path) -> None:
     (root / "table.csv").write_text("path,label\n/home/a/cat/000.jpg,cat\n/home/a/dog/100.jpg,dog\n")
     assert [entry.path.parent.name for entry in list_files(root / "table.csv").entries] == ["cat", "dog"]

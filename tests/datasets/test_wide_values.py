@@ -42,6 +42,13 @@ def test_values_without_a_usual_range_are_refused_with_it(tmp_path: Path, values
         load(tmp_path / "a.tif", SIDE)
 
 
+def test_colours_of_twelve_bits_in_sixteen_are_refused(tmp_path: Path) -> None:
+    cv2 = pytest.importorskip("cv2")
+    cv2.imwrite(str(tmp_path / "a.png"), np.asarray(image(1)).astype(np.uint16) * 16)
+    with pytest.raises(StageError, match="stores 12 bits or fewer in 16"):
+        load(tmp_path / "a.png", SIDE)
+
+
 def test_a_set_says_how_many_images_were_scaled_and_which_were_left_out(tmp_path: Path) -> None:
     root = make(tmp_path, cat=3, dog=3)
     for name in ("a", "b"):

@@ -8,7 +8,7 @@ YOLO is a text file for each image, with a class number and centre, width and he
 ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from advisor.core.codec import parse_known
 from advisor.core.errors import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets.boxes.inside import files_inside, list_inside
+from advisor.datasets.boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets.boxes.values import (
     Box,
     BoxEntry,
@@ -37,7 +38,7 @@ from advisor.datasets.boxes.values import (
     text_of,
 )
 from advisor.datasets.boxes.voc import is_voc, list_voc
-from advisor.datasets.category_files import key_of, read_lists
+from advisor.datasets.category_files import first_number, key_of, read_lists
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.folders import is_system_name
 from advisor.datasets.layouts import images_in, missing_hint
@@ -47,6 +48,7 @@ from advisor.store.yamlfile import read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
+FILES_OF_TOOLS = frozenset({"notes.json"})  # Label Studio writes it beside YOLO's files
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -64,8 +66,11 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
     """Return the COCO files of a folder with their parts; with ``sure``, none if no file is named like one of COCO."""
     places = [(path, ""), *part_folders(path)]
     inner = [(folder_in(folder, "annotations"), part) for folder, part in places]
-    found = [(file, part) for folder, part in dict.fromkeys([*places, *inner]) for file in files_in(folder, ".json")]
-    files = [(file, part or part_of(file.stem)) for file, part in found]
+    files = []
+    for folder, part in dict.fromkeys([*places, *inner]):
+        others = [file for file in files_in(folder, ".json") if file.name not in FILES_OF_TOOLS]
+        if others and form_of(others[0]) is None:
+            files += [(file, part or part_of(file.stem)) for file in others]
     for name in COCO_NAMES:
         if named := [one for one in files if name in one[0].stem.casefold()]:
             return named
@@ -171,9 +176,13 @@ YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one n
 
 
 def is_yolo(path: Path) -> bool:
-    """Return whether a folder has ``labels``, itself or in the folders of its parts, or names of classes."""
-    inside = [folder for folder, _ in part_folders(path)]
-    return any(folder_in(folder, "labels") != folder for folder in inside) or _names_file(path) is not None
+    """Return whether a folder has ``labels``, itself or in the folders of its parts, or names of classes.
+
+    Text files are in ``labels``; with other files there, such as XML, the folder is of another format.
+    """
+    inside = [folder_in(folder, "labels") for folder, _ in part_folders(path) if folder_in(folder, "labels") != folder]
+    others = [folder for folder in inside if files_in(folder, ".xml") or files_in(folder, ".json")]
+    return len(inside) > len(others) or _names_file(path) is not None
 
 
 def list_yolo(path: Path) -> BoxListing:
@@ -182,17 +191,20 @@ def list_yolo(path: Path) -> BoxListing:
     file = _names_file(root) if path.is_dir() else path
     if file is None:
         raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", YOLO_HINT)
-    names = _names(file)
     key_points = _has_key_points(file)
     entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
     stated = _stated_parts(file, root)
     labels_of = {image: _labels_of(image, root) for image in images_in(root)}
+    rows_of_images: dict[Path, Sequence[_YoloRow]] = {}
     for image, labels in labels_of.items():
         try:
-            boxes = _yolo_boxes(image, labels, names, key_points, faults) if labels.exists() else ()
+            rows_of_images[image] = _yolo_rows(labels) if labels.exists() else ()
         except UsageError as error:
             rejected.append(Rejected(image, error.message))
-        else:
+    names, notes = _numbered_names(file, rows_of_images.values())
+    for image, labels in labels_of.items():
+        if image in rows_of_images:
+            boxes = _yolo_boxes(image, labels, rows_of_images[image], names, key_points, faults)
             part = next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
             part = next(filter(None, map(stated.get, (image, *image.parents))), part)
             entries.append(BoxEntry(image, boxes, labels, part))
@@ -200,23 +212,53 @@ def list_yolo(path: Path) -> BoxListing:
     for folder in sorted({file.parent for file in used if "labels" in file.parts and file.parent.is_dir()}):
         alone = [file for file in files_in(folder, ".txt") if file not in used and file.name not in YOLO_NAMES]
         rejected += [Rejected(file, "its image is missing") for file in alone]
-    return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=True)
+    return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=True, notes=notes)
 
 
-def _yolo_boxes(
-    image: Path, labels: Path, names: Mapping[str, str], key_points: bool, faults: list[BoxFault]
-) -> tuple[Box, ...]:
-    found = []
+_YoloRow = tuple[int, Sequence[str]]
+"""The number of a line from 1, and its words: the number of the class, then the values."""
+
+
+def _yolo_rows(labels: Path) -> list[_YoloRow]:
+    rows: list[_YoloRow] = []
     for line, text in enumerate(text_of(labels).splitlines(), start=1):
         if text.strip():
             # A comma that separates ends a word; one inside a word is that of a decimal number, which is a fault.
             number_of_class, *values = (word.rstrip(",") for word in text.split())
-            row = _row([key_of(number_of_class), *values], line, names, key_points)
-            if isinstance(row, Box):
-                found.append(row)
-            else:
-                faults.append(BoxFault(image, f"line {line} of '{labels.name}'", row))
-    return tuple(found)
+            rows.append((line, [key_of(number_of_class), *values]))
+    return rows
+
+
+def _numbered_names(file: Path, images: Iterable[Sequence[_YoloRow]]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the name of each class number, and a sentence if the numbers of the rows count from 1.
+
+    They do if the number of names is used as a number, and 0 is not.
+    """
+    names = _names(file)
+    numbers = {words[0] for rows in images for _, words in rows}
+    is_list = list(names) == [str(place) for place in range(len(names))]
+    if not is_list or not all(map(str.isdecimal, numbers)) or first_number(set(map(int, numbers)), len(names)) != 1:
+        return names, ()
+    shifted = {str(place): name for place, name in enumerate(names.values(), start=1)}
+    return shifted, (f"The class numbers count from 1: 1 is '{shifted['1']}', and 0 is in no file of labels.",)
+
+
+def _yolo_boxes(
+    image: Path,
+    labels: Path,
+    rows: Sequence[_YoloRow],
+    names: Mapping[str, str],
+    key_points: bool,
+    faults: list[BoxFault],
+) -> tuple[Box, ...]:
+    boxes = []
+    for line, words in rows:
+        row = _row(words, line, names, key_points)
+        if isinstance(row, Box):
+            boxes.append(row)
+        else:
+            faults.append(BoxFault(image, f"line {line} of '{labels.name}'", row))
+    return tuple(boxes)
 
 
 def _row(words: Sequence[str], line: int, names: Mapping[str, str], key_points: bool) -> Box | str:
@@ -226,7 +268,8 @@ def _row(words: Sequence[str], line: int, names: Mapping[str, str], key_points: 
     """
     values = [number(word) for word in words[1:]]
     if words[0] not in names:
-        return f"class number {words[0][:20]}, but the names are for 0 to {len(names) - 1}"
+        numbers = list(names)
+        return f"class number {words[0][:20]}, but the names are for {numbers[0]} to {numbers[-1]}"
     if len(values) in (4, 5) or (key_points and len(values) > 4):
         across, down, width, height = values[:4]
         edges = across - width / 2, down - height / 2, across + width / 2, down + height / 2
@@ -361,6 +404,8 @@ def _of_file(path: Path) -> Callable[[Path], BoxListing]:
     suffix = path.suffix.lower()
     if files_inside(path):
         return list_inside
+    if form_of(path) is not None:
+        return list_tools
     if suffix in SUFFIXES:
         return list_table
     if suffix == ".json":
@@ -373,8 +418,10 @@ def _of_file(path: Path) -> Callable[[Path], BoxListing]:
 def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
     """Return the formats of boxes that a folder surely has, by their names, with what reads them."""
     path = _entered(path)
+    tools = bool(tool_files(path))
     found = {
-        "Pascal VOC (XML files)": (is_voc(path), list_voc),
+        "files of an annotation tool": (tools, list_tools),
+        "Pascal VOC (XML files)": (not tools and is_voc(path), list_voc),
         "COCO (JSON files)": (bool(coco_files(path, sure=True)), list_coco),
         "YOLO (labels or class names)": (is_yolo(path), list_yolo),
         "a table (CSV)": (bool(box_tables(path)), list_box_tables),

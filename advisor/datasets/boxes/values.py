@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from advisor.core.errors import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import parts
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.layouts import folders_in
-from advisor.datasets.manifests import CSV, SPLIT, ManifestColumns, entry_of, find_by_name, has_edges, read_rows
+from advisor.datasets.manifests import CSV, SPLIT, ManifestColumns, entry_of, find_by_name, has_columns, read_rows
 from advisor.store.yamlfile import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
@@ -111,12 +112,13 @@ class BoxListing:
     faults: Sequence[BoxFault] = ()  # boxes that were left out
     relative: bool | None = None  # edges are shares of the image's sides; None if this is not known yet
     unit: str = "line"  # what ``Box.line`` counts: ``line``, ``row``, ``annotation``
+    notes: Sequence[str] = ()  # a sentence about each thing that a reader may not expect
 
     @property
     def images(self) -> Listing:
         """The images without their boxes."""
         entries = [Entry(entry.path, ONE_CLASS, entry.part, entry.group) for entry in self.entries]
-        return Listing(self.root, entries, (), self.rejected)
+        return Listing(self.root, entries, (), self.rejected, tuple(self.notes))
 
     def fault(self, entry: BoxEntry, box: Box, reason: str) -> BoxFault:
         """Return a box that is left out."""
@@ -126,6 +128,28 @@ class BoxListing:
 def of_coco(box: Box) -> Box:
     """Return the box of left, top, width and height, which stand where the edges are."""
     return box.at(box.left, box.top, box.left + box.right, box.top + box.bottom)
+
+
+def of_centre(box: Box) -> Box:
+    """Return the box of centre, width and height, which stand where the edges are."""
+    half_width, half_height = box.right / 2, box.bottom / 2
+    return box.at(box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height)
+
+
+def are_centres(entries: Sequence[BoxEntry]) -> bool:
+    """Return whether more boxes of a point, width and height are inside their images with the point as centre alone."""
+    boxes = [(entry, box) for entry in entries for box in entry.boxes]
+    is_share = all(max(box.edges) <= 1 for _, box in boxes)
+    votes = 0
+    for entry, box in boxes:
+        width, height = entry.size or ((1, 1) if is_share else (math.inf, math.inf))
+        votes += _is_inside(of_centre(box), width, height) - _is_inside(of_coco(box), width, height)
+    return votes > 0
+
+
+def _is_inside(box: Box, width: float, height: float) -> bool:
+    slack = 1e-3 if width <= 1 else 1.0  # of rounded edges
+    return min(box.edges) >= -slack and box.right <= width + slack and box.bottom <= height + slack
 
 
 def are_corners(entries: Sequence[BoxEntry]) -> bool:
@@ -142,32 +166,72 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 
-BOXED = ManifestColumns(
-    {
-        "path": ("path", "file", "filename", "file_name", "image", "image_id", "imageid"),
-        "label": ("label", "class", "class_name", "name", "labelname"),
-        "xmin": ("xmin", "x_min", "left", "x1"),
-        "ymin": ("ymin", "y_min", "top", "y1"),
-        "xmax": ("xmax", "x_max", "right", "x2"),
-        "ymax": ("ymax", "y_max", "bottom", "y2"),
-        "group_of": ("isgroupof",),
-        "width": ("width",),
-        "height": ("height",),
-        **SPLIT,
-    },
-    ("path", "label", *EDGES),
-    "columns: path,label,xmin,ymin,xmax,ymax and, optionally, split, group, width and height of the image; one row for "
-    "each box; a row without label and edges is an image without boxes",
+_LABELS = "label class class_name label_name category_name category name labelname classid class_id"
+_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
+_SIZE_HINT = "optionally, split, group, width and height of the image"
+HINT = (
+    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
+    "is an image without boxes"
 )
+
+
+def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColumns:
+    """Return the columns of a table of boxes, with the accepted names of those for the edges."""
+    names = {
+        "path": tuple(_IMAGES.split()),
+        "label": tuple(_LABELS.split()),
+        "group_of": ("isgroupof",),
+        **more,
+        **SPLIT,
+    }
+    names |= {name: tuple(several.split()) for name, several in edges.items()}
+    return ManifestColumns(names, ("path", "label", *edges), HINT)
+
+
+_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
+_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
+_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin"
+_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin"
+_SIDES = {
+    "xmax": "w width bbox_w bbox_width box_width box_w",
+    "ymax": "h height bbox_h bbox_height box_height box_h",
+}
+
+BOXED = _columns(
+    {
+        "xmin": _LEFT,
+        "ymin": _TOP,
+        "xmax": "xmax x_max right x2 roi.x2 bbox_x2 x_right xbr bbox_xmax",
+        "ymax": "ymax y_max bottom y2 roi.y2 bbox_y2 y_bottom ybr bbox_ymax",
+    },
+    **_IMAGE_SIZE,
+)
+CORNER_AND_SIDES = _columns({"xmin": _LEFT, "ymin": _TOP, **_SIDES}, **_STATED_SIZE)
+CENTRE_AND_SIDES = _columns(
+    {"xmin": "x_center xcenter center_x cx xc x_centre", "ymin": "y_center ycenter center_y cy yc y_centre", **_SIDES},
+    **_STATED_SIZE,
+)
+POINT_AND_SIDES = _columns({"xmin": "x bbox_x box_x", "ymin": "y bbox_y box_y", **_SIDES}, **_STATED_SIZE)
+LISTED = _columns({"xmin": "bbox box bounding_box bndbox"}, **_IMAGE_SIZE)
+FORMS = (BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, LISTED)
+"""The forms of tables; the first whose columns are there counts."""
+
+_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def form_of_table(path: Path) -> ManifestColumns | None:
+    """Return the form of the boxes of a table; None if it has none."""
+    return next((form for form in FORMS if has_columns(path, form)), None)
 
 
 def list_table(path: Path) -> BoxListing:
     """List the boxes of a CSV or Parquet table; raises UsageError if the rows of an image contradict each other."""
+    form = form_of_table(path) or BOXED
     images: dict[Path, BoxEntry] = {}
     boxes: dict[Path, list[Box]] = {}
     faults: list[BoxFault] = []
-    for line, row in read_rows(path, BOXED):
-        named = entry_of(path, line, row, BOXED)
+    for line, row in read_rows(path, form):
+        named = entry_of(path, line, row, form)
         size = stated_size(row.get("width"), row.get("height"))
         entry = BoxEntry(named.path, (), path, named.part, named.group, size)
         if images.setdefault(named.path, entry) != entry:
@@ -175,24 +239,41 @@ def list_table(path: Path) -> BoxListing:
                 f"--data: row {line} of '{path}' has another split, group or size for '{row['path']}' than a row above",
                 "write the same split, group, width and height in all rows of an image",
             )
+        edges = _NUMBERS.findall(row["xmin"]) if form is LISTED else [row[edge] for edge in EDGES]
         mine = boxes.setdefault(named.path, [])
         if row.get("group_of", "").strip() == "1":
             place = f"row {line} of '{path.name}'"
             faults.append(BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object"))
-        elif named.label.strip() or any(row[edge].strip() for edge in EDGES):
-            mine.append(box_of(named.label, [row[edge] for edge in EDGES], line))
+        elif named.label.strip() or any(map(str.strip, edges)):
+            mine.append(box_of(named.label, edges if len(edges) == len(EDGES) else [None] * len(EDGES), line))
     paths, _ = find_by_name(path, list(images), path.parent)
     entries = []
     for entry, image in zip(images.values(), paths, strict=True):
         entries.append(replace(entry, path=image, boxes=tuple(boxes[entry.path])))
-    return BoxListing(path.parent, entries, faults=faults, unit="row")
+    entries, notes = _with_edges(entries, form)
+    return BoxListing(path.parent, entries, faults=faults, unit="row", notes=notes)
+
+
+def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[BoxEntry], Sequence[str]]:
+    """Return boxes of a form with their edges, and a sentence where the columns do not say what they mean."""
+    if form is BOXED:
+        return entries, ()
+    if form is LISTED and are_corners(entries):
+        return entries, ("The values of a box are read as two corners: more boxes are in their images that way.",)
+    is_centre = form is CENTRE_AND_SIDES or (form is POINT_AND_SIDES and are_centres(entries))
+    read = of_centre if is_centre else of_coco
+    placed = [replace(entry, boxes=tuple(map(read, entry.boxes))) for entry in entries]
+    if form is POINT_AND_SIDES:
+        meaning = "the centre" if is_centre else "the left upper corner"
+        return placed, (f"'x' and 'y' are read as {meaning} of a box.",)
+    return placed, ("The values of a box are read as left, top, width and height.",) if form is LISTED else ()
 
 
 def box_tables(path: Path) -> list[Path]:
     """Return the tables directly in a folder that have the edges of boxes."""
     tables = []
     for entry in sorted(path.iterdir()):
-        if entry.suffix.lower() in CSV and entry.is_file() and has_edges(entry):
+        if entry.suffix.lower() in CSV and entry.is_file() and form_of_table(entry):
             tables.append(entry)
     return tables
 
@@ -209,11 +290,13 @@ def list_box_tables(path: Path) -> BoxListing:
         raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)
     entries: list[BoxEntry] = []
     faults: list[BoxFault] = []
+    notes: list[str] = []
     for table, part in zip(tables, parts_of_tables, strict=True):
         listing = list_table(table)
         entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
         faults += listing.faults
-    return BoxListing(path, entries, faults=faults, unit="row")
+        notes += listing.notes
+    return BoxListing(path, entries, faults=faults, unit="row", notes=tuple(dict.fromkeys(notes)))
 
 
 MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects

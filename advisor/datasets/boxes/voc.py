@@ -8,6 +8,7 @@ one pixel more or less does not matter.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -47,6 +48,7 @@ class Element:
     line: int
     text: str = ""
     inner: list[Element] = field(default_factory=list)
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
     def all(self, name: str) -> list[Element]:
         """Return the elements of this name directly in it."""
@@ -100,13 +102,13 @@ class _Reading:
         self.parser.EndElementHandler = lambda _name: self._open.pop()
         self.parser.CharacterDataHandler = self._add
 
-    def _start(self, name: str, _attributes: object) -> None:
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._count += 1
         if len(self._open) > MAX_DEPTH:
             self._refuse(f"elements nested more than {MAX_DEPTH} deep")
         if self._count > MAX_ELEMENTS:
             self._refuse(f"more than {MAX_ELEMENTS:,} elements")
-        element = Element(name, self.parser.CurrentLineNumber)
+        element = Element(name, self.parser.CurrentLineNumber, attributes=attributes)
         self._open[-1].inner.append(element)
         self._open.append(element)
 
@@ -122,7 +124,13 @@ class _Reading:
 
 def is_voc(path: Path) -> bool:
     """Return whether a folder has XML files where Pascal VOC has them."""
-    return any(files_in(folder_in(folder, "annotations"), ".xml") for folder, _ in part_folders(path))
+    return any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in part_folders(path))
+
+
+def _folder_of_xml(folder: Path) -> Path:
+    """Return the folder of the annotations of a set or a part: TensorFlow's examples have ``annotations/xmls``."""
+    place = folder_in(folder, "annotations", "xmls", "xml", "labels")
+    return folder_in(place, "xmls", "xml")
 
 
 def list_voc(path: Path) -> BoxListing:
@@ -131,7 +139,7 @@ def list_voc(path: Path) -> BoxListing:
     for folder, part in part_folders(path):
         listed = _image_sets(folder)
         images = folder_in(folder, "jpegimages", "images")
-        files = files_in(folder_in(folder, "annotations"), ".xml")
+        files = files_in(_folder_of_xml(folder), ".xml")
         for file in files:
             found = _entry(file, images, part or listed.get(file.stem, ""))
             if isinstance(found, BoxEntry):

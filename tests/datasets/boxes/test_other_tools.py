@@ -54,11 +54,6 @@ def test_names_are_the_text_of_the_file(tmp_path: Path) -> None:
     assert set(survey_boxes(root).classes) == {"yes", "no", "02", "1e3", "null", "2001-01-01"}
 
 
-def test_names_may_be_listed_by_their_numbers(tmp_path: Path) -> None:
-    root = write_yolo(tmp_path, "names:\n  0: off\n  1: ~x\n", "0 .5 .5 .2 .2", "1 .5 .5 .2 .2")
-    assert survey_boxes(root).classes == ("off", "~x")
-
-
 @pytest.mark.parametrize(
     ("yaml", "row"),
     [

@@ -74,14 +74,16 @@ function pixelsOf(source, width, height, size) {
 }
 
 const PNG = 0x89; // first byte of the file
-const DEPTH_AT = 24; // place of the bits of a value in a PNG; the kind of its colours follows, 0 for grey
+const TIFF = ['II*\0', 'MM\0*']; // first bytes of the file
+const DEPTH_AT = 24; // place of the bits of a value in a PNG
 const LARGEST_OF_12_BITS = 15; // what is left of 4095 where the browser takes it for 16 bits
 
-// Refuse a grey PNG that stores 12 bits or fewer in 16: the browser takes its values for 16 bits, and shows them black.
+// Refuse an image that stores 12 bits or fewer in 16: the browser takes its values for 16 bits, and shows them black.
 async function refuseDark(file, image) {
-  const head = new Uint8Array(await file.slice(0, DEPTH_AT + 2).arrayBuffer());
-  if (head[0] !== PNG || head[DEPTH_AT] !== 16 || head[DEPTH_AT + 1] !== 0) return;
+  const head = new Uint8Array(await file.slice(0, DEPTH_AT + 1).arrayBuffer());
+  const isWide = head[0] === PNG ? head[DEPTH_AT] === 16 : TIFF.includes(String.fromCharCode(...head.slice(0, 4)));
+  if (!isWide) return;
   const {data} = onWhite(image, image.width, image.height);
-  for (let at = 0; at < data.length; at += 4) if (data[at] > LARGEST_OF_12_BITS) return;
+  for (let at = 0; at < data.length; at++) if (at % 4 < 3 && data[at] > LARGEST_OF_12_BITS) return;
   throw new Error(`${file.name} stores 12 bits or fewer in 16, which this browser shows black. Save it with 8 bits.`);
 }

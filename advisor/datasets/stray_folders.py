@@ -1,0 +1,122 @@
+"""Tell which folders beside those of classes are probably none: copies, backups, thumbnails and new folders."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+
+_COPY = (
+    r"copy|kopie|copia|cópia|copie|kopia|kopi|kopya|копия|копія|副本|拷贝|複製|コピー|복사본|another copy|\d+\w\w copy|"
+    r"backup|bak|old|orig|shortcut|alias|verknüpfung"
+)
+_NUMBER = r"(?:\s*\(?\d+\)?)?"
+_COPY_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        rf"(?P<base>.+?)[\s._–—-]+(?:{_COPY}){_NUMBER}",  # dog - Copy (2), dog copy 2, dog_backup
+        rf"(?P<base>.+?)\s*\((?:{_COPY}|\d+)\)",  # dog (1), dog (copy)
+        r"(?P<base>.+?)の?コピー",
+        r"(?P<base>.+)~",
+        rf"(?:copy of|kopie von|kopie van|copie de|copia de|copia di|cópia de|kopia|копия){_NUMBER}\s+(?P<base>.+)",
+    )
+)
+"""How systems and people name the copy of a folder, in small letters."""
+
+_UNSORTED = """
+new folder, untitled folder, untitled, neuer ordner, nouveau dossier, nueva carpeta, carpeta nueva, nuova cartella,
+nova pasta, nieuwe map, ny mapp, nowy folder, yeni klasör, новая папка, 新建文件夹, 新增資料夾, 未命名文件夹,
+新しいフォルダー, 名称未設定フォルダ, 새 폴더, thumbs, thumbnail, thumbnails, backup, backups,
+bak, tmp, temp, to delete, recycle bin, runs, checkpoints, lightning_logs, wandb,
+mlruns
+"""
+UNSORTED_NAMES = frozenset(" ".join(name.split()) for name in _UNSORTED.split(","))
+"""Names of folders that hold what nobody sorted, in small letters: systems and trainings make them."""
+
+_DOUBTFUL = """
+old, misc, deleted, screenshots, results, result, output, outputs, logs, plots, figures, models, weights, scripts, docs,
+notebooks
+"""
+DOUBTFUL_NAMES = frozenset(" ".join(name.split()) for name in _DOUBTFUL.split(","))
+"""Names that a class may have, and a folder of other things too."""
+
+FEWEST_CLASSES = 2  # Other folders beside one with such a name: of two folders, each may be a class
+REPEATED = 0.9  # From this share of images on that lie beside their folder too, the folder repeats them
+
+_COUNTER = re.compile(r"[\s_-]*\(?\d+\)?$")
+
+
+def stray_folders(names: Collection[str]) -> Mapping[str, str]:
+    """Return the folders that are probably no classes, each with the reason in words."""
+    plain = {name: _plain(name) for name in names}
+    known = set(plain.values())
+    strays = {}
+    for name in sorted(names):
+        base = _copied_name(plain[name], known)
+        if base:
+            original = next(other for other, text in plain.items() if text == base)
+            strays[name] = f"it is named as a copy of '{original}'"
+        elif _without_number(plain[name]) in UNSORTED_NAMES and len(names) > FEWEST_CLASSES:
+            strays[name] = "its name says nothing about a class"
+    return strays
+
+
+def doubtful_folders(names: Collection[str]) -> Sequence[str]:
+    """Return the folders that may be classes, and whose names other folders have too."""
+    if len(names) <= FEWEST_CLASSES:
+        return []
+    return sorted(name for name in names if _without_number(_plain(name)) in DOUBTFUL_NAMES)
+
+
+def repeating_folders(images: Sequence[tuple[str, ...]]) -> tuple[set[str], set[str]]:
+    """Return the upper folders that hold the images beside them again, and those with the same folders alone.
+
+    Some archives have a whole set twice: ``cat/1.jpg``, ``dog/1.jpg``, ``animals/cat/1.jpg`` and ``animals/dog/1.jpg``.
+
+    Args:
+        images: the names of the folders that each image is in, then its own.
+    """
+    tops = {names[0] for names in images if len(names) > 1}
+    inside: dict[str, list[tuple[str, ...]]] = {}
+    for names in images:
+        if len(names) > 2 and names[1] in tops:
+            inside.setdefault(names[0], []).append(names)
+    if not inside:
+        return set(), set()
+    counts = dict.fromkeys(inside, 0)
+    inner: dict[str, set[str]] = {}
+    for names in images:
+        if names[0] in counts:
+            counts[names[0]] += 1
+            inner.setdefault(names[0], set()).add(names[1] if len(names) > 2 else "")
+    all_images = set(images)
+    equal: set[str] = set()
+    alike: set[str] = set()
+    for top, below in inside.items():
+        repeated = sum(names[1:] in all_images for names in below)
+        others = tops - {top}
+        if repeated >= REPEATED * counts[top]:
+            equal.add(top)
+        elif inner[top] <= others:
+            alike.add(top)
+    return equal, alike
+
+
+def _plain(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name).split()).casefold()
+
+
+def _without_number(name: str) -> str:
+    return _COUNTER.sub("", name.strip(" _."))
+
+
+def _copied_name(name: str, others: Collection[str]) -> str:
+    """Return the name of which another is a copy, if it is among ``others``; else an empty text."""
+    for form in _COPY_FORMS:
+        match = form.fullmatch(name)
+        base = match["base"].strip() if match else ""
+        if base and base in others:
+            return base
+        if base and _copied_name(base, others):  # a copy of a copy
+            return _copied_name(base, others)
+    return ""

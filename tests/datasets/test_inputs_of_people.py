@@ -1,0 +1,61 @@
+"""Inputs as other tools and people write them are read right, or asked about: the cases are in a file."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor.core.errors import UsageError
+from advisor.datasets.boxes import list_boxes
+from advisor.datasets.layouts import list_files
+from tests.datasets.boxes.writers import save, write
+
+CASES = yaml.safe_load(Path(__file__).with_name("inputs_of_people.yaml").read_text(encoding="utf-8"))
+BOXES = {("1.jpg", "cat", 10, 20, 40, 60), ("2.jpg", "dog", 50, 50, 90, 80)}
+
+
+def write_case(root: Path, case: dict[str, Any]) -> Path:
+    """Write the images and files of a case, and return the path to give."""
+    for name in case.get("images", ()):
+        for number in range(6 if "{}" in name else 1):
+            save(root / name.replace("{}", str(number)), seed=number)
+    for name, text in case.get("files", {}).items():
+        lines = []
+        for line in text.split("\n"):
+            for number in range(6 if "{n}" in line else 1):
+                values = {"{n}": number, "{c}": "ab"[number % 2], "{a}": 1 - number % 2, "{b}": number % 2}
+                written = line
+                for word, value in values.items():
+                    written = written.replace(word, str(value))
+                lines.append(written)
+        write(root / name, "\n".join(lines))
+    return root / case.get("give", "")
+
+
+@pytest.mark.parametrize("name", CASES["classes"])
+def test_classes_are_read_right_or_asked_about(tmp_path: Path, name: str) -> None:
+    case = CASES["classes"][name]
+    path = write_case(tmp_path, case)
+    if "asked" in case:
+        with pytest.raises(UsageError) as asked:
+            list_files(path)
+        assert case["asked"] in asked.value.message
+        for reading in getattr(asked.value, "readings", ()):
+            assert list_files(Path(reading.options["data"])).entries
+        return
+    listing = list_files(path)
+    assert Counter(entry.label for entry in listing.entries if entry.path.exists()) == case["right"]
+    assert {entry.part for entry in listing.entries} == set(case.get("parts", [""]))
+    assert any(note.startswith(case.get("noted", "")) for note in ("", *listing.notes) if note or "noted" not in case)
+
+
+@pytest.mark.parametrize("name", CASES["boxes"])
+def test_boxes_are_read_right(tmp_path: Path, name: str) -> None:
+    for image in ("1.jpg", "2.jpg"):
+        save(tmp_path / image, size=(100, 100))
+    listing = list_boxes(write_case(tmp_path, CASES["boxes"][name]))
+    scale = 100 if listing.relative else 1
+    boxes = {(entry.path.name, box) for entry in listing.entries for box in entry.boxes if entry.path.exists()}
+    assert {(name, box.label, *(round(scale * edge) for edge in box.edges)) for name, box in boxes} == BOXES
