@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -22,15 +23,17 @@ from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.pipeline.stage import Durations, EventKind, StageEvent
 from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.preparation import ended_at
 from advisor.engine.preview import refuse_too_short
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
+from advisor.engine.question.values import Execution
 from advisor.engine.rules import rules_of
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
+from advisor.engine.space.plan import ANSWER_S, Plan, record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import Candidates, Resolved, find_weights, require_installed, resolve_parts
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
@@ -80,7 +83,8 @@ def _run_search(
 ) -> SearchResult:
     load = Load()
     require_installed(request)
-    resolved = resolve_parts(request, progress.say)
+    with ended_at(_end_of(request.execution, started), request.execution.time_limit):
+        resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep()
     if resumed:
@@ -103,6 +107,11 @@ def _run_search(
         cache = held.enter_context(limited_cache(request.execution.cache_size, run.path))
         held.enter_context(progress.kept_in(run))
         return _Search(resolved, run, cache, executor, progress, started, load.result()).result(held.pop_all())
+
+
+def _end_of(execution: Execution, started: float) -> float:
+    """Return the moment of the monotonic clock at which the time of a search ends; infinite without a limit."""
+    return math.inf if execution.time_limit_s is None else started + execution.time_limit_s
 
 
 class _Search:
@@ -164,7 +173,8 @@ class _Search:
                     self._executor.begin()
                 if self._resolved.images is not None:
                     write_images(self._run, self._resolved.images)
-                candidates = find_weights(self._resolved, self._progress.say)
+                ends_at = _end_of(self._resolved.execution, self._started) - ANSWER_S
+                candidates = find_weights(self._resolved, self._progress.say, ends_at)
                 same_weights(self._run, candidates)
                 with one_blas_thread():
                     asyncio.run(self._search(candidates))
