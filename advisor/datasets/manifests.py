@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.core.errors import UsageError, nearest, require_extra
+from advisor.core.errors import ContentError, UsageError, nearest, reason_of, require_extra
 from advisor.core.units import plain as plain_text, plural
 from advisor.datasets.category_files import class_descriptions, read_category_labels
 from advisor.datasets.dataset import Entry, Listing, Rejected
@@ -356,7 +356,7 @@ def _json_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]
                 if line.strip():
                     row = parse_json(line)
                     if not isinstance(row, dict):
-                        raise ValueError(f"line {number} is no object")
+                        raise ContentError(f"line {number} is no object")
                     yield number, {name: _text(value) for name, value in row.items()}
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
@@ -391,5 +391,4 @@ def _text(value: object) -> str:
 def _unreadable(path: Path, error: Exception) -> UsageError:
     suffix = path.suffix.lower()
     kind = "Parquet" if suffix in PARQUET else "lines of JSON" if suffix in JSON_LINES else "CSV in UTF-8"
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-    return UsageError(f"--data: '{path}' cannot be read as {kind}: {why}", "write the manifest again")
+    return UsageError(f"--data: '{path}' cannot be read as {kind}: {reason_of(error)}", "write the manifest again")

@@ -247,8 +247,11 @@ class _Store:
 def _in_words(error: Exception) -> str:
     """Return what went wrong with the connection, or what the store says."""
     kind = type(error)
-    if isinstance(error, TimeoutError):
+    names = {base.__name__ for base in kind.__mro__}  # the packages of a store are there only where it is read
+    if isinstance(error, TimeoutError) or any("Timeout" in name for name in names):
         return "no answer in time"
+    if "HTTPClientError" in names:
+        return "the connection failed"
     if kind.__module__.startswith("aiohttp"):
         return "the answer ends too early" if "Payload" in kind.__name__ else "the connection failed"
     return without_password(" ".join(str(error).split())[:300]) or kind.__name__

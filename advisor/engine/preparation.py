@@ -20,6 +20,11 @@ class OutOfTime(StageError):
     exit_code = ExitCode.UNSATISFIED
 
 
+def out_of_time(limit: str, before: str, hint: str) -> OutOfTime:
+    """Return the error for a time limit that ended before something, such as "the first job"."""
+    return OutOfTime(f"--time-limit {limit} ended before {before}: nothing is known", hint)
+
+
 class _Ended(BaseException):
     """The time is over. No error, so that nothing on the way takes it for a fault of a file."""
 
@@ -46,8 +51,9 @@ def ended_at(ends_at: float, limit: str) -> Iterator[None]:
     try:
         yield
     except _Ended:
-        raise OutOfTime(
-            f"--time-limit {limit} ended before the images were read and compared",
+        raise out_of_time(
+            limit,
+            "the images were read and compared",
             "give it more time, or name fewer images; other programs may keep this machine busy",
         ) from None
     finally:
