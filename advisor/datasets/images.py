@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
-from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.core.errors import ContentError, StageError, UsageError, install_extra, reason_of
 from advisor.datasets.sources import Stamp, address_of, stamp_of
 from advisor.datasets.sources.base import MAX_IMAGE_BYTES
 
@@ -61,23 +61,23 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     Raises ValueError if the file has another format, is above the size limit, or is empty, and OSError.
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
-        raise ValueError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
+        raise ContentError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
-        raise ValueError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
+        raise ContentError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
     if (inside := address_of(path)) is not None:
         try:
             return inside.read(), inside.stamp
         except UsageError as error:  # the file around it is gone or was written again
-            raise ValueError(error.message) from None
+            raise ContentError(error.message) from None
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
-        raise ValueError("not a regular file")
+        raise ContentError("not a regular file")
     if facts.st_size > MAX_FILE_BYTES:
         size, limit = facts.st_size / 1e6, MAX_FILE_BYTES / 1e6
-        raise ValueError(f"the file has {size:.0f} MB, above the limit of {limit:.0f} MB")
+        raise ContentError(f"the file has {size:.0f} MB, above the limit of {limit:.0f} MB")
     data = path.read_bytes()
     if not data:
-        raise ValueError("the file is empty")
+        raise ContentError("the file is empty")
     return data, (len(data), facts.st_mtime_ns)
 
 
@@ -104,20 +104,20 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     if isinstance(source, Path) and address_of(source) is not None:
         source = BytesIO(read_bytes(source)[0])
     if isinstance(source, Path) and source.exists() and not source.is_file():
-        raise ValueError("not a regular file")
+        raise ContentError("not a regular file")
     Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS  # Pillow warns from it on, and refuses twice as many
     try:
         image = Image.open(source, formats=formats())
     except Image.DecompressionBombError as error:
-        raise ValueError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
+        raise ContentError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
     width, height = image.size
     # A progressive JPEG is held in memory at its full size.
     reducible = reduced and image.format == "JPEG" and not image.info.get("progressive")
     limit = MAX_JPEG_PIXELS if reducible else MAX_PIXELS
     if width * height > limit:
-        raise ValueError(f"{width}x{height} pixels are above the limit of {limit / 1e6:.0f} megapixels")
+        raise ContentError(f"{width}x{height} pixels are above the limit of {limit / 1e6:.0f} megapixels")
     if min(width, height) < MIN_SIDE:
-        raise ValueError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
+        raise ContentError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
     return image
 
 
@@ -147,7 +147,9 @@ def reason(error: Exception) -> str:
         return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, PPM, AVIF or HEIC image"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
-    return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__
+    if isinstance(error, OSError | SyntaxError):
+        return "damaged: image file is truncated" if "truncated" in str(error) else "damaged: it cannot be decoded"
+    return reason_of(error)
 
 
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
@@ -284,7 +286,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
             return np.asarray(upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
-            f"the image '{path}' cannot be read: {error}", "did the folder change during the run?"
+            f"the image '{path}' cannot be read: {reason(error)}", "did the folder change during the run?"
         ) from error
 
 
@@ -315,7 +317,7 @@ def value_range(image: Image.Image) -> float:
     low, high = values.min(), values.max()
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
-        raise ValueError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
+        raise ContentError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
     return next(largest for largest in ranges if high <= largest)
 
 

@@ -42,6 +42,21 @@ def usable_cores() -> int:
     return there if allowed is None else min(there, math.ceil(allowed))
 
 
+def waiting_factor() -> float:
+    """Return how many times longer than on a free processor the threads of this process took for their work so far.
+
+    The kernel counts for how long each thread ran, and for how long it was ready and had no processor (schedstat, in
+    nanoseconds). 1 where nothing tells.
+    """
+    ran = waited = 0
+    for file in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError):
+            thread_ran, thread_waited, *_ = map(int, file.read_text(encoding="ascii").split())
+            ran += thread_ran
+            waited += thread_waited
+    return 1.0 + waited / ran if ran else 1.0
+
+
 def part_of_a_core() -> float:
     """Return the part (0-1) of one processor that this process gets by a quota below one; 1 with a whole one or more.
 
