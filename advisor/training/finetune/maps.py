@@ -34,7 +34,7 @@ Floats = NDArray[np.float32]
 
 MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
 _BATCH = 32
-_SHARE = 0.2  # Largest share of a time limit that the maps may take; then there are fewer changed copies
+_SHARE = 0.25  # Largest share of a time limit that the maps may take; then there are fewer changed copies
 
 
 @dataclass(frozen=True, eq=False)
