@@ -43,10 +43,10 @@ def usable_cores() -> int:
 
 
 def waiting_factor() -> float:
-    """Return how many times longer than on a free processor the threads of this process took for their work so far.
+    """Return how many times longer than on a free processor the threads of this process take for their work.
 
-    The kernel counts for how long each thread ran, and for how long it was ready and had no processor (schedstat, in
-    nanoseconds). 1 where nothing tells.
+    The kernel counts for how long each thread ran so far, and for how long it was ready and had no processor
+    (schedstat, in nanoseconds). A quota below one processor, whose waits are not counted there, is the least factor.
     """
     ran = waited = 0
     for file in Path("/proc/self/task").glob("*/schedstat"):
@@ -54,7 +54,7 @@ def waiting_factor() -> float:
             thread_ran, thread_waited, *_ = map(int, file.read_text(encoding="ascii").split())
             ran += thread_ran
             waited += thread_waited
-    return 1.0 + waited / ran if ran else 1.0
+    return max(1.0 + waited / ran if ran else 1.0, 1.0 / part_of_a_core())
 
 
 def part_of_a_core() -> float:

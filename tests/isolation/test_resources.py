@@ -160,6 +160,7 @@ def test_it_runs_where_an_event_loop_runs_already_and_its_error_is_raised() -> N
         run_coroutine(_failing())
 
 
+@pytest.mark.integration
 def test_the_work_of_children_is_own_work_while_they_run_and_after_they_ended() -> None:
     before_s = cpu_s_of_tree()
     code = "import time\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\ninput()"
