@@ -85,7 +85,7 @@ def _wrong_files(bundle: Path) -> list[str]:
         if path.is_symlink():
             wrong.append(f"{name} is a link")
         elif path.is_dir():
-            if str(name) not in folders:
+            if str(name) not in folders and not any(path.iterdir()):  # of the others, each file is named
                 wrong.append(f"{name} is not a folder of the bundle: remove it")
         elif str(name) not in named:
             wrong.append(f"{name} is not a file of the bundle: remove it")
