@@ -37,11 +37,6 @@ importlib.metadata.Distribution.from_name = classmethod(from_name)
 """
 """Python runs it at the start of every process, of the children too."""
 
-SEARCH = (
-    "search --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --training head --compressions int8 "
-    "--threads 1 --workers 1 --out heads"
-)
-
 COMMANDS = (
     "plan --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --sort latency",
     "report {run} --filter size<5MB",
@@ -84,8 +79,6 @@ with open("said.json", "w") as file:
     json.dump(said, file)
 """
 """Runs commands in one process, whose imports they share, and keeps exit code, errors and new files of each."""
-
-CANDIDATE = "import sys; from tests.engine.light_stages import make_candidate; make_candidate(*sys.argv[1:])"
 
 
 Said = dict[str, tuple[int, str, list[str]]]
@@ -137,14 +130,16 @@ def test_what_is_promised_runs(command: str, said: Said) -> None:
 
 
 def test_a_candidate_is_made_and_judged(places: dict[str, Path]) -> None:
-    with start(places, "-c", CANDIDATE, str(places["data"]), "stages") as process:
+    program = "import sys; from tests.engine.light_stages import make_candidate; make_candidate(*sys.argv[1:])"
+    with start(places, "-c", program, str(places["data"]), "stages") as process:
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
 
 
 @pytest.mark.slow
 def test_a_search_ends_with_a_pick(places: dict[str, Path]) -> None:
-    with start(places, "-m", "advisor", *words_of(SEARCH, places)) as process:
+    asked = f"search --budget 50ms --data {{data}} --candidates {SMALLEST} --training head --compressions int8"
+    with start(places, "-m", "advisor", *words_of(asked, places), "--threads", "1", "--workers", "1") as process:
         printed, errors = process.communicate(timeout=540)
     assert process.returncode == 0, errors
     assert "Pick: " in printed

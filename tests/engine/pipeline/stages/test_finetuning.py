@@ -14,14 +14,14 @@ from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import RESULT, EventKind, Scope, Stage, StageEvent
+from advisor.engine.pipeline.stage import RESULT, Scope, Stage
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import Trainers
 from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
-from tests.engine.pipeline.walking import materials, walk_all
+from tests.engine.pipeline.walking import materials, walk, walk_all
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -84,33 +84,26 @@ def _told(model: FloatModel) -> dict[str, Any]:
     return json.loads(model.path.with_name(RESULT).read_text())
 
 
-def test_a_network_for_all_images_goes_on_from_what_was_compared(images: Images, tmp_path: Path) -> None:
-    compared, ships, learns = _stages(images)
-    assert learns.reads(materials(tmp_path, images)).paths == images.part(Role.ALL).paths
-    assert compared in learns.after
-    assert ships not in learns.after
-
-
 @pytest.mark.slow
 def test_learning_from_all_images_has_no_limit(
     images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
 ) -> None:
-    compared, learns, done = _stages(images)[0], _stages(images)[2], list[Stage[Any]]()
-    given = materials(
-        tmp_path, images, weights={CARD.name: None}, training_left_s=lambda *_: 0.0 if compared in done else None
-    )
-
-    def note(event: StageEvent) -> None:
-        if event.kind is EventKind.DONE:
-            done.append(event.stage)
-
-    before, after = walk_all([compared, learns], given, training, note)
+    compared, _, learns = _stages(images)
+    given = materials(tmp_path, images, weights={CARD.name: None})
+    before = walk(compared, given, training)
+    with Trainers(tmp_path / "log.txt") as another_search:
+        after = walk(learns, replace(given, training_left_s=lambda *_: 0.0), another_search)
     told = _told(after)
     assert (len(told["history"]), told["out_of_time"]) == (KNOBS.going_on().epochs, False)
     assert after.sha256 != before.sha256
 
 
-def test_of_a_large_set_some_images_are_learnt_from(images: Images, tmp_path: Path) -> None:
+def test_a_network_for_all_images_follows_the_compared_one_and_of_a_large_set_some_are_learnt_from(
+    images: Images, tmp_path: Path
+) -> None:
+    compared, ships, learns = _stages(images)
+    assert compared in learns.after
+    assert ships not in learns.after
     large = replace(images, tuned_images=16)
     for stage, role in zip(_stages(large), (Role.TUNED, Role.TUNED, Role.ALL), strict=True):
         assert stage.reads(materials(tmp_path, large)).paths == large.part(role).paths
