@@ -141,6 +141,9 @@ def quiet() -> Iterator[None]:
         yield
 
 
+TRUNCATED = "image file is truncated"
+
+
 def reason(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     if isinstance(error, UnidentifiedImageError):
@@ -148,7 +151,8 @@ def reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     if isinstance(error, OSError | SyntaxError):
-        return "damaged: image file is truncated" if "truncated" in str(error) else "damaged: it cannot be decoded"
+        truncated = "truncated" in str(error).lower()
+        return f"damaged: {TRUNCATED}" if truncated else "damaged: it cannot be decoded"
     return reason_of(error)
 
 
@@ -254,11 +258,11 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
 def _refuse_dark(image: Image.Image) -> None:
     """Refuse colours of 12 bits in 16 that were cut to 8: they are black."""
     if 0 < int(np.asarray(image.convert("RGB")).max()) <= UPPER_OF_12_BITS:
-        raise ValueError("it stores 12 bits or fewer in 16; save it with 8 bits")
+        raise ContentError("it stores 12 bits or fewer in 16; save it with 8 bits")
 
 
 def complete_jpeg(data: bytes) -> bytes:
-    """Return a JPEG with an end marker; OSError if pixels are missing.
+    """Return a JPEG with an end marker; OSError "image file is truncated" if pixels are missing.
 
     A decoder takes what follows the last pixel for nothing. So two different tails give equal images if and only if no
     pixel is missing.
@@ -267,10 +271,13 @@ def complete_jpeg(data: bytes) -> bytes:
     images = []
     for tail in (b"", FOREIGN_BITS):
         with open_image(BytesIO(whole + tail + END_MARKER)) as image:
-            image.load()
+            try:
+                image.load()
+            except OSError:  # Pillow says in its own words what it met where pixels should be
+                raise OSError(TRUNCATED) from None
             images.append(np.asarray(image))
     if not np.array_equal(images[0], images[1]):
-        raise OSError("image file is truncated")
+        raise OSError(TRUNCATED)
     return whole + END_MARKER
 
 

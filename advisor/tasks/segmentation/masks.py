@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from advisor.core.errors import ContentError, UsageError, reason_of
+from advisor.core.errors import ContentError, UsageError
 from advisor.core.units import listed
 from advisor.datasets.boxes import base_of, coco_files, images_of, lists_of
 from advisor.datasets.boxes.values import ONE_CLASS, folder_in, part_folders, part_of, text_of
@@ -314,8 +314,8 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
         return _of_regions(read) if entry.mask is None else _of_file(read, entry.mask, turn)
     except Exception as error:  # pycocotools raises no class of its own
         if entry.mask is None:
-            why = reason_of(error)
-            return read._replace(fault=f"its polygons or run lengths cannot be drawn: {why}")
+            why = f": {error}" if isinstance(error, ContentError) else ""
+            return read._replace(fault=f"its polygons or run lengths cannot be drawn{why}")
         return read._replace(fault=f"its mask '{entry.mask.name}': {reason(error)}")
 
 
