@@ -267,6 +267,8 @@ def _row(words: Sequence[str], line: int, names: Mapping[str, str], key_points: 
     The first four values are the box if one value, a confidence, is behind them, or if key points are.
     """
     values = [number(word) for word in words[1:]]
+    if words[0] in names.values() and words[0] not in names:
+        words = [next(key for key, name in names.items() if name == words[0]), *words[1:]]
     if words[0] not in names:
         numbers = list(names)
         return f"class number {words[0][:20]}, but the names are for {numbers[0]} to {numbers[-1]}"
@@ -286,7 +288,11 @@ def _labels_of(image: Path, root: Path) -> Path:
     places = [place for place, step in enumerate(steps[:-1]) if step.casefold() == "images"]
     if places:
         steps[places[-1]] = "labels"
-    return root.joinpath(*steps)
+    file = root.joinpath(*steps)
+    if file.exists() or not places:
+        return file
+    above = root.joinpath(*steps[: places[-1]])
+    return folder_in(above, "labels").joinpath(*steps[places[-1] + 1 :])
 
 
 def _names_file(root: Path) -> Path | None:
