@@ -114,9 +114,9 @@ def read_folders(
     if not depth:
         reading = _without_strays(root, reading)
         if inside := unsorted_inside([names for names in images if len(names) > 2]):
-            place = root / without(inside)
-            note = f"The images in {some_of(inside)} inside classes count; --data '{place}' leaves them out."
-            reading = replace(reading, notes=(*reading.notes, note))
+            others = root / without(inside)
+            said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
+            reading = replace(reading, notes=(*reading.notes, said))
     if len(reading.classes) == 1:
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", "add a second class's folder")
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []

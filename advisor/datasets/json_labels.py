@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from advisor.datasets.untitled_columns import LABEL, PATH, SPLIT, is_image_name
+from advisor.datasets.image_names import is_image_name
+from advisor.datasets.untitled_columns import LABEL, PATH, SPLIT
 from advisor.store.jsonfile import parse_json
 
 Row = dict[str, str]

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from advisor.core.errors import AmbiguousInput, Reading, UsageError, nearest, readings_of_data
 from advisor.core.names import without_password
 from advisor.core.units import plain, plural
-from advisor.datasets.dataset import Entry, Listing, Rejected, plain as plain_name
+from advisor.datasets.dataset import Entry, Listing, Rejected, without_blanks
 from advisor.datasets.folders import (
     DEEPEST,
     HINT,
@@ -32,9 +32,6 @@ from advisor.datasets.manifests import (
     GUESSED_SUFFIXES,
     LISTED_EVERY,
     LONGEST_LABEL,
-    PARQUET,
-    PROBED,
-    SHOWN,
     SUFFIXES,
     Listed,
     fault_of,
@@ -45,7 +42,7 @@ from advisor.datasets.manifests import (
 )
 from advisor.datasets.parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets.sources import SOURCES, archive_of, holds_images, kind_of
-from advisor.datasets.table_rows import TEXT
+from advisor.datasets.table_rows import PARQUET, PROBED, SHOWN, TEXT
 
 _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
@@ -350,7 +347,7 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     See :func:`_list_files`. Raises UsageError for a label with a control character, or of more than
     :data:`LONGEST_LABEL` characters, wherever it comes from.
     """
-    listing = _without_blanks(_list_files(path, listed))
+    listing = without_blanks(_list_files(path, listed))
     for label in {entry.label for entry in listing.entries}:
         if len(label) > LONGEST_LABEL or CONTROL.search(label):
             shown = plain(label[:SHOWN])
@@ -360,16 +357,6 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
                 "write another name of the class",
             )
     return listing
-
-
-def _without_blanks(listing: Listing) -> Listing:
-    """Return a listing with labels without blanks around them, but where a class has several spellings."""
-    labels = {entry.label for entry in listing.entries}.union(listing.classes)
-    names = {label: label.strip() for label in labels if label.strip() not in ("", label)}
-    if not names or len(set(map(plain_name, labels))) < len(labels):
-        return listing
-    entries = [replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries]
-    return replace(listing, entries=entries, classes=[names.get(name, name) for name in listing.classes])
 
 
 def _list_files(path: Path, listed: Listed) -> Listing:

@@ -15,15 +15,28 @@ from advisor.core.units import plain as plain_text, plural
 from advisor.datasets.category_files import class_descriptions, class_names_beside, first_number, key_of
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.folders import is_system_name, some_of
+from advisor.datasets.image_names import is_image_name
 from advisor.datasets.images import is_candidate
 from advisor.datasets.json_labels import labels_in_cell
 from advisor.datasets.parts import PARTS, UNLABELLED, part_of
 from advisor.datasets.table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
-from advisor.datasets.untitled_columns import UNTITLED_EDGES, is_image_name
+from advisor.datasets.untitled_columns import UNTITLED_EDGES
 
 SUFFIXES = CSV | PARQUET | JSON_LINES
 GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
 STATED_SUFFIXES = SUFFIXES | {".json"}
+FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false"})  # Cells of columns that are a class each
+PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})  # If each cell is the word of a part
+CLASS_ENDINGS = ("class-name", "displayname", "display_name")  # Ends of names of columns in exports of clouds
+NO_CLASSES = frozenset({"index", "unnamed: 0", "width", "height", "size", "url", "md5", "sha256"})
+_IMAGE_COLUMNS = """
+path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
+fname image_id imageid id_code id
+"""
+_LABEL_COLUMNS = """
+label_name class_name classname category_name label_text label class category labelname labels class_label choice
+cls classid class_id label_id category_id diagnosis dx breed species target
+"""
 LONGEST_LABEL = 1000
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
@@ -62,15 +75,6 @@ SPLIT = {
 """Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
 
-_IMAGE_COLUMNS = """
-path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
-fname image_id imageid id_code id
-"""
-_LABEL_COLUMNS = """
-label_name class_name classname category_name label_text label class category labelname labels class_label choice
-cls classid class_id label_id category_id diagnosis dx breed species target
-"""
-
 LABELLED = ManifestColumns(
     {
         "path": tuple(_IMAGE_COLUMNS.split()),
@@ -81,12 +85,6 @@ LABELLED = ManifestColumns(
     ("path", "label"),
     "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
 )
-
-
-FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false"})  # Cells of columns that are a class each
-PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})  # If each cell is the word of a part
-CLASS_ENDINGS = ("class-name", "displayname", "display_name")  # Ends of names of columns in exports of clouds
-NO_CLASSES = frozenset({"index", "unnamed: 0", "width", "height", "size", "url", "md5", "sha256"})
 
 
 @dataclass(frozen=True)

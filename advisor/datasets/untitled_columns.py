@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePath
 
-from advisor.datasets.images import FOREIGN_SUFFIXES, SUFFIXES
+from advisor.datasets.image_names import SUFFIXES, is_image_name
 from advisor.datasets.parts import part_of
 
 UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")  # Of a box: two corners, or a corner and sides
@@ -15,12 +14,6 @@ PATH, LABEL, SPLIT = "path", "label", "split"
 _SUFFIX = "|".join(sorted(re.escape(suffix) for suffix in SUFFIXES))
 _IMAGE_FIRST = re.compile(rf"(?P<path>\S.*?(?:{_SUFFIX}))\s+(?P<rest>\S.*)", re.IGNORECASE)
 _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
-
-
-def is_image_name(cell: str) -> bool:
-    """Return whether a cell ends like the name of an image."""
-    suffix = PurePath(cell.strip()).suffix.lower()
-    return suffix in SUFFIXES or suffix in FOREIGN_SUFFIXES
 
 
 def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:

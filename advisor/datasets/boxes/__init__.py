@@ -49,6 +49,14 @@ from advisor.store.yamlfile import read_yaml
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
 FILES_OF_TOOLS = frozenset({"notes.json"})  # Label Studio writes it beside YOLO's files
+YOLO_NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
+YAML = frozenset({".yaml", ".yml"})
+YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
+HINT = (
+    "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
+    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
+    "WebDataset and TFDS files, with the objects of each image"
+)
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -168,11 +176,6 @@ def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
     places += [folder for place in places[2:] for folder, of in part_folders(place) if of == part]
     return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
-
-
-YOLO_NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
-YAML = frozenset({".yaml", ".yml"})
-YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
 
 
 def is_yolo(path: Path) -> bool:
@@ -368,13 +371,6 @@ def _existing(name: str, bases: Sequence[Path]) -> Path | None:
 def _has_key_points(file: Path) -> bool:
     """Return whether the rows go on with key points behind the box: data.yaml of a pose has ``kpt_shape``."""
     return file.suffix.lower() in YAML and "kpt_shape" in _values_of(file)
-
-
-HINT = (
-    "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
-    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
-    "WebDataset and TFDS files, with the objects of each image"
-)
 
 
 def list_boxes(path: Path) -> BoxListing:

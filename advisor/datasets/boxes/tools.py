@@ -39,6 +39,7 @@ PLACES = ("annotations", "labels", "json", "jsons", "ann", "images", "img")  # F
 HEAD_BYTES = 2**16
 MOST_FOLDERS = 20  # Folders in which those of Supervisely are looked for
 NO_EDGES = (float("nan"),) * 4
+_LINE = re.compile(r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)")
 PERCENT = 100.0  # Label Studio's unit of a side
 
 
@@ -123,8 +124,7 @@ def list_tools(path: Path) -> BoxListing:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
     lost = [entry.path for entry in entries if not is_there(entry.path)]
-    places, _ = find_by_name(entries[0].source, lost, root)
-    moved = dict(zip(lost, places, strict=True))
+    moved = dict(zip(lost, find_by_name(entries[0].source, lost, root)[0], strict=True))
     entries = [replace(entry, path=moved.get(entry.path, entry.path)) for entry in entries]
     known = {entry.path for entry in entries}
     left = [image for image in (images_in(root) if path.is_dir() else ()) if image not in known]
@@ -296,7 +296,7 @@ def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
 def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of CVAT's own XML: boxes and polygons."""
     for image in root.all("image"):
-        boxes = []
+        boxes: list[tuple[str, Sequence[Any]]] = []
         for box in image.all("box"):
             edges = [box.attributes.get(edge) for edge in ("xtl", "ytl", "xbr", "ybr")]
             boxes.append((box.attributes.get("label", ""), edges))
@@ -320,7 +320,6 @@ def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
             yield MarkedImage(match["path"], boxes)
 
 
-_LINE = re.compile(r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)")
 CVAT = ToolForm(("<annotations", "<image "), _cvat)
 LINES = ToolForm((), _lines)
 FORMS = (

@@ -13,11 +13,33 @@ from advisor.core.errors import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import parts
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.layouts import folders_in
-from advisor.datasets.manifests import CSV, SPLIT, ManifestColumns, entry_of, find_by_name, has_columns, read_rows
+from advisor.datasets.manifests import SPLIT, ManifestColumns, entry_of, find_by_name, has_columns, read_rows
+from advisor.datasets.table_rows import CSV
 from advisor.datasets.untitled_columns import UNTITLED_EDGES
 from advisor.store.yamlfile import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
+UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id"
+_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
+_SIZE_HINT = "optionally, split, group, width and height of the image"
+HINT = (
+    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
+    "is an image without boxes"
+)
+_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
+_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
+_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin"
+_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin"
+_SIDES = {
+    "xmax": "w width bbox_w bbox_width box_width box_w",
+    "ymax": "h height bbox_h bbox_height box_height box_h",
+}
+_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
+MAX_LABEL = 1000
+_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +187,6 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
     return votes > 0
 
 
-UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
-EDGES = ("xmin", "ymin", "xmax", "ymax")
-
-_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id"
-_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
-_SIZE_HINT = "optionally, split, group, width and height of the image"
-HINT = (
-    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
-    "is an image without boxes"
-)
-
-
 def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColumns:
     """Return the columns of a table of boxes, with the accepted names of those for the edges."""
     names = {
@@ -189,15 +199,6 @@ def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColum
     names |= {name: tuple(several.split()) for name, several in edges.items()}
     return ManifestColumns(names, ("path", "label", *edges), HINT)
 
-
-_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
-_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
-_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin"
-_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin"
-_SIDES = {
-    "xmax": "w width bbox_w bbox_width box_width box_w",
-    "ymax": "h height bbox_h bbox_height box_height box_h",
-}
 
 BOXED = _columns(
     {
@@ -218,8 +219,6 @@ UNTITLED = _columns(dict(zip(EDGES, UNTITLED_EDGES, strict=True)))
 LISTED = _columns({"xmin": "bbox box bounding_box bndbox"}, **_IMAGE_SIZE)
 FORMS = (BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, UNTITLED, LISTED)
 """The forms of tables; the first whose columns are there counts."""
-
-_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def form_of_table(path: Path) -> ManifestColumns | None:
@@ -318,11 +317,6 @@ def list_box_tables(path: Path) -> BoxListing:
         faults += listing.faults
         notes += listing.notes
     return BoxListing(path, entries, faults=faults, unit="row", notes=tuple(dict.fromkeys(notes)))
-
-
-MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
-MAX_LABEL = 1000
-_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
 
 
 def screened(listing: BoxListing) -> BoxListing:
