@@ -139,6 +139,16 @@ def plain(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
+def without_blanks(listing: Listing) -> Listing:
+    """Return a listing with labels without blanks around them, but where a class has several spellings."""
+    labels = {entry.label for entry in listing.entries}.union(listing.classes)
+    names = {label: label.strip() for label in labels if label.strip() not in ("", label)}
+    if not names or len(set(map(plain, labels))) < len(labels):
+        return listing
+    entries = [replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries]
+    return replace(listing, entries=entries, classes=[names.get(name, name) for name in listing.classes])
+
+
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
     """Return the index of the model's output for each class of the images: by name, or without labels, in order.
 

@@ -19,7 +19,7 @@ from advisor.datasets.parts import (
     parts_of_siblings,
     words_of,
 )
-from advisor.datasets.stray_folders import doubtful_folders, repeating_folders, stray_folders
+from advisor.datasets.stray_folders import doubtful_folders, repeating_folders, stray_folders, unsorted_inside
 
 Names = tuple[str, ...]
 """An image below a folder: the names of the folders that it is in, then its own."""
@@ -113,6 +113,10 @@ def read_folders(
     reading = _read_once(root, images, folders, depth)
     if not depth:
         reading = _without_strays(root, reading)
+        if inside := unsorted_inside([names for names in images if len(names) > 2]):
+            others = root / without(inside)
+            said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
+            reading = replace(reading, notes=(*reading.notes, said))
     if len(reading.classes) == 1:
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", "add a second class's folder")
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
@@ -358,6 +362,7 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
     parts = {} if depth else _parts_below_classes(inner)
     if not parts and not depth:
         _refuse_same_folders(root, inner)
+        _refuse_neutral(root, inner)
     top_folders = {names[0] for names in folders} | {names[0] for names in inner}
     if parts:
         labels, classes = [names[0] for names in inner], sorted(top_folders)
@@ -427,6 +432,24 @@ def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
     alike = len(lower) > 1 and len(shared) > 1 and all(inner == shared for inner in lower.values())
     if alike and all(_may_be_class(name) for name in shared):
         raise _two_readings(root, set(lower), shared)
+
+
+def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
+    """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``: a neutral folder with a split is no class."""
+    inner: dict[str, set[str]] = {}
+    for names in images:
+        inner.setdefault(names[0], set()).add(names[1] if len(names) > 3 else "")
+    for name in sorted(inner):
+        if (
+            set(words_of(name)) <= NEUTRAL_WORDS
+            and len(inner) > 1
+            and parts_of_siblings(inner[name]).keys() == inner[name]
+        ):
+            readings = (
+                Reading({"data": str(root / name)}, f"the split in '{name}' is used, and nothing else"),
+                Reading({"data": str(root / UPPER)}, f"the model tells {some_of(inner)} apart"),
+            )
+            raise AmbiguousInput(f"--data: is '{name}' a class of '{root}'? It has the parts of a split", readings)
 
 
 def _may_be_class(name: str) -> bool:

@@ -1,15 +1,28 @@
-"""Read the class of an image from its name, such as ``cat.12.jpg``."""
+"""Tell by their names which files are images, and read the class of one from its name, such as ``cat.12.jpg``."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePath
+
+HEIC_SUFFIXES = frozenset({".heic", ".heif"})
+_SUFFIXES = ".jpg .jpeg .jpe .jfif .png .webp .bmp .gif .tif .tiff .avif .ppm .pgm .pbm .pnm"
+SUFFIXES = HEIC_SUFFIXES | frozenset(_SUFFIXES.split())
+_FOREIGN = ".jp2 .j2k .jxl .dng .cr2 .cr3 .nef .arw .orf .rw2 .raf .psd .tga .exr .dcm"
+FOREIGN_SUFFIXES = frozenset(_FOREIGN.split())  # Of images that are not read
 
 LABEL_IN_NAME = "{class}"  # Where the class stands in a pattern of names
 IMAGES_PER_CLASS = 2  # Fewest images of each class, in the mean, of names that seem to have one
 
 _NUMBERED = re.compile(r"(?P<label>\D.*?)(?P<separator>[-_. ]*)(?:\(?\d+\)?)(?P<suffix>\.\w+)")
+
+
+def is_image_name(name: str) -> bool:
+    """Return whether a name ends like that of an image."""
+    suffix = PurePath(name.strip()).suffix.lower()
+    return suffix in SUFFIXES or suffix in FOREIGN_SUFFIXES
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:

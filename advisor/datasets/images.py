@@ -22,15 +22,11 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
 from advisor.core.errors import ContentError, StageError, UsageError, install_extra, reason_of
+from advisor.datasets.image_names import FOREIGN_SUFFIXES, HEIC_SUFFIXES, SUFFIXES
 from advisor.datasets.sources import Stamp, address_of, stamp_of
 from advisor.datasets.sources.base import MAX_IMAGE_BYTES
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-HEIC_SUFFIXES = frozenset({".heic", ".heif"})
-_SUFFIXES = ".jpg .jpeg .jpe .jfif .png .webp .bmp .gif .tif .tiff .avif .ppm .pgm .pbm .pnm"
-SUFFIXES = HEIC_SUFFIXES | frozenset(_SUFFIXES.split())
-_FOREIGN = ".jp2 .j2k .jxl .dng .cr2 .cr3 .nef .arw .orf .rw2 .raf .psd .tga .exr .dcm"
-FOREIGN_SUFFIXES = frozenset(_FOREIGN.split())
 MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
 MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
@@ -236,7 +232,9 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
     """
     with open_image(source, reduced=True) as image:
         # Pillow keeps the upper 8 bits of colours of 16; its tiles say so until they are decoded.
-        cuts_bits = image.mode[0] not in WIDE_MODES and any(";16" in str(tile[3]) for tile in image.tile)
+        cuts_bits = image.mode[0] not in WIDE_MODES and any(
+            ";16" in str(tile[3]) for tile in getattr(image, "tile", ())
+        )
         image.draft(None, (side, side))
         try:
             image.load()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from advisor.datasets.untitled_columns import LABEL, PATH, SPLIT, is_image_name
+from advisor.datasets.image_names import is_image_name
+from advisor.datasets.untitled_columns import LABEL, PATH, SPLIT
+from advisor.store.jsonfile import parse_json
 
 Row = dict[str, str]
 CHOICES = "choices"  # Type of a class of an image in Label Studio
@@ -26,6 +28,14 @@ def rows_in_json(content: Any) -> list[Row] | None:
         return [flat_values(value) for value in objects]
     if not isinstance(content, dict) or not content:
         return None
+    if len(content) == 1 and isinstance(next(iter(content.values())), list | dict):
+        inner = next(iter(content.values()))
+        if not all(map(_is_image, inner)) and (rows := rows_in_json(inner)):
+            return rows
+    are_columns = len(content) > 1 and all(isinstance(value, dict) for value in content.values())
+    if are_columns and not any(map(is_image_name, content)) and len(set(map(frozenset, content.values()))) == 1:
+        numbers = next(iter(content.values()))  # pandas writes the numbers of the rows in each column
+        return [{name: text_of_value(cells[row]) for name, cells in content.items()} for row in numbers]
     if isinstance(content.get("files"), list):
         return [_edge_impulse_row(value) for value in content["files"] if isinstance(value, dict)]
     if isinstance(content.get("labels"), dict):
@@ -56,6 +66,19 @@ def text_of_value(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def labels_in_cell(cell: str) -> list[str]:
+    """Return the labels of a cell that holds a list, such as ``['cat']`` or ``{"choices": ["cat"]}``; else none."""
+    text = cell.strip()
+    if not (text[:1] in ("[", "{") and text[-1:] in ("]", "}")):
+        return []
+    try:
+        content = parse_json(text if '"' in text else text.replace("'", '"'))
+    except ValueError:
+        return []
+    listed = content.get(CHOICES) if isinstance(content, dict) else content
+    return list(map(text_of_value, listed)) if isinstance(listed, list) else []
 
 
 def _is_image(value: object) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from advisor.core.errors import AmbiguousInput, Reading, UsageError, nearest, readings_of_data
 from advisor.core.names import without_password
 from advisor.core.units import plain, plural
-from advisor.datasets.dataset import Entry, Listing, Rejected
+from advisor.datasets.dataset import Entry, Listing, Rejected, without_blanks
 from advisor.datasets.folders import (
     DEEPEST,
     HINT,
@@ -32,9 +32,6 @@ from advisor.datasets.manifests import (
     GUESSED_SUFFIXES,
     LISTED_EVERY,
     LONGEST_LABEL,
-    PARQUET,
-    PROBED,
-    SHOWN,
     SUFFIXES,
     Listed,
     fault_of,
@@ -45,11 +42,12 @@ from advisor.datasets.manifests import (
 )
 from advisor.datasets.parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets.sources import SOURCES, archive_of, holds_images, kind_of
-from advisor.datasets.table_rows import TEXT
+from advisor.datasets.table_rows import PARQUET, PROBED, SHOWN, TEXT
 
 _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
+PACKED = (".rar", ".7z", ".gz", ".tgz", ".bz2", ".xz", ".zst")  # Ends of names of other archives
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
 FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 RECORDS = frozenset({".tfrecord", ".array_record"})
@@ -349,7 +347,7 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     See :func:`_list_files`. Raises UsageError for a label with a control character, or of more than
     :data:`LONGEST_LABEL` characters, wherever it comes from.
     """
-    listing = _list_files(path, listed)
+    listing = without_blanks(_list_files(path, listed))
     for label in {entry.label for entry in listing.entries}:
         if len(label) > LONGEST_LABEL or CONTROL.search(label):
             shown = plain(label[:SHOWN])
@@ -396,6 +394,10 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         return list_manifest(path, listed)
     if path.is_file() and path.suffix.lower() in SPREADSHEETS:
         raise UsageError(f"--data: '{path}' is a spreadsheet", "save its sheet as CSV in UTF-8, and give that file")
+    if path.is_file() and path.name.casefold().endswith(PACKED):
+        raise UsageError(
+            f"--data: '{path}' is an archive that is not read where it is", "unpack it, and name the folder"
+        )
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
 

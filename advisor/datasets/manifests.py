@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +15,28 @@ from advisor.core.units import plain as plain_text, plural
 from advisor.datasets.category_files import class_descriptions, class_names_beside, first_number, key_of
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.folders import is_system_name, some_of
+from advisor.datasets.image_names import is_image_name
 from advisor.datasets.images import is_candidate
+from advisor.datasets.json_labels import labels_in_cell
 from advisor.datasets.parts import PARTS, UNLABELLED, part_of
 from advisor.datasets.table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
-from advisor.datasets.untitled_columns import is_image_name
+from advisor.datasets.untitled_columns import UNTITLED_EDGES
 
 SUFFIXES = CSV | PARQUET | JSON_LINES
 GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
 STATED_SUFFIXES = SUFFIXES | {".json"}
+FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false"})  # Cells of columns that are a class each
+PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})  # If each cell is the word of a part
+CLASS_ENDINGS = ("class-name", "displayname", "display_name")  # Ends of names of columns in exports of clouds
+NO_CLASSES = frozenset({"index", "unnamed: 0", "width", "height", "size", "url", "md5", "sha256"})
+_IMAGE_COLUMNS = """
+path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
+fname image_id imageid id_code id
+"""
+_LABEL_COLUMNS = """
+label_name class_name classname category_name label_text label class category labelname labels class_label choice
+cls classid class_id label_id category_id diagnosis dx breed species target
+"""
 LONGEST_LABEL = 1000
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
@@ -32,10 +47,13 @@ BOX_EDGES = (
     frozenset({"x", "y", "width", "height"}),
     frozenset({"left", "top", "width", "height"}),
     frozenset({"bbox"}),
+    frozenset(UNTITLED_EDGES),
 )
 NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
+_SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
+_EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
 Listed = Callable[[int], None]
 
@@ -57,15 +75,6 @@ SPLIT = {
 """Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
 
-_IMAGE_COLUMNS = """
-path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
-fname image_id imageid id_code id
-"""
-_LABEL_COLUMNS = """
-label_name class_name classname category_name label_text label class category labelname labels class_label choice
-classid class_id label_id category_id diagnosis dx breed species target
-"""
-
 LABELLED = ManifestColumns(
     {
         "path": tuple(_IMAGE_COLUMNS.split()),
@@ -76,11 +85,6 @@ LABELLED = ManifestColumns(
     ("path", "label"),
     "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
 )
-
-
-FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false"})  # Cells of columns that are a class each
-CLASS_ENDINGS = ("class-name", "displayname", "display_name")  # Ends of names of columns in exports of clouds
-NO_CLASSES = frozenset({"index", "unnamed: 0", "width", "height", "size", "url", "md5", "sha256"})
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,7 @@ def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path |
             rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
     _refuse_few_classes(path, {entry.label for entry in single}, len(several))
     names, notes = _names_of_numbers(path, {entry.label for entry in single})
+    notes = (*notes, *_joined_labels({entry.label for entry in single}))
     root = root or folder_of_images(path)
     paths, moved = find_by_name(path, [entry.path for entry in single], root)
     notes = (*notes, *moved)
@@ -185,6 +190,17 @@ def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> No
     if len(labels) == 1:
         label = next(iter(labels))
         raise UsageError(f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class")
+
+
+def _joined_labels(labels: Collection[str]) -> Iterator[str]:
+    """Yield a sentence on labels that join others, such as ``scab rust`` beside ``scab`` and ``rust``."""
+    joined = []
+    for label in labels:
+        words = _SEPARATORS.split(label.strip())
+        if len(words) > 1 and all(word in labels for word in words):
+            joined.append(label)
+    if joined:
+        yield f"Labels that join others are classes too: {some_of(joined)}. Is each image of one class?"
 
 
 def _names_of_numbers(path: Path, labels: Collection[str]) -> tuple[Mapping[str, str], tuple[str, ...]]:
@@ -223,7 +239,8 @@ def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequen
     places = _places_of_images(root)
     places_of_paths = []
     for path in paths:
-        names = (f"{path.parent.name}/{path.name}", path.name, path.stem)
+        name = path.name.rpartition("?d=")[2]
+        names = (f"{path.parent.name}/{name}", name, path.stem, _EXPORT_PREFIX.sub("", name, count=1))
         places_of_paths.append(next(filter(None, map(places.get, names)), None))
     folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
     if not folders:
@@ -251,11 +268,15 @@ def _places_of_images(root: Path) -> dict[str, Path | None]:
 def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
     """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
     columns = columns_of(path)
-    plain = {name.strip().casefold(): name for name in columns}
+    plain = {"_".join(name.casefold().split()): name for name in columns}
     names = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
     titled = [name for name in columns if name.casefold().endswith(CLASS_ENDINGS)]
     if wanted is LABELLED and len(titled) == 1:
         names["label"] = titled[0]
+    if "split" not in names and (stated := [name for title, name in plain.items() if title in PART_COLUMNS]):
+        cells = [row.get(stated[0], "") for _, row in islice(rows_of(path, stated), PROBED)]
+        if all(map(part_of, cells)):
+            names["split"] = stated[0]
     if wanted is LABELLED and not names.keys() >= set(wanted.needed):
         guess = _guess_columns(path, columns, names)
         if guess is not None:
@@ -305,8 +326,8 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
         cells = {name: row.get(column, "") for name, column in known.names.items()}
         if not known.flags:
             label = cells.get("label", "")
-            cells["label"] = names.get(label, label)
-            yield number, cells
+            for one in labels_in_cell(label) or [label]:
+                yield number, {**cells, "label": names.get(one, one)}
             continue
         classes = [flag for flag in known.flags if row.get(flag, "").strip().casefold() in TRUE_WORDS]
         for label in classes or [""]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 _COPY = (
     r"copy|kopie|copia|cópia|copie|kopia|kopi|kopya|копия|копія|副本|拷贝|複製|コピー|복사본|another copy|\d+\w\w copy|"
-    r"backup|bak|old|orig|shortcut|alias|verknüpfung"
+    r"backup|bak|old|orig|augmented|aug|shortcut|alias|verknüpfung"
 )
 _NUMBER = r"(?:\s*\(?\d+\)?)?"
 _COPY_FORMS = tuple(
@@ -59,6 +59,11 @@ def stray_folders(names: Collection[str]) -> Mapping[str, str]:
         elif _without_number(plain[name]) in UNSORTED_NAMES and len(names) > FEWEST_CLASSES:
             strays[name] = "its name says nothing about a class"
     return strays
+
+
+def unsorted_inside(images: Sequence[tuple[str, ...]]) -> set[str]:
+    """Return the names of folders inside those of classes that hold what nobody sorted."""
+    return {name for names in images for name in names[1:-1] if _without_number(_plain(name)) in UNSORTED_NAMES}
 
 
 def doubtful_folders(names: Collection[str]) -> Sequence[str]:

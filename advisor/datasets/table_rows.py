@@ -113,7 +113,7 @@ def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
     with _csv_reader(path) as reader:
         for row in reader:
-            more: object = row.pop(None, None)  # type: ignore[call-overload]
+            more: object = row.pop(None, None)
             if isinstance(more, list) and any(map(str.strip, more)):
                 raise UsageError(
                     f"--data: row {reader.line_num} of '{path}' has more cells than the table has columns",

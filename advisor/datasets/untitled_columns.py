@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePath
 
-from advisor.datasets.images import FOREIGN_SUFFIXES, SUFFIXES
+from advisor.datasets.image_names import SUFFIXES, is_image_name
 from advisor.datasets.parts import part_of
 
-EDGES = ("xmin", "ymin", "xmax", "ymax")
+UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")  # Of a box: two corners, or a corner and sides
 PATH, LABEL, SPLIT = "path", "label", "split"
 
 _SUFFIX = "|".join(sorted(re.escape(suffix) for suffix in SUFFIXES))
 _IMAGE_FIRST = re.compile(rf"(?P<path>\S.*?(?:{_SUFFIX}))\s+(?P<rest>\S.*)", re.IGNORECASE)
 _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
-
-
-def is_image_name(cell: str) -> bool:
-    """Return whether a cell ends like the name of an image."""
-    suffix = PurePath(cell.strip()).suffix.lower()
-    return suffix in SUFFIXES or suffix in FOREIGN_SUFFIXES
 
 
 def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
@@ -38,10 +31,10 @@ def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     others = [place for place in range(width) if not names[place] and any(columns[place])]
     numbers = [place for place in others if all(map(_is_number, filter(None, columns[place])))]
     texts = [place for place in others if place not in numbers]
-    if len(numbers) >= len(EDGES):
-        for place, edge in zip(numbers, EDGES, strict=False):
+    if len(numbers) >= len(UNTITLED_EDGES):
+        for place, edge in zip(numbers, UNTITLED_EDGES, strict=False):
             names[place] = edge
-        others = [*texts, *numbers[len(EDGES) :]]
+        others = [*texts, *numbers[len(UNTITLED_EDGES) :]]
     parts = [place for place in others if all(map(part_of, columns[place]))]
     if parts and len(others) > 1:
         names[parts[0]] = SPLIT

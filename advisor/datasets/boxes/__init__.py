@@ -49,6 +49,14 @@ from advisor.store.yamlfile import read_yaml
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
 FILES_OF_TOOLS = frozenset({"notes.json"})  # Label Studio writes it beside YOLO's files
+YOLO_NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
+YAML = frozenset({".yaml", ".yml"})
+YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
+HINT = (
+    "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
+    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
+    "WebDataset and TFDS files, with the objects of each image"
+)
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -170,11 +178,6 @@ def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
 
 
-YOLO_NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
-YAML = frozenset({".yaml", ".yml"})
-YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
-
-
 def is_yolo(path: Path) -> bool:
     """Return whether a folder has ``labels``, itself or in the folders of its parts, or names of classes.
 
@@ -272,6 +275,8 @@ def _row(words: Sequence[str], line: int, names: Mapping[str, str], key_points: 
     The first four values are the box if one value, a confidence, is behind them, or if key points are.
     """
     values = [number(word) for word in words[1:]]
+    if words[0] in names.values() and words[0] not in names:
+        words = [next(key for key, name in names.items() if name == words[0]), *words[1:]]
     if words[0] not in names:
         numbers = list(names)
         return f"class number {words[0][:20]}, but the names are for {numbers[0]} to {numbers[-1]}"
@@ -291,7 +296,11 @@ def _labels_of(image: Path, root: Path) -> Path:
     places = [place for place, step in enumerate(steps[:-1]) if step.casefold() == "images"]
     if places:
         steps[places[-1]] = "labels"
-    return root.joinpath(*steps)
+    file = root.joinpath(*steps)
+    if file.exists() or not places:
+        return file
+    above = root.joinpath(*steps[: places[-1]])
+    return folder_in(above, "labels").joinpath(*steps[places[-1] + 1 :])
 
 
 def _names_file(root: Path) -> Path | None:
@@ -367,13 +376,6 @@ def _existing(name: str, bases: Sequence[Path]) -> Path | None:
 def _has_key_points(file: Path) -> bool:
     """Return whether the rows go on with key points behind the box: data.yaml of a pose has ``kpt_shape``."""
     return file.suffix.lower() in YAML and "kpt_shape" in _values_of(file)
-
-
-HINT = (
-    "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
-    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
-    "WebDataset and TFDS files, with the objects of each image"
-)
 
 
 def list_boxes(path: Path) -> BoxListing:

@@ -7,9 +7,9 @@ from advisor.core.errors import UsageError
 from advisor.datasets.boxes.values import BoxEntry, BoxListing, are_corners, box_of, of_coco, stated_size
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.layouts import RECORDS, archives_in, part_in_name
-from advisor.datasets.manifests import PARQUET
 from advisor.datasets.sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets.sources.base import BoxedArchive
+from advisor.datasets.table_rows import PARQUET
 
 _NOT_FOUR = (None,) * 4  # Edges of a box that has none, or too many
 

@@ -20,6 +20,7 @@ from advisor.store.files import sha256_json
 # outside of it.
 
 Size = tuple[int, int]  # Width and height in pixels
+SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1
 _TRANSPOSED = 5  # From this orientation on, width and height are exchanged
 
 _MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, False), 7: (True, True), 8: (False, True)}
@@ -81,9 +82,6 @@ def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relati
     told = [edges if size is None else size for size, edges in zip(by_size, by_edges, strict=True)]
     votes = Counter(told)
     return [votes[True] > votes[False] if one is None else one for one in told]
-
-
-SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from advisor.datasets.boxes.values import (
 from advisor.datasets.boxes.voc import read_xml
 from advisor.datasets.category_files import class_names_beside
 from advisor.datasets.dataset import Rejected
+from advisor.datasets.layouts import folders_in, images_in
 from advisor.datasets.manifests import find_by_name, is_there
 from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.yamlfile import open_file, read_text
@@ -36,7 +37,9 @@ HINT = "save the annotations again, or export them as COCO"
 SUFFIXES = (".json", ".labels", ".xml", ".txt")
 PLACES = ("annotations", "labels", "json", "jsons", "ann", "images", "img")  # Folders with files of tools, or images
 HEAD_BYTES = 2**16
+MOST_FOLDERS = 20  # Folders in which those of Supervisely are looked for
 NO_EDGES = (float("nan"),) * 4
+_LINE = re.compile(r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)")
 PERCENT = 100.0  # Label Studio's unit of a side
 
 
@@ -79,6 +82,9 @@ def form_of(file: Path) -> ToolForm | None:
 def tool_files(path: Path) -> list[tuple[Path, str]]:
     """Return the files of tools in a folder with their parts. The first file of a folder tells the form of all."""
     places: list[tuple[Path, str]] = []
+    inner = folders_in(path)
+    if len(inner) <= MOST_FOLDERS:  # Supervisely has a folder for each data set, with ``ann`` and ``img``
+        places = [(folder_in(folder, "ann"), "") for folder in inner if folder_in(folder, "ann") != folder]
     for folder, part in [(path, ""), *part_folders(path)]:
         places += [(folder, part), *((folder_in(folder, name), part) for name in PLACES)]
     files: dict[Path, str] = {}
@@ -118,9 +124,11 @@ def list_tools(path: Path) -> BoxListing:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
     lost = [entry.path for entry in entries if not is_there(entry.path)]
-    places, _ = find_by_name(entries[0].source, lost, root)
-    moved = dict(zip(lost, places, strict=True))
+    moved = dict(zip(lost, find_by_name(entries[0].source, lost, root)[0], strict=True))
     entries = [replace(entry, path=moved.get(entry.path, entry.path)) for entry in entries]
+    known = {entry.path for entry in entries}
+    left = [image for image in (images_in(root) if path.is_dir() else ()) if image not in known]
+    rejected += [Rejected(image, "it has no annotation") for image in left]
     return BoxListing(root, entries, (), rejected, unit="box")
 
 
@@ -288,7 +296,7 @@ def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
 def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of CVAT's own XML: boxes and polygons."""
     for image in root.all("image"):
-        boxes = []
+        boxes: list[tuple[str, Sequence[Any]]] = []
         for box in image.all("box"):
             edges = [box.attributes.get(edge) for edge in ("xtl", "ytl", "xbr", "ybr")]
             boxes.append((box.attributes.get("label", ""), edges))
@@ -312,7 +320,6 @@ def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
             yield MarkedImage(match["path"], boxes)
 
 
-_LINE = re.compile(r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)")
 CVAT = ToolForm(("<annotations", "<image "), _cvat)
 LINES = ToolForm((), _lines)
 FORMS = (

@@ -13,10 +13,33 @@ from advisor.core.errors import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import parts
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.layouts import folders_in
-from advisor.datasets.manifests import CSV, SPLIT, ManifestColumns, entry_of, find_by_name, has_columns, read_rows
+from advisor.datasets.manifests import SPLIT, ManifestColumns, entry_of, find_by_name, has_columns, read_rows
+from advisor.datasets.table_rows import CSV
+from advisor.datasets.untitled_columns import UNTITLED_EDGES
 from advisor.store.yamlfile import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
+UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id"
+_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
+_SIZE_HINT = "optionally, split, group, width and height of the image"
+HINT = (
+    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
+    "is an image without boxes"
+)
+_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
+_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
+_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin"
+_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin"
+_SIDES = {
+    "xmax": "w width bbox_w bbox_width box_width box_w",
+    "ymax": "h height bbox_h bbox_height box_height box_h",
+}
+_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
+MAX_LABEL = 1000
+_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +187,6 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
     return votes > 0
 
 
-EDGES = ("xmin", "ymin", "xmax", "ymax")
-
-_LABELS = "label class class_name label_name category_name category name labelname classid class_id"
-_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
-_SIZE_HINT = "optionally, split, group, width and height of the image"
-HINT = (
-    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
-    "is an image without boxes"
-)
-
-
 def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColumns:
     """Return the columns of a table of boxes, with the accepted names of those for the edges."""
     names = {
@@ -187,15 +199,6 @@ def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColum
     names |= {name: tuple(several.split()) for name, several in edges.items()}
     return ManifestColumns(names, ("path", "label", *edges), HINT)
 
-
-_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
-_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
-_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin"
-_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin"
-_SIDES = {
-    "xmax": "w width bbox_w bbox_width box_width box_w",
-    "ymax": "h height bbox_h bbox_height box_height box_h",
-}
 
 BOXED = _columns(
     {
@@ -212,16 +215,22 @@ CENTRE_AND_SIDES = _columns(
     **_STATED_SIZE,
 )
 POINT_AND_SIDES = _columns({"xmin": "x bbox_x box_x", "ymin": "y bbox_y box_y", **_SIDES}, **_STATED_SIZE)
+UNTITLED = _columns(dict(zip(EDGES, UNTITLED_EDGES, strict=True)))
 LISTED = _columns({"xmin": "bbox box bounding_box bndbox"}, **_IMAGE_SIZE)
-FORMS = (BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, LISTED)
+FORMS = (BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, UNTITLED, LISTED)
 """The forms of tables; the first whose columns are there counts."""
-
-_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def form_of_table(path: Path) -> ManifestColumns | None:
-    """Return the form of the boxes of a table; None if it has none."""
-    return next((form for form in FORMS if has_columns(path, form)), None)
+    """Return the form of the boxes of a table; None if it has none. One class needs no column of classes."""
+    for form in FORMS:
+        if has_columns(path, form):
+            return form
+    for form in FORMS:
+        unlabelled = replace(form, needed=tuple(name for name in form.needed if name != "label"))
+        if has_columns(path, unlabelled):
+            return unlabelled
+    return None
 
 
 def list_table(path: Path) -> BoxListing:
@@ -239,34 +248,45 @@ def list_table(path: Path) -> BoxListing:
                 f"--data: row {line} of '{path}' has another split, group or size for '{row['path']}' than a row above",
                 "write the same split, group, width and height in all rows of an image",
             )
-        edges = _NUMBERS.findall(row["xmin"]) if form is LISTED else [row[edge] for edge in EDGES]
+        edges = _NUMBERS.findall(row["xmin"]) if form.names is LISTED.names else [row[edge] for edge in EDGES]
         mine = boxes.setdefault(named.path, [])
         if row.get("group_of", "").strip() == "1":
             place = f"row {line} of '{path.name}'"
             faults.append(BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object"))
         elif named.label.strip() or any(map(str.strip, edges)):
-            mine.append(box_of(named.label, edges if len(edges) == len(EDGES) else [None] * len(EDGES), line))
+            label = named.label if "label" in form.needed else UNNAMED_CLASS
+            mine.append(box_of(label, edges if len(edges) == len(EDGES) else [None] * len(EDGES), line))
     paths, _ = find_by_name(path, list(images), path.parent)
     entries = []
     for entry, image in zip(images.values(), paths, strict=True):
         entries.append(replace(entry, path=image, boxes=tuple(boxes[entry.path])))
     entries, notes = _with_edges(entries, form)
+    if "label" not in form.needed:
+        notes = (*notes, f"The table has no column of classes: all boxes are of the class '{UNNAMED_CLASS}'.")
     return BoxListing(path.parent, entries, faults=faults, unit="row", notes=notes)
 
 
 def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[BoxEntry], Sequence[str]]:
     """Return boxes of a form with their edges, and a sentence where the columns do not say what they mean."""
-    if form is BOXED:
+    if form.names is BOXED.names:
         return entries, ()
-    if form is LISTED and are_corners(entries):
+    if form.names is UNTITLED.names and not any(_is_turned(box) for entry in entries for box in entry.boxes):
+        return entries, ("The values of a box are read as two corners.",)
+    if form.names is LISTED.names and are_corners(entries):
         return entries, ("The values of a box are read as two corners: more boxes are in their images that way.",)
-    is_centre = form is CENTRE_AND_SIDES or (form is POINT_AND_SIDES and are_centres(entries))
+    is_centre = form.names is CENTRE_AND_SIDES.names or (form.names is POINT_AND_SIDES.names and are_centres(entries))
     read = of_centre if is_centre else of_coco
     placed = [replace(entry, boxes=tuple(map(read, entry.boxes))) for entry in entries]
-    if form is POINT_AND_SIDES:
+    if form.names is POINT_AND_SIDES.names:
         meaning = "the centre" if is_centre else "the left upper corner"
         return placed, (f"'x' and 'y' are read as {meaning} of a box.",)
-    return placed, ("The values of a box are read as left, top, width and height.",) if form is LISTED else ()
+    is_stated = form.names in (CORNER_AND_SIDES.names, CENTRE_AND_SIDES.names)
+    return placed, () if is_stated else ("The values of a box are read as left, top, width and height.",)
+
+
+def _is_turned(box: Box) -> bool:
+    """Return whether the second corner of a box is left of the first or above it."""
+    return box.right < box.left or box.bottom < box.top
 
 
 def box_tables(path: Path) -> list[Path]:
@@ -297,11 +317,6 @@ def list_box_tables(path: Path) -> BoxListing:
         faults += listing.faults
         notes += listing.notes
     return BoxListing(path, entries, faults=faults, unit="row", notes=tuple(dict.fromkeys(notes)))
-
-
-MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
-MAX_LABEL = 1000
-_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
 
 
 def screened(listing: BoxListing) -> BoxListing:

@@ -26,7 +26,7 @@ from advisor.datasets.boxes.values import (
     text_of,
 )
 from advisor.datasets.dataset import Rejected
-from advisor.datasets.images import SUFFIXES
+from advisor.datasets.image_names import SUFFIXES
 from advisor.datasets.layouts import images_in
 from advisor.datasets.manifests import is_there
 from advisor.datasets.parts import PARTS

@@ -10,7 +10,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.values import Box
 from advisor.datasets.dataset import Dataset, LabelledImage
-from advisor.datasets.manifests import CSV
+from advisor.datasets.table_rows import CSV
 
 
 class Kind(StrEnum):

@@ -191,7 +191,7 @@ def root(tmp_path: Path) -> Path:
     ("row", "reason"),
     [
         ("2 0.5 0.5 0.2 0.2", "class number 2, but the names are for 0 to 1"),
-        ("cat 0.5 0.5 0.2 0.2", "class number cat, but the names are for 0 to 1"),
+        ("owl 0.5 0.5 0.2 0.2", "class number owl, but the names are for 0 to 1"),
         ("0 0.5 0.5 0.2", "4 values, not a class number and centre x, centre y, width, height"),
         ("0 0.5 0.5 -0.2 0.2", "the right edge is left of the left one, or the bottom above the top"),
         ("0 320 240 60 80", "pixels, where coordinates from 0 to 1 are expected"),
