@@ -31,8 +31,17 @@ MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
 MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
 MIN_SIDE = 8
+TRUNCATED = "image file is truncated"
 _ORIENTATION_TAG = 0x0112
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8", b"II*\0", b"MM\0*")
+END_MARKER = b"\xff\xd9"  # The last two bytes of a JPEG
+FOREIGN_BITS = b"\x35\xa9\x5c" * 100  # What no pixel is made of, if all are there
+WIDE_MODES = "IF"  # First letters of Pillow's modes for grey values of more than 8 bits
+EIGHT_BITS = 255.0
+SIXTEEN_BITS = 65_535.0
+FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
+INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
+UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
 
@@ -137,9 +146,6 @@ def quiet() -> Iterator[None]:
         yield
 
 
-TRUNCATED = "image file is truncated"
-
-
 def reason(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     if isinstance(error, UnidentifiedImageError):
@@ -179,14 +185,6 @@ def _stamp(path: Path) -> Stamp | None:
         return None
 
 
-END_MARKER = b"\xff\xd9"  # The last two bytes of a JPEG
-FOREIGN_BITS = b"\x35\xa9\x5c" * 100  # What no pixel is made of, if all are there
-WIDE_MODES = "IF"  # First letters of Pillow's modes for grey values of more than 8 bits
-EIGHT_BITS = 255.0
-SIXTEEN_BITS = 65_535.0
-FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
-INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
-UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 

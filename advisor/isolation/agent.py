@@ -394,14 +394,10 @@ def busy_seconds() -> float | None:
 
 
 class Load:
-    """Observes the rest of the machine from its creation until :meth:`result`.
-
-    ``own_s`` returns the CPU seconds that are not of the rest; by default those of this process.
-    """
+    """Observes the rest of the machine until :meth:`result`; ``own_s`` returns the CPU seconds of no other program."""
 
     def __init__(self, own_s: Callable[[], float] = time.process_time) -> None:
-        self._own_s = own_s
-        self.start = (time.perf_counter(), own_s(), busy_seconds())
+        self._own_s, self.start = own_s, (time.perf_counter(), own_s(), busy_seconds())
 
     def result(self) -> LoadReading:
         """Return the number of processors that others kept busy."""

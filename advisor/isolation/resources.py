@@ -90,10 +90,8 @@ def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")
             continue
         tree = root if not controllers else root / "cpu"
         group = tree / path.strip("/")
-        for folder in (group, *group.parents):
-            quotas += _quotas_of(folder)
-            if folder == tree:
-                break
+        folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(tree)]
+        quotas += [quota for folder in folders for quota in _quotas_of(folder)]
     return min(quotas, default=None)
 
 

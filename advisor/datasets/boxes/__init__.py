@@ -57,6 +57,7 @@ HINT = (
     "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
     "WebDataset and TFDS files, with the objects of each image"
 )
+MOST_DIGITS = 9  # Of a class number: a longer text is none
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -230,10 +231,6 @@ def _yolo_rows(labels: Path) -> list[_YoloRow]:
             number_of_class, *values = (word.rstrip(",") for word in text.split())
             rows.append((line, [key_of(number_of_class), *values]))
     return rows
-
-
-MOST_DIGITS = 9
-"""Digits of a class number: a longer text is no number of a class."""
 
 
 def _numbered_names(file: Path, images: Iterable[Sequence[_YoloRow]]) -> tuple[Mapping[str, str], tuple[str, ...]]:

@@ -114,9 +114,8 @@ class WorthRule:
         self._plan, self._losses = plan, Losses(plan, preference, budget)
         self._limited = limit is not None
         self._an_hour = least * (IDLE if limit else 1.0)
-        self.stops_below = (
-            f"{self._an_hour:g} points (--stop-below{', a hundredth within a time limit' if limit else ''})"
-        )
+        lowered = ", a hundredth within a time limit" if limit else ""
+        self.stops_below = f"{self._an_hour:g} points (--stop-below{lowered})"
         self._point = float(preference.loss(1.0, 0.0, 0.0))
         self._shown = float(preference.loss(0.0, 1.0, 0.0))
         self._images = plan.workload.images.get(Role.VALIDATION, 0) or UNKNOWN_IMAGES
