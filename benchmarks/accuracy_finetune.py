@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.compression.calibration import CalibrationImages, choose
 from advisor.core.training import FINETUNE_CACHED
 from advisor.datasets.dataset import Dataset
@@ -105,7 +105,7 @@ def _row(case: Case, name: str, recipe: Finetuning) -> Row:
     from advisor.training.head import train_head
 
     card = load_catalogue()[name]
-    weights, spec = fetch(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    weights, spec = fetch_weights(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
     score = partial(_scores, case, spec)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

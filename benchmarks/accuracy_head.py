@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.quantity import paired_difference
 from advisor.datasets.dataset import Dataset
@@ -151,7 +151,7 @@ def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Float
     backbone, file = folder / f"{card.name}.tflite", folder / f"{name}-{dataset.fingerprint[:12]}-{card.name}.npy"
     if not backbone.exists():
         with tempfile.TemporaryDirectory() as place:
-            convert(card, fetch(card), Path(place) / "master.tflite")
+            convert(card, fetch_weights(card), Path(place) / "master.tflite")
             data = select_output((Path(place) / "master.tflite").read_bytes(), FEATURES)
         backbone.write_bytes(with_levels(data))
     if not file.exists():

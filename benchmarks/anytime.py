@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.training import DEFAULT
 from advisor.core.units import seconds
 from benchmarks.accuracy_search import GROCERY, Case, labelled, scored, search, shown
@@ -220,7 +220,7 @@ def save_network(path: Path) -> None:
     from advisor.catalog.convert import build_model
 
     card = load_catalogue()[NETWORK]
-    model = build_model(card, fetch(card))
+    model = build_model(card, fetch_weights(card))
     pooled = keras.Model(model.inputs[0], model.output["features"])
     copy = keras.models.clone_model(pooled, input_tensors=keras.Input(pooled.inputs[0].shape[1:]))
     copy.set_weights(pooled.get_weights())

@@ -22,7 +22,7 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.compression.calibration import CALIBRATION, CalibrationImages, choose
 from advisor.core.codec import parse, to_json
 from advisor.core.evaluation_facts import HeadFacts
@@ -227,7 +227,7 @@ def head_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     from advisor.training.head import train_head
 
     card, clock = load_catalogue()[blank.card], Clock(0.0)
-    convert(card, fetch(card), folder / "master.tflite")
+    convert(card, fetch_weights(card), folder / "master.tflite")
     backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
     (folder / "backbone.tflite").write_bytes(backbone)
     steps, spec = [replace(blank, step=CONVERT, cpu_s=clock())], input_spec(card)
@@ -267,7 +267,7 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
         known["features"], [path for path, _ in learnt], parts.labels(learnt), input_spec(card),
         range(len(parts.train), len(learnt)), head=Head(known["weights"], known["bias"], facts),
     )  # fmt: skip
-    model = build_model(card, fetch(card))
+    model = build_model(card, fetch_weights(card))
     backbone = keras.Model(model.inputs[0], model.output["features"])
     session = watched(parts)(backbone, data, replace(FINETUNING[FINETUNE_CACHED], seed=SEED, patience=99), folder)
     session.resume()

@@ -15,7 +15,7 @@ from pathlib import Path
 from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.compression.calibration import CALIBRATION, choose
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
@@ -243,7 +243,7 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
     parts, everything = images.split, images.dataset.images
     labels = [everything[index].label for index in parts.train]
     calibration = [everything[parts.train[index]].path for index in choose(labels, CALIBRATION, 0)]
-    weights = fetch(card, FetchOptions())
+    weights = fetch_weights(card, FetchOptions())
     with ChildPool(place / "converter.log", {"PYTHONPATH": str(Path(__file__).parents[1])}) as pool:
         job = converter.__name__
         ours = pool.call(f"{job}:ours", model, calibration, card, place, limits=LIMITS)

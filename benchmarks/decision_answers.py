@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.compression.calibration import CALIBRATION, CalibrationImages, choose
 from advisor.core.codec import parse, to_json
 from advisor.core.evaluation_facts import HeadFacts
@@ -148,7 +148,7 @@ def record_head(name: str, card_name: str, parts: Parts, folder: Path, epochs: i
     from advisor.training.head import train_head
 
     card = load_catalogue()[card_name]
-    convert(card, fetch(card), folder / "master.tflite")
+    convert(card, fetch_weights(card), folder / "master.tflite")
     backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
     (folder / "backbone.tflite").write_bytes(backbone)
     learnt = [path for path, _ in (*parts.train, *parts.validation)]
@@ -178,7 +178,7 @@ def record_tuning(name: str, card_name: str, parts: Parts, folder: Path, epochs:
         known["features"], [path for path, _ in learnt], parts.labels(learnt), input_spec(card),
         range(len(parts.train), len(learnt)), head=Head(known["weights"], known["bias"], facts),
     )  # fmt: skip
-    model = build_model(card, fetch(card))
+    model = build_model(card, fetch_weights(card))
     backbone = keras.Model(model.inputs[0], model.output["features"])
     plan = replace(FINETUNING[FINETUNE_CACHED], seed=SEED, epochs=epochs, patience=99)
     tuned = finetune(backbone, data, plan, folder / f"tuning-{epochs}", maps=folder / "maps")

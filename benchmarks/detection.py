@@ -28,7 +28,7 @@ import numpy as np
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import build_model
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.training import HEAD, recipe_of
@@ -158,7 +158,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
         def made(what: str, images: LabelledImages, start: TrainingStart = NEW) -> Path:
             path = Path(folder) / what / "model.tflite"
             path.parent.mkdir()
-            train(card, fetch(card), images, len(classes), kind, 0, path.parent, start).write(path)
+            train(card, fetch_weights(card), images, len(classes), kind, 0, path.parent, start).write(path)
             return path
 
         began, cpu = time.monotonic(), time.process_time()
@@ -192,7 +192,7 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
     import keras
     import tensorflow as tf
 
-    model = build_model(card, fetch(card))
+    model = build_model(card, fetch_weights(card))
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
     freeze(maps, share)
     shapes, side = [tuple(output.shape[1:]) for output in maps.outputs], card.input_size

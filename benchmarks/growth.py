@@ -258,7 +258,7 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     from dataclasses import replace
 
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.weights.fetching import fetch
+    from advisor.catalog.weights.fetching import fetch_weights
     from advisor.core.training import FINETUNE_CACHED
     from advisor.engine.pipeline.materials import TUNED_IMAGES
     from advisor.training.finetune import FINETUNING, TuningImages, tune
@@ -271,7 +271,9 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
         [folder / "learnt.npy"], [images[row].path for row in rows], found["labels"][rows].tolist(), validation
     )
     recipe = replace(FINETUNING[FINETUNE_CACHED], epochs=1)
-    tune(card, fetch(card), given, recipe, folder / "checkpoints", folder / "model.tflite", maps=folder / "maps")
+    tune(
+        card, fetch_weights(card), given, recipe, folder / "checkpoints", folder / "model.tflite", maps=folder / "maps"
+    )
     return sum(file.stat().st_size for file in (folder / "maps").rglob("*") if file.is_file())
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import Pair, groups
@@ -72,7 +72,7 @@ def measured(task: HeadOnMaps, seed: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         model, found = Path(folder) / "model.tflite", Path(folder) / task.functions.answers
         pairs = list(zip(learnt.paths, learnt.objects, strict=True))
-        train(card, fetch(card), pairs, len(classes), task.name, seed, model, model.parent)
+        train(card, fetch_weights(card), pairs, len(classes), task.name, seed, model, model.parent)
         figures = []
         for role in (Role.HOLDOUT, Role.VALIDATION):
             answer(False, model, images.part(role).paths, input_spec(card), found, classes)

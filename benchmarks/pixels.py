@@ -24,7 +24,7 @@ from advisor.catalog import architectures
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import build_model
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.compression.calibration import CALIBRATION, CalibrationImages, choose
 from advisor.compression.recipes import make_file
 from advisor.compression.recipes.base import RecipeInputs
@@ -126,7 +126,7 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
     def trained(name: str, role: Role, start: TrainingStart = NEW) -> Path:
         path = folder / name / "model.tflite"
         path.parent.mkdir()
-        train(card, fetch(card), learnt[role], classes, SEGMENTATION.name, seed, path, path.parent, start)
+        train(card, fetch_weights(card), learnt[role], classes, SEGMENTATION.name, seed, path, path.parent, start)
         return path
 
     began, layers = time.process_time(), recipe_of(FINETUNE_ALL).layers if tuned else 0.0
@@ -172,7 +172,7 @@ def lraspp(card: Card, classes: int) -> tuple[Any, float, bool]:
     import keras
 
     side = card.input_size
-    model = build_model(card, fetch(card))
+    model = build_model(card, fetch_weights(card))
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]))
     image, layers = keras.Input((side, side, 3)), keras.layers
     low, *_, high = maps(image)
@@ -235,7 +235,7 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     card, judged = load_catalogue()[CARD], images.part(Role.HOLDOUT)
     began, heats = time.process_time(), folder / "heats.npz"
     good = list(zip(*good_of(images.part(Role.LEARNT)), strict=True))
-    learn(card, fetch(card), good, seed, folder / "heat.tflite")
+    learn(card, fetch_weights(card), good, seed, folder / "heat.tflite")
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
     calibration = CalibrationImages(
@@ -273,7 +273,7 @@ def patch_core(card: Card, paths: Sequence[Path], seed: int) -> Heat:
     """Return what gives the distance of each place of an image, (28, 28), from a memory of patches of good images."""
     import keras
 
-    maps = two_maps(build_model(card, fetch(card)))
+    maps = two_maps(build_model(card, fetch_weights(card)))
 
     def patches(path: Path) -> Floats:
         fine, coarse = (
@@ -313,7 +313,7 @@ def student(seconds: float, card: Card, paths: Sequence[Path], seed: int) -> Hea
 
     began, draw, side = time.process_time(), np.random.default_rng(seed), card.input_size
     keras.utils.set_random_seed(seed)
-    frozen = two_maps(build_model(card, fetch(card)))
+    frozen = two_maps(build_model(card, fetch_weights(card)))
     means = [keras.layers.AveragePooling2D(3, 1, padding="same")(each) for each in frozen.outputs]
     teacher = keras.Model(frozen.inputs[0], means)
     narrow = two_maps(architectures.build(card.architecture, side, card.classes, {"width": WIDTH}))

@@ -52,7 +52,7 @@ def _images() -> tuple[list[Path], list[int]]:
 def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.convert import convert
-    from advisor.catalog.weights.fetching import fetch
+    from advisor.catalog.weights.fetching import fetch_weights
     from advisor.tflite.levels import with_levels
     from advisor.tflite.rewrite import select_output
     from advisor.training.features import extract
@@ -60,7 +60,7 @@ def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> li
 
     card = load_catalogue().select([CARD])[0]
     master, backbone = folder / "master.tflite", folder / "backbone.tflite"
-    convert(card, fetch(card), master)
+    convert(card, fetch_weights(card), master)
     backbone.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
     cores, view = os.cpu_count() or 1, InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
 
@@ -82,9 +82,9 @@ def _keras_features_and_head(card: Any, paths: list[Path], labels: list[int]) ->
     import tensorflow as tf
 
     from advisor.catalog.convert import build_model
-    from advisor.catalog.weights.fetching import fetch
+    from advisor.catalog.weights.fetching import fetch_weights
 
-    built = build_model(card, fetch(card))
+    built = build_model(card, fetch_weights(card))
     size = card.input_size
     backbone = keras.models.clone_model(
         keras.Model(built.inputs[0], built.get_layer("features").output), input_tensors=keras.Input((size, size, 3))

@@ -21,14 +21,14 @@ import numpy as np
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import CONVERT_VERSION
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.store.cache import cache_root
 from advisor.store.files import write_atomically
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.finetune.finetune import VERSION as FINETUNE_VERSION
+from advisor.training.finetune.finetune import FINETUNE_VERSION
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "training_accuracy"
@@ -157,7 +157,7 @@ class Steps:
         from advisor.tflite.rewrite import select_output
 
         def cut(path: Path) -> None:
-            master = self._kept("master.tflite", lambda made: convert(self._card, fetch(self._card), made))
+            master = self._kept("master.tflite", lambda made: convert(self._card, fetch_weights(self._card), made))
             path.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
 
         return self._kept("backbone.tflite", cut)
@@ -200,7 +200,7 @@ class Steps:
         if not (made / "result.json").exists():
             made.mkdir(exist_ok=True)
             judged = [place for place, index in enumerate(self._known) if index in validation]
-            images, weights = TuningImages([self._features()], *self._learnt(), judged), fetch(self._card)
+            images, weights = TuningImages([self._features()], *self._learnt(), judged), fetch_weights(self._card)
             places = (made / "checkpoints", made / "model.tflite", after)
             result = tune(self._card, weights, images, FINETUNING["finetune_top"], *places)
             write_atomically(made / "result.json", json.dumps(result))

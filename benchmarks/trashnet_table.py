@@ -190,11 +190,11 @@ def write_sized(network: str, target: Path) -> None:
 
 def _add_cut(network: str, own: Path) -> None:
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.weights.fetching import fetch
+    from advisor.catalog.weights.fetching import fetch_weights
     from advisor.downloads.files import FetchOptions
 
     card = load_catalogue()[network]
-    weights = fetch(card, FetchOptions(offline=True))
+    weights = fetch_weights(card, FetchOptions(offline=True))
     add_shortened(card, weights, [(SIZES[network][place], halvings) for place, halvings in CUTS], own)
 
 

@@ -218,11 +218,11 @@ def published_labels(card: Card) -> tuple[str, ...]:
     """
     labels = (*([BACKGROUND] * card.label_offset), *imagenet_labels())
     if card.own_file:
-        from advisor.catalog.weights.fetching import fetch
+        from advisor.catalog.weights.fetching import fetch_weights
         from advisor.downloads.files import FetchOptions
         from advisor.tflite.metadata import read_metadata
 
-        file = fetch(card, FetchOptions(offline=True)).path
+        file = fetch_weights(card, FetchOptions(offline=True)).path
         metadata = read_metadata(file.read_bytes(), str(file))
         labels = metadata.labels if metadata else ()
     if len(labels) != card.classes:

@@ -105,12 +105,12 @@ def check_catalogue(
 def count_graph(card: Card) -> Counts:
     """Build the card's graph and count it (a user's own file is read instead); runs in a child process."""
     if card.own_file:
-        from advisor.catalog.weights.fetching import fetch
+        from advisor.catalog.weights.fetching import fetch_weights
         from advisor.tflite.macs import count
         from advisor.tflite.model import read
         from advisor.tflite.postprocess import split_postprocess
 
-        path = fetch(card, FetchOptions(offline=True)).path
+        path = fetch_weights(card, FetchOptions(offline=True)).path
         cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
         return Counts(cost.parameters, cost.parameters, cost.macs)
     if card.architecture == GRAPH_FILE:

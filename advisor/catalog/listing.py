@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.errors import WeightsError
 from advisor.core.quantity import Quantity
 from advisor.downloads.files import Cache, FetchOptions, Mirror, WeightSource
@@ -23,7 +23,7 @@ _CELLS = {
     "top1_int8_percent": "top1_int8", "top1_int8_qat_percent": "top1_int8_qat", "size_bytes": "size_bytes",
     "weights": "weights", "weights_here": "here",
 }  # fmt: skip
-COLUMNS = tuple(_CELLS)
+COLUMNS: tuple[str, ...] = tuple(_CELLS)
 """Columns of :func:`advisor.catalog.to_frame`."""
 
 BYTES_A_VALUE = 4
@@ -131,7 +131,7 @@ def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ..
 
 def _fetch(options: FetchOptions, card: Card) -> Fetched:
     try:
-        found = fetch(card, options)
+        found = fetch_weights(card, options)
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
     same = (found.member, found.format, found.port)

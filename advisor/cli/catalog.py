@@ -135,14 +135,14 @@ def check(
     Example: advisor catalog check --catalog team.yaml
     """
     from advisor import catalog as cards
-    from advisor.reporting.listings import print_checked
+    from advisor.reporting.listings import print_checked_cards
 
     with progress("checking the cards") as tell:
         checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
     if as_json:
         print_document(**asdict(checked))
     else:
-        print_checked(checked, build)
+        print_checked_cards(checked, build)
     if checked.errors:
         typer.echo("hint:  correct the places that are named, then check again", err=True)
         raise typer.Exit(ExitCode.USAGE)
@@ -208,7 +208,7 @@ def add_card(
     from advisor import catalog as cards
     from advisor.api.models import judge, warn_of_input
     from advisor.catalog import listing
-    from advisor.core.units import percent, visible
+    from advisor.core.units import parse_percent, visible
     from advisor.reporting.listings import print_added_card, print_judged
 
     def ask(value: str) -> str:
@@ -217,7 +217,7 @@ def add_card(
     given = {name: getattr(asked, name) for name in AS_GIVEN} | {
         "mean": channels(asked.mean, "--mean") or (),
         "std": channels(asked.std, "--std") or (),
-        "top1": percent(asked.top1, "--top1") if asked.top1 else None,
+        "top1": parse_percent(asked.top1, "--top1") if asked.top1 else None,
         "ask": ask if sys.stdin.isatty() and not asked.as_json else None,
     }
     with progress(f"reading {file}") as tell:

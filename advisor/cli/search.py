@@ -205,7 +205,7 @@ def check(
     """
     with progress("starting"):  # These imports take a second
         from advisor import api
-        from advisor.reporting.data_check import FAULTS, print_checked, render
+        from advisor.reporting.data_check import FAULTS, print_data_check, render
 
     rows, sheet = FAULTS.select(sort, only), Path(html)
 
@@ -224,6 +224,6 @@ def check(
     if as_json:
         print_json(replace(checked, findings=shown).to_json())
     else:
-        print_checked(checked, sheet, Path(given["fix"]) if given["fix"] else None, shown=shown)
+        print_data_check(checked, sheet, Path(given["fix"]) if given["fix"] else None, shown=shown)
     if not checked.survey.dataset.images:
         raise typer.Exit(ExitCode.USAGE)

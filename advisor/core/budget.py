@@ -9,7 +9,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.expectation import Belief, accuracy_belief, drop_belief, metric_belief
 from advisor.core.metrics import METRICS
-from advisor.core.quantity import CONFIDENCE, Provenance, Quantity, percent
+from advisor.core.quantity import CONFIDENCE, Provenance, Quantity, show_probability
 from advisor.core.units import show_ms
 
 LICENCE = "licence"
@@ -170,7 +170,7 @@ def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, conf
     distribution = evaluation.latency_distribution
     if distribution is None or evaluation.latency is None:
         return evaluation
-    source = f"not above with {percent(confidence)} confidence"
+    source = f"not above with {show_probability(confidence)} confidence"
     p90 = Quantity(distribution.at(confidence), "ms", evaluation.latency.provenance, source=source)
     probability = None
     if limit_ms is not None and evaluation.latency.provenance is Provenance.PREDICTED:
@@ -181,9 +181,12 @@ def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, conf
 def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
     """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
     probability = evaluation.budget_probability
-    return "" if probability is None else f"{percent(probability)} sure to meet {show_ms(limit_ms)}"
+    return "" if probability is None else f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
 
 
 def show_met(budget: Budget, evaluation: Evaluation) -> dict[str, str]:
     """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
-    return {name: f"met with {percent(share)} probability" for name, share in budget.probabilities(evaluation).items()}
+    return {
+        name: f"met with {show_probability(share)} probability"
+        for name, share in budget.probabilities(evaluation).items()
+    }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from advisor.core.errors import UsageError, nearest
-from advisor.core.units import percent, share
+from advisor.core.units import parse_percent, share
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -118,7 +118,7 @@ def confidence(text: str, option: str) -> float:
 
 def stop_share(text: str, option: str) -> float:
     """Return the points of accuracy over 100 below which a search stops; 0 for never."""
-    return 0.0 if text == NEVER else percent(text, option) / 100
+    return 0.0 if text == NEVER else parse_percent(text, option) / 100
 
 
 def executor_of(text: str, option: str) -> tuple[str, str]:

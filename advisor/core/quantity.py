@@ -215,7 +215,7 @@ class LatencyDistribution:
         return float(low * (high / low) ** part)
 
 
-def percent(share: float) -> str:
+def show_probability(share: float) -> str:
     """Format a probability without promising certainty: ``97 %``, ``over 99 %``, ``under 1 %``."""
     if share > 0.99:
         return "over 99 %"

@@ -8,7 +8,7 @@ from advisor.core.budget import LICENCE, NAMES, ON, Budget, is_floor, licence_re
 from advisor.core.evaluation import Evaluation, accuracy_of, describe, show_figure
 from advisor.core.expectation import metric_on_parts
 from advisor.core.metrics import METRICS
-from advisor.core.quantity import percent
+from advisor.core.quantity import show_probability
 from advisor.core.units import show_ms
 
 NOT_AT_ALL = 10.0
@@ -148,7 +148,7 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
     probability = evaluation.budget_probability
     if limit != "latency" or probability is None:
         return shown
-    return f"{shown} ({percent(probability)} sure to meet it, {percent(budget.confidence)} required)"
+    return f"{shown} ({show_probability(probability)} sure to meet it, {show_probability(budget.confidence)} required)"
 
 
 def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowed: float) -> str:

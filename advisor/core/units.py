@@ -71,7 +71,7 @@ def points(text: str, option: str) -> float:
     return parse(text, POINTS, option, "1pt")
 
 
-def percent(text: str, option: str) -> float:
+def parse_percent(text: str, option: str) -> float:
     """Parse a share such as ``90%`` into percent (0-100]."""
     value = parse(text, PERCENT, option, "90%")
     if value > 100:
@@ -81,7 +81,7 @@ def percent(text: str, option: str) -> float:
 
 def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
     """Parse a percentage into a share (0-1) from the least to the largest one; ``why`` is the hint for another."""
-    value, (least, most) = percent(text, option) / 100, ends
+    value, (least, most) = parse_percent(text, option) / 100, ends
     if not least <= value <= most:
         raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
     return value

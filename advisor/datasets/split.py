@@ -56,7 +56,7 @@ class Grouping(Written):
         return tuple(map(tuple, members_of(self.of).values()))
 
 
-UNGROUPED = Grouping()
+UNGROUPED: Grouping = Grouping()
 
 
 def draw_groups(

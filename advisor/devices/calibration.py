@@ -11,7 +11,7 @@ import numpy as np
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import CONFIDENCE, Provenance, percent
+from advisor.core.quantity import CONFIDENCE, Provenance, show_probability
 from advisor.core.units import plural, show_ms
 from advisor.devices.connections.agent import THROTTLED
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
@@ -242,9 +242,9 @@ class PickForBudget:
         """Say which model is the most accurate that meets the budget."""
         budget, sure = show_ms(self.budget_ms), self._judged(profile)[0] >= CONFIDENCE
         if not sure.any():
-            return f"no network meets {budget} with {percent(CONFIDENCE)} yet"
+            return f"no network meets {budget} with {show_probability(CONFIDENCE)} yet"
         best = self.models[int(np.argmax(np.where(sure, self._accuracy, -1.0)))].name
-        return f"{best} is the most accurate that meets {budget} with {percent(CONFIDENCE)}"
+        return f"{best} is the most accurate that meets {budget} with {show_probability(CONFIDENCE)}"
 
     @property
     def _accuracy(self) -> Floats:

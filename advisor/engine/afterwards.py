@@ -23,7 +23,7 @@ from advisor.core.evaluation import Evaluation, Status, accuracy_of
 from advisor.core.evaluation_facts import OnAllImages
 from advisor.core.names import ALL_IMAGES, LOCAL
 from advisor.core.training import HEAD, recipe_of
-from advisor.engine.data_check import Faults, Say, label_stage
+from advisor.engine.data_check import Faults, label_stage
 from advisor.engine.decide import decide_run
 from advisor.engine.history.loaded_run import LABELS, CheckedLabels, WrongLabel
 from advisor.engine.pipeline.evaluation.scorer import Scorer, artefact_of, scope_of
@@ -33,6 +33,7 @@ from advisor.engine.pipeline.stage import Pool, Stage
 from advisor.engine.pipeline.walker import Lookup
 from advisor.engine.question import Execution
 from advisor.engine.space.plan import ANSWER_S
+from advisor.engine.space.resolved import Say
 from advisor.isolation.pool import POOLS
 from advisor.store import RunFolder
 from advisor.training.labels import Suspect

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.listing import is_here
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.codec import parse
 from advisor.core.errors import StageError, UsageError, require_training
 from advisor.core.names import require_known, without_password
@@ -36,6 +36,7 @@ from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, S
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question
+from advisor.engine.space.resolved import Say
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
@@ -61,8 +62,6 @@ NOT_JUDGED = "they are looked for in image classification only"
 
 Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
 """Likely wrong labels and cropped copies."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ class LabelChecker:
         images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
         say(f"fetching weights of {card.name}")
-        weights = fetch(card, options)
+        weights = fetch_weights(card, options)
         with limited_cache(self.cache_size) as cache:
             return _run(stage, card, Materials(cache, images, {card.name: weights}, host.describe(), QUESTION), say)
 

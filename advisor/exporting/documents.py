@@ -13,7 +13,7 @@ from advisor.core.evaluation import Evaluation, show_figure
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.expectation import figures_of
 from advisor.core.metrics import METRICS
-from advisor.core.quantity import percent
+from advisor.core.quantity import show_probability
 from advisor.core.tasks import TASKS
 from advisor.core.training import recipe_of
 from advisor.core.units import markdown, plain, plural, show_bytes, show_ms, visible
@@ -209,7 +209,9 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         devices=devices_of(evaluation),
         latency=lambda device: f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown",
         share=lambda value: "none" if value is None else f"{100 * value:.0f} %",
-        probability=lambda device: percent(device.budget_probability) if device.budget_probability is not None else "",
+        probability=lambda device: (
+            show_probability(device.budget_probability) if device.budget_probability is not None else ""
+        ),
         answers=evaluation.holdout_answers or evaluation.answers,
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
         images=sum((run.dataset.get("pictures_per_class") or {}).values()),

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Evaluation, Status, accuracy_of, size_of
-from advisor.core.quantity import percent, whole_percent
+from advisor.core.quantity import show_probability, whole_percent
 from advisor.core.units import listed, plural, show_bytes, show_ms
 from advisor.engine.question.values import Question
 from advisor.engine.targets.device_prediction import DevicePredictor, one_each
@@ -317,7 +317,7 @@ def _floor_note(matrix: Matrix, option: FleetOption) -> str:
     budget = show_ms(matrix.limits.latency_ms or 0)
     return (
         f"no file is sure to meet {budget} on any phone: the floor is {text.file(option.files[0])}, "
-        f"which meets it on {percent(option.met_share)} of the phones by expectation{slow}"
+        f"which meets it on {show_probability(option.met_share)} of the phones by expectation{slow}"
     )
 
 

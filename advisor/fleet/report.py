@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import accuracy_of, size_of
-from advisor.core.quantity import percent, whole_percent
+from advisor.core.quantity import show_probability, whole_percent
 from advisor.core.units import listed, show_bytes, show_ms, show_ms_interval
 from advisor.reporting import blocks, text
 
@@ -129,9 +129,9 @@ def _options(found: FleetAnswer) -> blocks.Block:
     rows, looks = list[Sequence[blocks.Words]](), list[str]()
     for place, (option, kept) in enumerate(zip(found.options, found.kept, strict=True)):
         worst = option.worst
-        probability = "not predicted" if worst.probability is None else f"{percent(worst.probability)} sure"
+        probability = "not predicted" if worst.probability is None else f"{show_probability(worst.probability)} sure"
         rows.append((
-            COUNTS[place], f"{option.accuracy:.1f}", whole_percent(option.sure_share), percent(option.met_share),
+            COUNTS[place], f"{option.accuracy:.1f}", whole_percent(option.sure_share), show_probability(option.met_share),
             f"{worst.phone.name} ({probability})", show_bytes(option.bytes), f"{100 * kept:.1f} %",
         ))  # fmt: skip
         looks.append("strong" if place == found.recommended else "")
@@ -161,7 +161,7 @@ def _phones(option: FleetOption) -> blocks.Block:
 def _row(each: Assigned) -> Sequence[blocks.Words]:
     phone, latency = each.phone, each.latency_ms
     time = show_ms_interval(latency, each.low_ms, each.high_ms) if latency else each.reason or show_ms(float("inf"))
-    probability = "not predicted" if each.probability is None else percent(each.probability)
+    probability = "not predicted" if each.probability is None else show_probability(each.probability)
     tier = f"{each.tier}" if each.sure else f"{each.tier}, may be too slow"
     return (phone.name, f"{100 * phone.share:.1f} %", phone.os, tier, time, probability, phone.found)
 

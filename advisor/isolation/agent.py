@@ -407,7 +407,7 @@ class Load:
         return {
             "elapsed_ns": round(elapsed * 1e9),
             "others_cores": None if others is None else max(0.0, others / elapsed),
-            "cores": usable_cores(),
+            "cores": count_cores(),
             "governor": governor(),
         }
 
@@ -420,7 +420,7 @@ def governor() -> str:
         return ""
 
 
-def usable_cores() -> int:
+def count_cores() -> int:
     """Return how many processors this process may use. This file travels alone, so it cannot import the function."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -188,7 +188,9 @@ NETWORK = "ADVISOR_CHILD_NETWORK"
 IMPORTS = "ADVISOR_CHILD_IMPORTS"
 """The environment variable with the modules, in one line, that children import before their first call."""
 
-LIGHT, HEAVY, TRAINERS = "light", "heavy", "trainers"
+LIGHT: str = "light"
+HEAVY: str = "heavy"
+TRAINERS: str = "trainers"
 
 EXPECTED_BYTES: Mapping[str, int] = {LIGHT: 400_000_000, HEAVY: 700_000_000, TRAINERS: 2_500_000_000}
 """Memory that a job of each kind is expected to take, in bytes. A conversion takes more for each value of the model. A

@@ -26,7 +26,7 @@ GROWS_S = 15.0
 
 KEPT_FREE_BYTES = 300_000_000  # Reserve for this process, which grows with its evaluations, and for other programs
 
-GPU_DRIVER = Path("/proc/driver/nvidia/gpus")
+GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
 
 _CGROUP = Path("/sys/fs/cgroup")

@@ -137,7 +137,7 @@ def calibration(given: BoxAnswers) -> ScoreCalibration:
     return ScoreCalibration(math.exp(found.x[0]), float(found.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
 
 
-def crossfitted(given: BoxAnswers) -> Floats:
+def crossfit_scores(given: BoxAnswers) -> Floats:
     """Return calibrated scores (M,), those of an image by the boxes of other images."""
     order, found = np.random.default_rng(0).permutation(len(given.true)), np.array(given.scores, float)
     for fold in range(min(FOLDS, len(order)) if len(order) > 1 else 0):

@@ -127,7 +127,7 @@ def tempered(probabilities: Floats, degrees: float) -> Floats:
     return np.asarray(softmax(np.log(np.maximum(probabilities, FLOOR**2)) / degrees, axis=1))
 
 
-def crossfitted(probabilities: Floats, labels: Labels) -> Floats:
+def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
     """Return calibrated probabilities (N, C), each row by a temperature that was fitted to other images.
 
     The first fold takes every fifth image of a random order, and so on. Figures of calibration from these rows do not

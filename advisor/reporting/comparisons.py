@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from advisor.core.evaluation import show_figure
 from advisor.core.units import markdown as escaped, plain, plural
-from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison, Reevaluation
+from advisor.engine.history.compare import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation
 from advisor.reporting.frames import Rows, rows_of
 from advisor.reporting.text import finite
 from advisor.reporting.view import typed_path
 
-FIGURES = Rows(COLUMNS, ChangedFigure.to_row)
+FIGURES = Rows(COMPARISON_COLUMNS, ChangedFigure.to_row)
 """Figures that differ between two runs."""
 
 RESULTS: Rows[Reevaluation] = rows_of(

@@ -62,7 +62,7 @@ _CONDITIONS: tuple[TableColumn[MeasureDistribution], ...] = (
 )
 
 
-def print_checked(
+def print_data_check(
     checked: DataCheck,
     sheet: Path,
     manifest: Path | None = None,

@@ -8,7 +8,7 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, variant_of
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.posterior import FLOAT
-from advisor.core.quantity import Provenance, Quantity, percent
+from advisor.core.quantity import Provenance, Quantity, show_probability
 from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 from advisor.reporting import text
 from advisor.reporting.blocks import Figure
@@ -73,7 +73,7 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     if latency is not None:
         middle = f"median {show_ms(median.value)}" if median and evaluation.latency_p90 else ""
         certain = show_budget_probability(evaluation, limit) if limit is not None else ""
-        percentile = f"with {percent(budget.confidence)} confidence" if certain else "90th percentile"
+        percentile = f"with {show_probability(budget.confidence)} confidence" if certain else "90th percentile"
         label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
         provenance = text.provenance(latency, evaluation.configuration.target.device)
         remark = _join(middle, certain or _limit(limit, show_ms), provenance)
@@ -228,13 +228,13 @@ def certainty(view: RunView) -> str:
         return ""
     again = "the validation images and timings" if view.dataset else "the figures within their noise"
     share = chances.get(view.pick_key, 0.0)
-    sure = f"{percent(share)} sure{'' if share >= SURE else '; the alternatives are nearly as good'}"
-    stays = f"{sure}. With {again} drawn again, the pick stays in {percent(share)} of the draws"
+    sure = f"{show_probability(share)} sure{'' if share >= SURE else '; the alternatives are nearly as good'}"
+    stays = f"{sure}. With {again} drawn again, the pick stays in {show_probability(share)} of the draws"
     by_key = {e.configuration.key: e for e in view.evaluations}
     others = [(by_key[key], chance) for key, chance in chances.items() if key != view.pick_key]
-    names = [f"{text.file(other)} ({percent(chance)})" for other, chance in others[:RIVALS_NAMED]]
+    names = [f"{text.file(other)} ({show_probability(chance)})" for other, chance in others[:RIVALS_NAMED]]
     left = sum(chance for _, chance in others[RIVALS_NAMED:])
-    more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({percent(left)})"] if left else []
+    more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({show_probability(left)})"] if left else []
     return f"{stays}; otherwise it is {', '.join((*names, *more))}." if names else f"{stays}."
 
 
@@ -299,7 +299,7 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
         return DeviceResult(device, target, figures.reason or "not known", "", False, required)
     p90_ms, limit = figures.p90_ms or figures.latency_ms, view.budget.latency_ms
     latency = f"{figures.provenance} {show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
-    compared = f"{percent(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
+    compared = f"{show_probability(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
     return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required)
 
 

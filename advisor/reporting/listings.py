@@ -170,7 +170,7 @@ def print_card(card: Card, here: bool) -> None:
         typer.echo("  no source is known: latency, size and memory can be measured; shipping needs your own file")
 
 
-def print_checked(checked: Checked, build: bool) -> None:
+def print_checked_cards(checked: Checked, build: bool) -> None:
     """Print every error, the notes by kind, and the outcome; ``build``: graphs were to be built as well."""
     for finding in checked.errors:
         name = f"{finding.card}: " if finding.card else ""

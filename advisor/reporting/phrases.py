@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from advisor.core.budget import ON, is_floor
 from advisor.core.evaluation import Evaluation, Status, accuracy_of, latency_of, show_figure, variant_of
 from advisor.core.metrics import METRICS
-from advisor.core.quantity import CONFIDENCE, percent
+from advisor.core.quantity import CONFIDENCE, show_probability
 from advisor.core.units import listed, plural, show_ms, show_seconds
 from advisor.engine.pipeline.stage import StageName
 from advisor.reporting import blocks, text
@@ -53,7 +53,7 @@ def limits(view: RunView) -> tuple[tuple[str, str], ...]:
         for name, value in budget.limits.items()
     ]
     words = (
-        ("confidence", "" if budget.confidence == CONFIDENCE else percent(budget.confidence)),
+        ("confidence", "" if budget.confidence == CONFIDENCE else show_probability(budget.confidence)),
         ("licence", ", ".join(budget.licence)),
         ("must run on", ", ".join(budget.must_run_on)),
         ("prefer", str(view.request.written["prefer"])),

@@ -11,11 +11,11 @@ from advisor.core.evaluation import HOST
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
-from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanView
+from advisor.engine.space.forecast import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
 from advisor.reporting.blocks import DataTable, Paragraph, Span, TableColumn, Words, show
 from advisor.reporting.frames import Rows
 
-PLAN = Rows(tuple(COLUMNS), Forecast.to_row)
+PLAN = Rows(tuple(FORECAST_COLUMNS), Forecast.to_row)
 """Configurations of a plan."""
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}

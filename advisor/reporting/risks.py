@@ -11,7 +11,7 @@ from advisor.core.expectation import top1_on_parts
 from advisor.core.metrics import TOP1
 from advisor.core.names import ROBUST
 from advisor.core.posterior import FLOAT
-from advisor.core.quantity import Provenance, Quantity, percent, wilson
+from advisor.core.quantity import Provenance, Quantity, show_probability, wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.engine.question import Question
 from advisor.reporting import text
@@ -219,7 +219,9 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
         level = Level.SOME if probability >= limits.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
         provenance = evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED
-        chance = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: {provenance}, not measured"
+        chance = (
+            f"{show_probability(probability)} sure to meet {show_ms(limit)} on {device}: {provenance}, not measured"
+        )
         return Risk(BUDGET, level, f"{chance}. A few measurements on the device would narrow the interval.")
     room = 1 - latency.value / limit
     if room < 0:

@@ -44,7 +44,7 @@ MOST = 10_000
 
 ENDS = f"a detector ends in one {OPERATOR}, as TensorFlow's Object Detection API and Model Maker export it"
 
-DETECTIONS = ("boxes", "classes", "scores", "count")
+DETECTIONS: tuple[str, ...] = ("boxes", "classes", "scores", "count")
 """The outputs of a detector after it, in the operator's order."""
 
 

@@ -23,7 +23,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-VERSION = 2  # Raised when equal features give another estimate
+EXPECTATION_VERSION = 2  # Raised when equal features give another estimate
 MAX_IMAGES = 3000  # Images that are read at most, evenly over the classes: the work grows with the third power
 
 ALIKE = (0.75, 0.8, 0.85, 0.9)

@@ -17,7 +17,7 @@ from advisor.catalog.convert import build_model, convert
 from advisor.catalog.graph_file import graph_of
 from advisor.catalog.user_models.classifier import run
 from advisor.catalog.weights import mapping
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.catalog.weights.mapping import TrackedTensors
 from advisor.core.errors import WeightsError
 from advisor.downloads.files import FetchOptions, WeightsFile
@@ -176,7 +176,7 @@ def weights_of(card: Card) -> WeightsFile:
     The test needs one of the two and skips where it has neither.
     """
     try:
-        return fetch(card, FetchOptions())
+        return fetch_weights(card, FetchOptions())
     except WeightsError as error:
         if "sha256" in error.message:
             raise  # a file that came but is another one is a failure, not an absence

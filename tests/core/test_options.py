@@ -21,7 +21,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.keywords import takes_options
 from advisor.core.options import DEVICES, PLAN, RUNNING, SEARCH, Number, Option, PlanOptions, Text, table_of
-from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity, percent
+from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity, show_probability
 from advisor.engine.question import resolve
 from tests.builders import evaluation, present
 from tests.zones import zone
@@ -117,7 +117,7 @@ def test_a_quantity_is_read_in_its_base_unit(read: Callable[[str, str], float], 
             (units.milliseconds, text, "--of")
             for text in ("", "ms", "fast", "1e999ms", "5 0ms", "0fps", "-30fps", "fps")
         ),
-        (units.percent, "120%", "above 100%"),
+        (units.parse_percent, "120%", "above 100%"),
         *((units.size_bytes, text, f"--of: '{text}' is too large") for text in ("1e308GB", "1e400B", "1.1e15B")),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_measured_evaluation_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize(("share", "text"), [(0.9999, "over 99 %"), (0.001, "under 1 %"), (0.97, "97 %")])
 def test_no_probability_is_shown_as_certain(share: float, text: str) -> None:
-    assert percent(share) == text
+    assert show_probability(share) == text
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.training import HEAD
 from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.materials import Workload
@@ -19,4 +19,4 @@ def make_candidate(photos: str, folder: str) -> None:
     card = load_catalogue()[SMALLEST]
     images = present(read_images(resolve({"data": photos}).question, lambda _: None))
     stages = VariantStages(card, HEAD, "int8", Workload((HEAD,), ("int8",), images.counts))
-    walk_all(stages.evaluation, materials(Path(folder), images, weights={card.name: fetch(card)}))
+    walk_all(stages.evaluation, materials(Path(folder), images, weights={card.name: fetch_weights(card)}))

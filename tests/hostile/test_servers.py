@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.errors import WeightsError
 from advisor.downloads import delivery, transport
 from advisor.downloads.files import FetchOptions, Unavailable
@@ -106,7 +106,7 @@ def test_a_hostile_server_ends_in_time_and_the_next_source_is_tried(
     hostile, good = home(shelf.put("/w", answer)), home(shelf.put("/good", CONTENT))
     began = time.monotonic()
     with caplog.at_level(logging.INFO):
-        assert fetch(card(hostile, good), options).path.read_bytes() == CONTENT
+        assert fetch_weights(card(hostile, good), options).path.read_bytes() == CONTENT
     assert time.monotonic() - began < SOON_S
     assert words in caplog.text
     assert f"next: {good.label}" in caplog.text
@@ -129,7 +129,9 @@ def test_an_answer_with_bytes_changed_is_the_file_or_the_next_source_is_tried(
             start = draw.randrange(len(GOOD) - LENGTH)
             content[start : start + draw.randrange(4)] = draw.choice((b"", b"\r\n", draw.randbytes(3)))
         hostile = home(shelf.put(f"/{number}", Answer(raw=bytes(content))))
-        given = fetch(card(hostile, home(shelf.put("/good", CONTENT))), FetchOptions(cache=tmp_path / str(number)))
+        given = fetch_weights(
+            card(hostile, home(shelf.put("/good", CONTENT))), FetchOptions(cache=tmp_path / str(number))
+        )
         assert given.path.read_bytes() == CONTENT, number
 
 
@@ -159,7 +161,7 @@ def test_a_file_without_end_stops_in_time(shelf: Shelf, options: FetchOptions, m
     monkeypatch.setattr(Client, "deadline", lambda _: Deadline(60, PATIENCE_S, 1))
     shelf.put("/w", Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.01))
     with pytest.raises(WeightsError, match="not done after"):
-        fetch(card(home(f"{shelf.url}/w")), options)
+        fetch_weights(card(home(f"{shelf.url}/w")), options)
 
 
 @pytest.mark.parametrize(

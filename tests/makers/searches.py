@@ -16,7 +16,7 @@ from PIL import Image
 from skimage import data
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.errors import WeightsError
 from advisor.store import RunFolder, cache_root
 from tests.makers import forks
@@ -83,7 +83,7 @@ def warm_cache(starts_processes: None, shared_folder: Path) -> Path:
     """A cache that holds the smallest card's real weights and no results."""
     card = load_catalogue()[SMALLEST]
     try:
-        fetch(card)
+        fetch_weights(card)
     except WeightsError as error:
         skip_or_fail(f"the weights of {SMALLEST} cannot be fetched: {error.message.splitlines()[0]}")
     return linked_cache(shared_folder / "search-cache")

@@ -12,7 +12,7 @@ from advisor.measurement.box_confidence import (
     ScoreCalibration,
     calibration,
     calibration_error,
-    crossfitted,
+    crossfit_scores,
     promised,
     seen_at,
 )
@@ -74,7 +74,7 @@ def test_a_calibration_keeps_the_order_and_can_be_undone(slope: float, offset: f
 
 def test_cross_fitting_lowers_the_error_of_scores_that_are_too_low() -> None:
     boxes = drawn(150, 8, slope=3.0)
-    before, after = (calibration_error(boxes, scores) for scores in (boxes.scores, crossfitted(boxes)))
+    before, after = (calibration_error(boxes, scores) for scores in (boxes.scores, crossfit_scores(boxes)))
     assert after.high < before.low
     assert after.low <= after.value <= after.high
 

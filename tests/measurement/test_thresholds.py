@@ -223,18 +223,18 @@ def test_a_temperature_changes_no_answer_and_keeps_probabilities(degrees: float,
 
 def test_each_image_is_calibrated_by_others() -> None:
     probabilities, labels = drawn(50, 2.0)
-    first = confidence.crossfitted(probabilities, labels)
+    first = confidence.crossfit_probabilities(probabilities, labels)
     changed = labels.copy()
     changed[7] = (changed[7] + 1) % 6
-    assert np.array_equal(confidence.crossfitted(probabilities, changed)[7], first[7])
-    assert not np.array_equal(confidence.crossfitted(probabilities, changed), first)
+    assert np.array_equal(confidence.crossfit_probabilities(probabilities, changed)[7], first[7])
+    assert not np.array_equal(confidence.crossfit_probabilities(probabilities, changed), first)
 
 
 def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_a_large_one() -> None:
     probabilities, labels = drawn(4000, 2.0)
     before, after = (
         confidence.reliability(probabilities, labels),
-        confidence.reliability(confidence.crossfitted(probabilities, labels), labels),
+        confidence.reliability(confidence.crossfit_probabilities(probabilities, labels), labels),
     )
     assert before.error.value > 0.1
     assert after.error.value < 0.04  # perfect probabilities have 0.03 in 15 bins of 267 images

@@ -38,7 +38,7 @@ def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monk
 
 def terminal(checked: DataCheck, width: int = 120, **options: Any) -> str:
     stream = io.StringIO()
-    sheet.print_checked(checked, Path("sheet.html"), console=Console(file=stream, width=width), **options)
+    sheet.print_data_check(checked, Path("sheet.html"), console=Console(file=stream, width=width), **options)
     return stream.getvalue()
 
 

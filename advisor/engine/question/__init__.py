@@ -215,7 +215,7 @@ def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[st
         if name in found:
             raise UsageError(f"{FLOORS}: '{asked}' has two limits of {name}", f"keep one: {FLOORS} {name}=85%")
         _require_costs(FLOORS, name, written)
-        found[name] = units.percent(text.strip(), FLOORS)
+        found[name] = units.parse_percent(text.strip(), FLOORS)
     return found.pop(metric, None), tuple(sorted(found.items()))
 
 

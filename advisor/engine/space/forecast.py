@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-COLUMNS = {
+FORECAST_COLUMNS: Mapping[str, str] = {
     "key": "configuration.key", "card": "configuration.card", "training": "configuration.training",
     "compression": "configuration.compression", "device": "configuration.target.device",
     "threads": "configuration.target.threads", "latency_median_ms": "latency.value", "latency_low_ms": "latency.low",
@@ -68,8 +68,8 @@ class Forecast:
         }
 
     def to_row(self) -> dict[str, object]:
-        """Return a row of a table, with the names of :data:`COLUMNS`; sizes in whole bytes, no reason as None."""
-        row = {name: value_at(self, path) for name, path in COLUMNS.items()}
+        """Return a row of a table, with the names of :data:`FORECAST_COLUMNS`; sizes in whole bytes, no reason as None."""
+        row = {name: value_at(self, path) for name, path in FORECAST_COLUMNS.items()}
         sizes = {name: None if row[name] is None else round(row[name]) for name in ("size_bytes", "size_low_bytes")}
         return {**row, **sizes, "skipped_because": self.filtered or None}
 
@@ -186,7 +186,7 @@ class PlanView:
 
     def to_frame(self) -> pd.DataFrame:
         """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
-        return frame(tuple(COLUMNS), (forecast.to_row() for forecast in self.forecasts))
+        return frame(tuple(FORECAST_COLUMNS), (forecast.to_row() for forecast in self.forecasts))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""

@@ -362,7 +362,7 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
     A card without weights stays a candidate if the user named it and gave no images: latency, memory and operators
     do not depend on weights. Downloads end at ``ends_at`` of the monotonic clock. WeightsError: no card is left.
     """
-    from advisor.catalog.weights.fetching import fetch
+    from advisor.catalog.weights.fetching import fetch_weights
 
     cards, at_most = resolved.cards, resolved.cards_to_try
     options = FetchOptions(offline=resolved.execution.offline, mirror=resolved.execution.mirror, ends_at=ends_at)
@@ -372,7 +372,7 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
             say(f"fetching weights of {card.name}")
             if card.as_it_is:
                 say(f"{card.name} {AS_IT_IS}")
-            return fetch(card, options)
+            return fetch_weights(card, options)
         except WeightsError as error:
             return error
 

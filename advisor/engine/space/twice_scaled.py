@@ -11,7 +11,7 @@ from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import published_labels
 from advisor.catalog.user_models.import_model import warn_of_scale
 from advisor.catalog.user_models.master import scores_of
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.errors import AdvisorError, StageError
 from advisor.core.tasks import TASKS
 from advisor.datasets.images import InputSpec
@@ -44,7 +44,7 @@ def scale_warning(card: Card, examples: Sequence[Example]) -> str:
     if not card.own_file:
         return ""
     try:
-        file = fetch(card, FetchOptions(offline=True)).path
+        file = fetch_weights(card, FetchOptions(offline=True)).path
         scale = scale_of_input(read(file.read_bytes(), card.name))
     except AdvisorError:
         return ""  # the file is missing or damaged, which the search says

@@ -12,7 +12,7 @@ from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, show_latency, variant_of
 from advisor.core.forms import form_of
-from advisor.core.quantity import CONFIDENCE, LatencyDistribution, Quantity, percent
+from advisor.core.quantity import CONFIDENCE, LatencyDistribution, Quantity, show_probability
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.pipeline.rule import Known
@@ -253,5 +253,5 @@ class Prefilter:
         probability = found.probability(limit_ms)
         if probability >= MIN_BUDGET_PROBABILITY:
             return ""
-        sure = f"{percent(probability)} sure to meet {show_ms(limit_ms)}"
+        sure = f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
         return f"{show_latency(found.latency)} on {device.label}, {sure}: not trained"

@@ -30,10 +30,10 @@ from advisor.isolation.agent import (
     Effort,
     LoadReading,
     busy_seconds,
+    count_cores,
     numbers,
     one_line,
     report,
-    usable_cores,
 )
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> Lo
     return {
         "elapsed_ns": round(elapsed * 1e9),
         "others_cores": None if others is None else max(0.0, others / elapsed),
-        "cores": usable_cores(),
+        "cores": count_cores(),
         "governor": "",
     }
 

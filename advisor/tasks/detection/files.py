@@ -39,7 +39,7 @@ from advisor.measurement.box_confidence import (
     answers_of,
     calibration,
     calibration_error,
-    crossfitted,
+    crossfit_scores,
     promised,
     seen_at,
 )
@@ -349,7 +349,7 @@ class Detected(ByShares[FoundObjects]):
         facts = replace(own.at(score, images)[0], guarantee=seen_at(answers, score, guarantee))
         if floats is not None:
             found = calibration(floats.answers)
-            errors = (calibration_error(answers, scores) for scores in (crossfitted(answers), answers.scores))
+            errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))
             facts = replace(facts, threshold=float(found.of(np.array(score))), scores=BoxScores(*found, *errors))
         return ImageAnswers(by_class, boxes=facts)
 

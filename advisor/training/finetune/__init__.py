@@ -14,7 +14,7 @@ from advisor.core.evaluation_facts import HeadFacts
 from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import attach_head, with_levels
 from advisor.training.features import joined
-from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune, read_progress
+from advisor.training.finetune.finetune import FINETUNE_VERSION, WEIGHTS, Finetuned, finetune, read_progress
 from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning, TrainingTime
 from advisor.training.finetune.network import FinetuneData, flatbuffer
 from advisor.training.head import Head
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
 
 __all__ = [
+    "FINETUNE_VERSION",
     "FINETUNING",
     "NO_LIMIT",
-    "VERSION",
     "WEIGHTS",
     "Finetuning",
     "TrainingTime",

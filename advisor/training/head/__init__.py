@@ -76,7 +76,7 @@ def _group_folds(
     return chosen[group]
 
 
-VERSION = 8  # Raised when equal features give another head
+HEAD_VERSION = 8  # Raised when equal features give another head
 CHOSEN_ON = 8000  # Images that choose a head, at most, unless FEW_IMAGES of each class are more; all images fit it
 FEW_IMAGES = 10  # Below this number of images in a class, the nearest-mean head is tried too
 LEAST_GAIN = 0.025

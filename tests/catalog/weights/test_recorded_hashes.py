@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.weights.fetching import fetch, locate
+from advisor.catalog.weights.fetching import fetch_weights, locate
 from advisor.core.errors import UsageError, WeightsError
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from tests.makers.servers import Shelf
@@ -34,11 +34,11 @@ def known_by(url: str, hashes: dict[str, Any]) -> WeightSource:
 @pytest.mark.parametrize("kind", KNOWN)
 def test_a_file_is_fetched_and_found_by_whatever_published_hash(shelf: Shelf, options: FetchOptions, kind: str) -> None:
     source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN[kind])
-    found = fetch(card(source), options)
+    found = fetch_weights(card(source), options)
     assert (found.path.read_bytes(), found.sha256) == (CONTENT, sha256(CONTENT))
     assert (found.source, found.format) == (source.url, "keras_h5")
     seen = len(shelf.requests)
-    assert fetch(card(source), options).source == "cache"
+    assert fetch_weights(card(source), options).source == "cache"
     assert len(shelf.requests) == seen
 
 
@@ -47,17 +47,17 @@ def test_a_weak_hash_is_no_proof_over_http_without_the_sha256(shelf: Shelf, opti
     source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN[kind])
     far, mirrored = card(replace(source, url="https://weights.invalid/t")), replace(options, mirror="http://m.invalid")
     with pytest.raises(WeightsError, match=r"m.invalid/tiny.h5: an MD5 or a part of a hash proves nothing over http"):
-        fetch(far, mirrored)
-    fetch(card(source), options).path.unlink()
+        fetch_weights(far, mirrored)
+    fetch_weights(card(source), options).path.unlink()
     with pytest.raises(WeightsError, match="m.invalid.*: its name is not known"):
-        fetch(far, mirrored)
+        fetch_weights(far, mirrored)
 
 
 @pytest.mark.parametrize("kind", KNOWN)
 def test_another_file_is_refused_with_both_hashes(shelf: Shelf, options: FetchOptions, kind: str) -> None:
     source = known_by(shelf.put("/tiny.h5", OTHER), KNOWN[kind])
     with pytest.raises(WeightsError) as raised:
-        fetch(card(source), options)
+        fetch_weights(card(source), options)
     (expected,) = KNOWN[kind].values()
     algorithm = kind.removesuffix("_prefix")
     assert expected in raised.value.message
@@ -72,29 +72,29 @@ def test_what_passes_for_a_prefix_later_but_is_another_file_is_refused(shelf: Sh
     prefix = sha256(CONTENT)[:1]
     twin = next(data for n in range(10_000) if sha256(data := b"twin %d" % n)[:1] == prefix)
     source = known_by(shelf.put("/tiny.h5", CONTENT), {"sha256_prefix": prefix})
-    first = fetch(card(source), options)
+    first = fetch_weights(card(source), options)
     first.path.unlink()
     shelf.put("/tiny.h5", twin)
     with pytest.raises(WeightsError, match="recorded when it first came") as raised:
-        fetch(card(source), options)
+        fetch_weights(card(source), options)
     assert sha256(twin) in raised.value.message
     assert sha256(CONTENT) in raised.value.message
 
 
 def test_a_damaged_record_is_written_anew(shelf: Shelf, options: FetchOptions) -> None:
     source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN["md5"])
-    fetch(card(source), options)
+    fetch_weights(card(source), options)
     (record,) = (options.cache_root / "weights" / "known").iterdir()
     record.write_bytes(b"\xff not a hash")
-    assert fetch(card(source), options).sha256 == sha256(CONTENT)
+    assert fetch_weights(card(source), options).sha256 == sha256(CONTENT)
     assert record.read_text().strip() == sha256(CONTENT)
 
 
 def test_a_copied_cache_serves_such_a_file_offline(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
     source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN["md5"])
-    fetch(card(source), options)
+    fetch_weights(card(source), options)
     elsewhere = FetchOptions(offline=True, mirror=options.cache_root, cache=tmp_path / "empty")
-    assert fetch(card(source), elsewhere).path.read_bytes() == CONTENT
+    assert fetch_weights(card(source), elsewhere).path.read_bytes() == CONTENT
 
 
 def archived(url: str, archive: bytes, **hashes: str) -> WeightSource:
@@ -109,14 +109,14 @@ def test_an_archives_hash_vouches_for_what_is_in_it(shelf: Shelf, options: Fetch
     archive = tarball()
     digest = hashlib.new(kind, archive).hexdigest()
     source = archived(shelf.put("/t.tgz", archive), archive, **{f"archive_{kind}": digest})
-    assert fetch(card(source), options).sha256 == sha256(CONTENT)
-    assert fetch(card(source), options).source == "cache"
+    assert fetch_weights(card(source), options).sha256 == sha256(CONTENT)
+    assert fetch_weights(card(source), options).source == "cache"
 
 
 def test_an_archive_that_is_another_one_is_not_opened(shelf: Shelf, options: FetchOptions) -> None:
     source = archived(shelf.put("/t.tgz", tarball(OTHER)), tarball(), archive_sha256=sha256(tarball()[:-1]))
     with pytest.raises(WeightsError, match="expected"):
-        fetch(card(source), options)
+        fetch_weights(card(source), options)
     assert locate(card(source), options) is None
 
 
@@ -125,7 +125,7 @@ def test_a_web_mirror_cannot_vouch_for_a_file_without_a_hash_of_its_own(shelf: S
     source = archived("http://127.0.0.1:9/t.tgz", archive, archive_sha256=sha256(archive))
     shelf.put("/tiny.h5", CONTENT)
     with pytest.raises(WeightsError):
-        fetch(card(source), replace(options, mirror=shelf.url))
+        fetch_weights(card(source), replace(options, mirror=shelf.url))
     assert shelf.asked("/tiny.h5") == []
 
 
@@ -133,7 +133,7 @@ def test_a_web_mirror_may_hold_the_archive(shelf: Shelf, options: FetchOptions) 
     archive = tarball()
     source = archived("http://127.0.0.1:9/t.tgz", archive, archive_sha256=sha256(archive))
     shelf.put("/weights/t.tgz", archive)
-    found = fetch(card(source), replace(options, mirror=f"{shelf.url}/weights"))
+    found = fetch_weights(card(source), replace(options, mirror=f"{shelf.url}/weights"))
     assert (found.sha256, found.source) == (sha256(CONTENT), f"{shelf.url}/weights")
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.compression.recipes import RECIPES
 from advisor.core.choosing import dominates
 from advisor.core.errors import UsageError, install_extra
@@ -126,7 +126,7 @@ def test_a_training_that_was_not_done_is_not_begun(
 
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     card = load_catalogue()[SMALLEST]
-    weights = fetch(card)
+    weights = fetch_weights(card)
     monkeypatch.setattr(ChildPool, "call", refuse)
     request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
     resolved = resolve_parts(request, lambda _: None)

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.evaluation import Status
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.capture import STAYING
@@ -69,7 +69,7 @@ def cells(tmp_path: Path, *names: str) -> Images:
 
 
 def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
-    file = fetch(own, FetchOptions(offline=True))
+    file = fetch_weights(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path), weights={own.name: file})
     compared, shipped, _ = (walk(DETECTION.model(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
     assert compared.sha256 == shipped.sha256
@@ -81,7 +81,7 @@ def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: 
     stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
-    file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)
+    file, images = fetch_weights(own, FetchOptions(offline=True)), cells(tmp_path)
     given = materials(tmp_path / "cache", images, weights={own.name: file})
     assert walk(stages.ships, given).path.read_bytes() == file.path.read_bytes()
     judged, _ = held_out(walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images)
@@ -89,7 +89,7 @@ def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: 
 
 
 def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, own: Card) -> None:
-    file = fetch(own, FetchOptions(offline=True))
+    file = fetch_weights(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path, "red", "greem", "blue"), weights={own.name: file})
     with pytest.raises(StageAborted) as ended:
         walk(DETECTION.model(own, HEAD, Purpose.COMPARE, WORKLOAD), given)

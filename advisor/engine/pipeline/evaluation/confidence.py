@@ -19,7 +19,7 @@ from advisor.measurement.confidence import (
     at_recall,
     at_score,
     covering,
-    crossfitted,
+    crossfit_probabilities,
     curve,
     reachable,
     recalling,
@@ -114,7 +114,7 @@ def chosen(
 
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
     given = folds.beside(rows, labels) if folds else (rows, labels)
-    every = ClassProbabilities(crossfitted(*given), given[1], images.classes)
+    every = ClassProbabilities(crossfit_probabilities(*given), given[1], images.classes)
     seen = replace(every, rows=every.rows[-len(rows) :], labels=labels)
     before, after = reliability(rows, labels), reliability(seen.rows, labels)
     batch = len(images.part(Role.HOLDOUT).labels) / len(every.labels)
@@ -189,7 +189,7 @@ def scored(
     answers to the validation part get one that was fitted to other images of it. ``costs`` are those of each answer.
     """
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(role).labels)
-    calibrated = crossfitted(rows, labels) if role is Role.VALIDATION and LOG_LOSS in names else None
+    calibrated = crossfit_probabilities(rows, labels) if role is Role.VALIDATION and LOG_LOSS in names else None
     table = None if costs is None else np.array(costs.of(images.classes))
     if table is not None and rows.shape[1] > len(table):  # an answer that is no class costs as much as the worst one
         further = np.repeat(table.max(axis=1, keepdims=True), rows.shape[1] - len(table), axis=1)

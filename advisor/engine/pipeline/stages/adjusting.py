@@ -22,7 +22,7 @@ from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, 
 from advisor.engine.pipeline.stages.adjusting_jobs import MATCHED_IMAGES, HeadImages, adjust_head
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.stages.head import fitted
-from advisor.training.head import VERSION as HEAD_VERSION
+from advisor.training.head import HEAD_VERSION
 
 MOST_IMAGES = 3000
 """Images that a head is refitted to, at most. Of larger sets, some are enough to match the float file's logits."""

@@ -39,9 +39,9 @@ from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import cached_sha256, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.finetune import (
+    FINETUNE_VERSION,
     FINETUNING,
     NO_LIMIT,
-    VERSION,
     WEIGHTS,
     Finetuning,
     TrainingTime,
@@ -122,7 +122,7 @@ def _finetuned(
             "view": input_spec(card).key,
             "knobs": asdict(hyperparameters(materials, results)),
             "after": cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
-            "version": VERSION,
+            "version": FINETUNE_VERSION,
             "levels": LEVELS_VERSION,
             **versions("tensorflow", "keras", "numpy", "pillow"),
         }

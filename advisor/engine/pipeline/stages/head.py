@@ -32,9 +32,9 @@ from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
 from advisor.measurement.confidence import OutOfFold
 from advisor.store.files import cached_sha256, sha256_json
 from advisor.tflite.levels import FEATURES
-from advisor.training.expectation import VERSION as EXPECTATION_VERSION
+from advisor.training.expectation import EXPECTATION_VERSION
 from advisor.training.features import AS_IT_IS, CAPTURED
-from advisor.training.head import VERSION as HEAD_VERSION
+from advisor.training.head import HEAD_VERSION
 from advisor.training.head.trials import LAST_LAYER
 
 HEAD_FILE, ROWS = "head.npz", "rows.npy"

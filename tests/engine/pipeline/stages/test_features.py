@@ -16,7 +16,7 @@ import pytest
 
 from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.fetching import fetch_weights
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import FINETUNE_CACHED, HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
@@ -166,7 +166,7 @@ def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None
 
 @pytest.mark.integration
 def test_no_byte_of_it_changes(card: Card, tmp_path: Path) -> None:
-    weights = fetch(card, FetchOptions(offline=True))
+    weights = fetch_weights(card, FetchOptions(offline=True))
     given = materials(tmp_path, read(tmp_path / "photos", red=20, blue=20), weights={card.name: weights})
     made = walk(VariantStages(card, HEAD, "int8", WORKLOAD).made, given)
     assert made.path.read_bytes() == weights.path.read_bytes()
@@ -195,7 +195,7 @@ def _image(folder: Path, colour: tuple[int, int, int]) -> Path:
 )
 def test_columns_are_classes_first(card: Card, tmp_path: Path, classes: tuple[str, ...], expected: list[int]) -> None:
     images = [_image(tmp_path, colour) for colour in ((250, 9, 9), (9, 250, 9), (9, 9, 250))]
-    model = fetch(card, FetchOptions(offline=True)).path
+    model = fetch_weights(card, FetchOptions(offline=True)).path
     stages_jobs.score(model, images, VIEW, tmp_path / "rows.npy", classes)
     rows = np.load(tmp_path / "rows.npy")
     assert rows.shape == (3, 3)
