@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         search,
         verify,
     )
-    from advisor.core.errors import AdvisorError, UsageError
+    from advisor.core import AdvisorError, UsageError
 else:
     # Importing the package stays cheap: a name is imported when it is first used (PEP 562).
     def __getattr__(name: str) -> object:
@@ -86,7 +86,7 @@ else:
         if name in ("catalog", "devices"):
             return import_module(f"advisor.{name}")
         if name in ("AdvisorError", "UsageError"):
-            return getattr(import_module("advisor.core.errors"), name)
+            return getattr(import_module("advisor.core._errors"), name)
         if name in __all__:
             return getattr(import_module("advisor.api"), name)
         raise AttributeError(f"module 'advisor' has no attribute '{name}'")

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command; an interrupt while it starts ends it with 130, as later ones do, and without a traceback."""
     try:
-        from advisor.cli.main import main as run
+        from advisor.cli import main as run
 
         run()
     except KeyboardInterrupt:

@@ -18,16 +18,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.expectation import with_new_conditions
-from advisor.core.quantity import Quantity
-from advisor.core.training import HEAD
-from advisor.datasets.division import divide
-from advisor.datasets.survey import Survey, survey
-from advisor.engine.pipeline.evaluation.accuracy import HELD_OUT, VALIDATED, share_of
-from advisor.training.expectation import expect
-from advisor.training.head import fit_head
+from advisor.catalog import load_catalogue
+from advisor.core import HEAD, Configuration, Evaluation, Quantity, Status, Target, with_new_conditions
+from advisor.datasets import Survey, divide, survey
+from advisor.engine import share_of
+from advisor.engine._pipeline.evaluation.accuracy import HELD_OUT, VALIDATED
+from advisor.training import expect, fit_head
 from benchmarks.accuracy import part_parser
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.search import TRASHNET

@@ -19,15 +19,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.compression.calibration import CalibrationImages, choose
-from advisor.core.training import FINETUNE_CACHED
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.images import InputSpec
-from advisor.datasets.split import split
-from advisor.datasets.survey import survey
-from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
+from advisor.catalog import fetch_weights, load_catalogue
+from advisor.compression import CalibrationImages, choose
+from advisor.core import FINETUNE_CACHED
+from advisor.datasets import Dataset, InputSpec, survey
+from advisor.datasets._split import split
+from advisor.training import FINETUNING, Finetuning
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.tables import Row, keep, kept_of_others
@@ -100,9 +97,8 @@ def _case(name: str, seed: int) -> Case:
 
 def _row(case: Case, name: str, recipe: Finetuning) -> Row:
     """Train the head and the network, and return what their files score."""
-    from advisor.tflite.levels import attach_head
-    from advisor.training.finetune import TuningImages, tune
-    from advisor.training.head import train_head
+    from advisor.tflite import attach_head
+    from advisor.training import TuningImages, train_head, tune
 
     card = load_catalogue()[name]
     weights, spec = fetch_weights(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
@@ -130,9 +126,8 @@ def _row(case: Case, name: str, recipe: Finetuning) -> Row:
 
 def _scores(case: Case, spec: InputSpec, model: Path) -> tuple[str, str]:
     """Return the top-1 in % of a float file and of its int8 form on the hold-out."""
-    from advisor.compression.recipes import make_file
-    from advisor.compression.recipes.base import RecipeInputs
-    from advisor.measurement.accuracy import predict
+    from advisor.compression import RecipeInputs, make_file
+    from advisor.measurement import predict
 
     train = sorted(set(range(len(case.learnt.labels))) - set(case.validation))
     drawn = choose([case.learnt.labels[row] for row in train], CALIBRATION, case.seed)

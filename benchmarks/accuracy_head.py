@@ -20,17 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.evaluation_facts import HeadFacts
-from advisor.core.quantity import paired_difference
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.division import divide
-from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.images import InputSpec
-from advisor.datasets.survey import survey
-from advisor.store.cache import cache_root
+from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.core import HeadFacts, paired_difference
+from advisor.datasets import Dataset, InputSpec, divide, near_duplicates, survey
+from advisor.store import cache_root
 from benchmarks.accuracy import parser_of
 from benchmarks.search import TRASHNET
 from benchmarks.tables import Row, keep, kept_of_others
@@ -141,10 +134,9 @@ def _keep(name: str, rows: Sequence[Row]) -> None:
 
 def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Floats, int]:
     """Return the backbone's file, the features of every image, and the width of the last layer."""
-    from advisor.catalog.convert import CONVERT_VERSION, convert
-    from advisor.tflite.levels import FEATURES, VERSION, last_width, with_levels
-    from advisor.tflite.rewrite import select_output
-    from advisor.training.features import extract
+    from advisor.catalog import CONVERT_VERSION, convert
+    from advisor.tflite import FEATURES, VERSION, last_width, select_output, with_levels
+    from advisor.training import extract
 
     folder = cache_root() / "benchmarks" / f"{NAME}-{CONVERT_VERSION}-{VERSION}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +178,7 @@ def _mean(right: Sequence[Answers]) -> tuple[str, str]:
 
 def _ours(case: Case) -> tuple[Floats, Floats, HeadFacts]:
     """Choose on the training part, and fit with the validation part too, as a search does."""
-    from advisor.training.head import fit_head, train_head
+    from advisor.training import fit_head, train_head
 
     own, classes = case.features[case.train], case.classes
     groups = [case.groups[index] for index in case.train] if case.groups else []
@@ -209,7 +201,7 @@ def _last_layer(case: Case) -> Answers:
 
 
 def _fixed(case: Case, features: Floats, strength: float, kind: str = "all_levels", last: int = 0) -> Answers:
-    from advisor.training.head import fit_head
+    from advisor.training import fit_head
 
     labels = case.labels[case.learnt].tolist()
     weights, bias = fit_head(features[case.learnt], labels, case.classes, strength, (), kind, last)
@@ -232,12 +224,10 @@ PLAIN: dict[str, Callable[[Case], Answers]] = {
 
 def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, case: Case) -> Row:
     """Return what the float file of our head scores on the hold-out, and its int8 file before and after adjusting."""
-    from advisor.compression.calibration import CalibrationImages, choose
-    from advisor.compression.recipes import make_file
-    from advisor.compression.recipes.base import RecipeInputs
-    from advisor.engine.pipeline.stages.adjusting_jobs import HeadImages, adjust_head
-    from advisor.measurement.accuracy import predict
-    from advisor.tflite.levels import attach_head
+    from advisor.compression import CalibrationImages, RecipeInputs, choose, make_file
+    from advisor.engine._pipeline.stages.adjusting_jobs import HeadImages, adjust_head
+    from advisor.measurement import predict
+    from advisor.tflite import attach_head
 
     weights, bias, facts = _ours(case)
     labels = case.labels[case.learnt].tolist()

@@ -21,25 +21,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.calibration import CalibrationImages, choose
-from advisor.compression.recipes import make_file
-from advisor.compression.recipes.base import RecipeInputs
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target, accuracy_of, latency_of, size_of
-from advisor.core.metrics import BALANCED, Preference
-from advisor.core.posterior import Answers
-from advisor.core.quantity import Provenance, Quantity
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.division import divide
-from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.split import Split
-from advisor.datasets.survey import survey
-from advisor.measurement.accuracy import Classifier
-from advisor.training.features import OUTPUT_NAME
-from advisor.training.head import fit_head
+from advisor.catalog import Card, load_catalogue
+from advisor.compression import CalibrationImages, RecipeInputs, choose, make_file
+from advisor.core import (
+    BALANCED,
+    Answers,
+    Budget,
+    Configuration,
+    Evaluation,
+    Preference,
+    Provenance,
+    Quantity,
+    Status,
+    Target,
+    accuracy_of,
+    decide,
+    latency_of,
+    size_of,
+)
+from advisor.datasets import Dataset, Split, divide, near_duplicates, survey
+from advisor.measurement import Classifier
+from advisor.training import fit_head
+from advisor.training._features import OUTPUT_NAME
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import CALIBRATION, INT8_FOLDERS, _spec, image_features
 from benchmarks.tables import Row, keep, kept_of_others

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.engine.pipeline.stage import StageName
+from advisor.engine import StageName
 from benchmarks import score_file
 from benchmarks.accuracy import part_parser
 from benchmarks.search import TRASHNET, fresh_cache

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog import load_catalogue
 from benchmarks import tables
 from benchmarks.accuracy import part_parser
 

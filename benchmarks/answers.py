@@ -15,16 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import CardFacts
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.question import resolve
-from advisor.engine.space.plan import prior_accuracy
-from advisor.reporting.html import render_html
-from advisor.reporting.view import load_view
+from advisor.catalog import Card, load_catalogue
+from advisor.core import CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target
+from advisor.engine import resolve
+from advisor.engine._pipeline.cost import rough_ms, rough_size
+from advisor.engine._space.plan import prior_accuracy
+from advisor.reporting import load_view
+from advisor.reporting._html import render_html
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
 

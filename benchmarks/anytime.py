@@ -29,10 +29,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.training import DEFAULT
-from advisor.core.units import seconds
+from advisor.catalog import fetch_weights, load_catalogue
+from advisor.core import DEFAULT, seconds
 from benchmarks.accuracy_search import GROCERY, Case, labelled, scored, search, shown
 from benchmarks.anytime_table import CARDS, drawn
 from benchmarks.cost_plot import plot
@@ -217,7 +215,7 @@ def save_network(path: Path) -> None:
     """Write the script's network as a Keras file: images in, features out, with the weights of its card."""
     import keras
 
-    from advisor.catalog.convert import build_model
+    from advisor.catalog import build_model
 
     card = load_catalogue()[NETWORK]
     model = build_model(card, fetch_weights(card))

@@ -18,20 +18,26 @@ from functools import cached_property
 from itertools import product
 from unittest.mock import patch
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.metrics import BALANCED
-from advisor.core.quantity import Provenance, Quantity, wilson
-from advisor.core.training import DEFAULT, HEAD
-from advisor.engine.pipeline.graph import ALWAYS
-from advisor.engine.scheduling import belief, losses, prices, worth
-from advisor.engine.scheduling.belief import CardTraining, FormStep
-from advisor.engine.scheduling.prices import TimeLimit
-from advisor.engine.scheduling.worth import WorthRule
-from advisor.engine.space.plan import Plan, most_promising_first
+from advisor.catalog import Card, load_catalogue
+from advisor.core import (
+    BALANCED,
+    DEFAULT,
+    HEAD,
+    Budget,
+    Configuration,
+    Evaluation,
+    Provenance,
+    Quantity,
+    Status,
+    decide,
+    wilson,
+)
+from advisor.engine._pipeline.graph import ALWAYS
+from advisor.engine._scheduling import belief, losses, prices, worth
+from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.prices import TimeLimit
+from advisor.engine._scheduling.worth import WorthRule
+from advisor.engine._space.plan import Plan, most_promising_first
 from benchmarks import anytime_table as table
 from benchmarks.tables import Row, keep
 from tests.engine.plans import planned

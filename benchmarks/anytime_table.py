@@ -20,14 +20,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.compression.calibration import CALIBRATION, CalibrationImages, choose
-from advisor.core.codec import parse, to_json
-from advisor.core.evaluation_facts import HeadFacts
-from advisor.core.training import FINETUNE_CACHED
-from advisor.engine.pipeline.materials import input_spec
+from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.compression import CALIBRATION, CalibrationImages, choose
+from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
+from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks.accuracy_search import GROCERY, labelled
 from benchmarks.search import TRASHNET
@@ -220,11 +216,9 @@ def head_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     """Convert a card, compute its features, and train its head; compress the file to int8."""
     import numpy as np
 
-    from advisor.catalog.convert import convert
-    from advisor.tflite.levels import attach_head, last_width, with_levels
-    from advisor.tflite.rewrite import select_output
-    from advisor.training.features import extract
-    from advisor.training.head import train_head
+    from advisor.catalog import convert
+    from advisor.tflite import attach_head, last_width, select_output, with_levels
+    from advisor.training import extract, train_head
 
     card, clock = load_catalogue()[blank.card], Clock(0.0)
     convert(card, fetch_weights(card), folder / "master.tflite")
@@ -254,11 +248,12 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     import keras
     import numpy as np
 
-    from advisor.catalog.convert import build_model
-    from advisor.training.finetune import FINETUNING, to_tflite
-    from advisor.training.finetune.network import FinetuneData
-    from advisor.training.head import Head
-    from advisor.training.loop import run
+    from advisor.catalog import build_model
+    from advisor.training import FINETUNING
+    from advisor.training._finetune import to_tflite
+    from advisor.training._finetune.network import FinetuneData
+    from advisor.training._head import Head
+    from advisor.training._loop import run
 
     card, known = load_catalogue()[blank.card], np.load(folder / "known.npz")
     facts = parse(HeadFacts, json.loads((folder / "facts.json").read_text()))
@@ -284,9 +279,9 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
 
 def watched(parts: Parts) -> Any:
     """Return the class of a fine-tuning that also scores the test images after every epoch, outside its seconds."""
-    from advisor.training.features import Batches
-    from advisor.training.finetune.finetune import _Session
-    from advisor.training.finetune.maps import MapBatches, halve
+    from advisor.training._features import Batches
+    from advisor.training._finetune.finetune import _Session
+    from advisor.training._finetune.maps import MapBatches, halve
 
     class Watched(_Session):
         def __init__(self, backbone: Any, data: Any, hyperparameters: Any, folder: Path) -> None:
@@ -314,9 +309,8 @@ def watched(parts: Parts) -> Any:
 
 def int8_step(step: Step, parts: Parts, card: Card, model: Path) -> Step:
     """Compress a float file to int8, and score it."""
-    from advisor.compression.recipes import make_file
-    from advisor.compression.recipes.base import RecipeInputs
-    from advisor.measurement.accuracy import predict
+    from advisor.compression import RecipeInputs, make_file
+    from advisor.measurement import predict
 
     clock, out, spec = Clock(), model.with_name(f"int8-{model.name}"), input_spec(card)
     drawn_rows = choose(parts.labels(parts.train), CALIBRATION, SEED)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.core.units import plural
-from advisor.devices.connections.protocol import MeasurementJob, Timing
+from advisor.core import plural
+from advisor.devices import MeasurementJob, Timing
 from advisor.integrations.browser import BrowserConnection
 from benchmarks.runtimes import networks
 from benchmarks.tables import Row, keep

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.devices.kernels import as_int8
-from advisor.devices.latency.operator_times import OPERATORS_FILE
-from advisor.devices.profiles import shipped_profiles
+from advisor.catalog import load_catalogue
+from advisor.devices import shipped_profiles
+from advisor.devices._kernels import as_int8
+from advisor.devices._latency.operator_times import OPERATORS_FILE
 from advisor.store import ArtifactCache
-from advisor.tflite.macs import SIZES, Works, counted, works_of
-from advisor.tflite.model import read
+from advisor.tflite import SIZES, Works, counted, read, works_of
 
 FORMS = ("float32", "int8")
 STAGE = "catalogue-files-1"
@@ -33,8 +32,8 @@ def files_of(chosen: Sequence[str]) -> dict[tuple[str, str], Path]:
 
 
 def _make(name: str, folder: Path) -> None:
-    from advisor.catalog.convert import convert
-    from advisor.tflite.rewrite import select_output
+    from advisor.catalog import convert
+    from advisor.tflite import select_output
 
     path = folder / "float32.tflite"
     convert(load_catalogue()[name], None, path)
@@ -44,7 +43,7 @@ def _make(name: str, folder: Path) -> None:
 
 
 def write_operators(path: Path, models: Mapping[str, Works]) -> None:
-    """Write the table that :func:`advisor.devices.latency.operator_times.model_operators` reads."""
+    """Write the table that :func:`advisor.devices._latency.operator_times.model_operators` reads."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("model", "number", "kind", *SIZES))

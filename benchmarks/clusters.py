@@ -32,24 +32,18 @@ import yaml
 from optuna.storages import InMemoryStorage
 
 from advisor import search
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation import Configuration, Evaluation
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.engine.execution import Machine
-from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.pipeline.graph import VariantStages
-from advisor.engine.pipeline.stage import Stage
-from advisor.engine.question import resolve
-from advisor.engine.scheduling.belief import AccuracyBelief, CardTraining
-from advisor.engine.scheduling.search_loop import SearchLoop
-from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_CACHED, HEAD, Configuration, Evaluation, Provenance, Quantity
+from advisor.engine import Machine, Stage, VariantStages, resolve
+from advisor.engine._pipeline.cost import rough_ms, rough_size
+from advisor.engine._scheduling.belief import AccuracyBelief, CardTraining
+from advisor.engine._scheduling.search_loop import SearchLoop
+from advisor.engine._scheduling.study import Study
+from advisor.engine._space.plan import Plan
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, settings
-from advisor.integrations.slurm.calls import Call, CallAnswer, CallFolder
-from advisor.isolation import Pause
-from advisor.isolation.pool import HEAVY, LIGHT, POOLS, TRAINERS
+from advisor.integrations.slurm._calls import Call, CallAnswer, CallFolder
+from advisor.isolation import HEAVY, LIGHT, POOLS, TRAINERS, Pause
 from advisor.store import RunFolder, cache_root
 from benchmarks.tables import Row, keep
 from tests.builders import RUNTIME, evaluation

@@ -13,20 +13,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.api import benchmark, compress, diagnose, search
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.compression.calibration import CALIBRATION, choose
-from advisor.compression.recipes import RECIPES
-from advisor.compression.recipes.base import Needs
-from advisor.compression.user_model.values import Classifiers, Compression, FileAgreement, RecipeResult, notes_text
-from advisor.core.errors import AdvisorError
-from advisor.core.quantity import Interval
-from advisor.datasets.images import InputSpec
-from advisor.downloads.files import FetchOptions
-from advisor.engine.compress.compress import time_forms
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
+from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.compression import (
+    CALIBRATION,
+    RECIPES,
+    Classifiers,
+    Compression,
+    FileAgreement,
+    Needs,
+    RecipeResult,
+    choose,
+    notes_text,
+)
+from advisor.core import AdvisorError, Interval
+from advisor.datasets import InputSpec
+from advisor.downloads import FetchOptions
+from advisor.engine import resolve
+from advisor.engine._compress.compress import time_forms
+from advisor.engine._space.resolved import read_images
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others

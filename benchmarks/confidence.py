@@ -16,17 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.confidence_facts import ConfidenceFacts, Threshold
-from advisor.core.evaluation import Evaluation
-from advisor.engine.pipeline.evaluation.confidence import verified
-from advisor.engine.pipeline.materials import Images, Role, input_spec
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
-from advisor.measurement.accuracy import predict
-from advisor.measurement.latency.timing import measure
+from advisor.catalog import load_catalogue
+from advisor.core import ConfidenceFacts, Evaluation, Threshold
+from advisor.engine import Images, Role, input_spec, resolve
+from advisor.engine._pipeline.evaluation.confidence import verified
+from advisor.engine._space.resolved import read_images
+from advisor.measurement import measure, predict
 from advisor.store import RunFolder
-from advisor.tflite.unknown import with_temperature
+from advisor.tflite import with_temperature
 from benchmarks.accuracy_search import Case, search
 from benchmarks.search import TRASHNET
 from benchmarks.tables import Row, keep, percent

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.cards import Card
-from advisor.compression.calibration import from_images
-from advisor.datasets.images import InputSpec
-from advisor.downloads.files import WeightsFile
+from advisor.catalog import Card
+from advisor.compression._calibration import from_images
+from advisor.datasets import InputSpec
+from advisor.downloads import WeightsFile
 
 OURS = (
     *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),
@@ -28,8 +28,7 @@ def ours(model: Path, images: Sequence[Path], card: Card, folder: Path) -> dict[
 
     Reading and resizing the pictures counts as ``images``.
     """
-    from advisor.compression.recipes import recipe
-    from advisor.compression.recipes.base import RecipeInputs
+    from advisor.compression import RecipeInputs, recipe
 
     data, spent = model.read_bytes(), {}
     start = time.process_time()
@@ -68,7 +67,7 @@ def _network(model: Path, weights: WeightsFile, card: Card) -> Any:
     """Return the card's Keras network with the float file's head: a dense layer a level, and their sum."""
     import keras
 
-    from advisor.catalog.convert import build_model
+    from advisor.catalog import build_model
 
     backbone, logits, values = build_model(card, weights), [], []
     for name, kernel, bias in _levels(model):
@@ -88,7 +87,7 @@ def _levels(model: Path) -> list[tuple[str, Any, Any]]:
 
     The converter names a tensor by the layers that it was made of, each as often as the graph was built again.
     """
-    from advisor.tflite.model import read
+    from advisor.tflite import read
 
     file = read(model)
     made = {operator.outputs[0]: operator for operator in file.operators}

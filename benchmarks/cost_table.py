@@ -12,12 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation import Configuration
-from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.scheduling.sampler.hypervolume import hypervolume
-from advisor.engine.space.plan import Plan, most_promising_first
+from advisor.catalog import Card, load_catalogue
+from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, Configuration
+from advisor.engine._scheduling.sampler.hypervolume import hypervolume
+from advisor.engine._space.plan import Plan, most_promising_first
 from benchmarks.tables import RESULTS
 from tests.engine.plans import planned
 

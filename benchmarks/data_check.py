@@ -8,9 +8,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.datasets.checks.findings import Kind
-from advisor.engine.data_check import DataCheck, LabelChecker, check_data
-from advisor.training.labels import LANDMARKS
+from advisor.datasets import Kind
+from advisor.engine import DataCheck, LabelChecker
+from advisor.engine._data_check import check_data
+from advisor.training import LANDMARKS
 from benchmarks.planting import Planted, plant
 from benchmarks.tables import Row, keep
 

@@ -62,9 +62,9 @@ def write_manifest(path: Path, rows: int) -> None:
 
 def list_and_split(manifest: Path) -> None:
     """Do what a search does with a manifest besides reading its pictures."""
-    from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-    from advisor.datasets.layouts import list_files
-    from advisor.datasets.split import split
+    from advisor.datasets import Dataset, LabelledImage, list_files
+    from advisor.datasets._dataset import fingerprint
+    from advisor.datasets._split import split
 
     entries = list_files(manifest).entries
     classes = tuple(sorted({entry.label for entry in entries}))
@@ -102,10 +102,7 @@ def make(root: Path, count: int) -> None:
 
 def read(root: Path) -> None:
     """Do what the check does before features come in: read, look, compare, group, split."""
-    from advisor.datasets.checks import check
-    from advisor.datasets.division import divide
-    from advisor.datasets.duplicates import near_duplicates
-    from advisor.datasets.survey import survey
+    from advisor.datasets import check, divide, near_duplicates, survey
 
     found = survey(root)
     pairs = near_duplicates(found.thumbnails)
@@ -131,8 +128,8 @@ def labels(count: int) -> Any:
 
 def judge(root: Path, count: int) -> None:
     """Check labels by the made-up features."""
-    from advisor.engine.data_check import RESULT, find_faults
-    from advisor.training.labels import LANDMARKS
+    from advisor.engine._data_check import RESULT, find_faults
+    from advisor.training import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))
     parts = [root / "0.npy", root / "1.npy"]

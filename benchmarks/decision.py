@@ -19,14 +19,24 @@ from statistics import mean, stdev
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.budget import Budget
-from advisor.core.choosing import Chooser
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target, accuracy_of, latency_of, size_of
-from advisor.core.evaluation_facts import TuningFacts
-from advisor.core.metrics import BALANCED
-from advisor.core.posterior import Posterior
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import FINETUNE_CACHED, HEAD
+from advisor.core import (
+    BALANCED,
+    FINETUNE_CACHED,
+    HEAD,
+    Budget,
+    Configuration,
+    Evaluation,
+    Provenance,
+    Quantity,
+    Status,
+    Target,
+    TuningFacts,
+    accuracy_of,
+    latency_of,
+    size_of,
+)
+from advisor.core._choosing import Chooser
+from advisor.core._posterior import Posterior
 from benchmarks.decision_answers import RecordedFile, read_files
 from benchmarks.tables import Row, keep
 

@@ -21,14 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.compression.calibration import CALIBRATION, CalibrationImages, choose
-from advisor.core.codec import parse, to_json
-from advisor.core.evaluation_facts import HeadFacts
-from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.engine.pipeline.materials import input_spec
+from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.compression import CALIBRATION, CalibrationImages, choose
+from advisor.core import FINETUNE_CACHED, HEAD, HeadFacts, parse, to_json
+from advisor.engine import input_spec
 from advisor.isolation import ChildPool
 from benchmarks import anytime_table
 from benchmarks.anytime_table import LIMITS, SEED, SETS, Parts, Step, timed
@@ -141,11 +137,9 @@ def _parts_of(name: str, place: Path) -> Parts:
 
 def record_head(name: str, card_name: str, parts: Parts, folder: Path, epochs: int) -> list[dict[str, str]]:
     """Convert a card, train its head, and record the forms of its file."""
-    from advisor.catalog.convert import convert
-    from advisor.tflite.levels import attach_head, last_width, with_levels
-    from advisor.tflite.rewrite import select_output
-    from advisor.training.features import extract
-    from advisor.training.head import train_head
+    from advisor.catalog import convert
+    from advisor.tflite import attach_head, last_width, select_output, with_levels
+    from advisor.training import extract, train_head
 
     card = load_catalogue()[card_name]
     convert(card, fetch_weights(card), folder / "master.tflite")
@@ -165,11 +159,12 @@ def record_tuning(name: str, card_name: str, parts: Parts, folder: Path, epochs:
     """Fine-tune a card from its head for so many epochs, and record the forms of its file."""
     import keras
 
-    from advisor.catalog.convert import build_model
-    from advisor.training.finetune import FINETUNING, to_tflite
-    from advisor.training.finetune.finetune import finetune
-    from advisor.training.finetune.network import FinetuneData
-    from advisor.training.head import Head
+    from advisor.catalog import build_model
+    from advisor.training import FINETUNING
+    from advisor.training._finetune import to_tflite
+    from advisor.training._finetune.finetune import finetune
+    from advisor.training._finetune.network import FinetuneData
+    from advisor.training._head import Head
 
     card, known = load_catalogue()[card_name], np.load(folder / "known.npz")
     facts = parse(HeadFacts, json.loads((folder / "facts.json").read_text()))
@@ -189,9 +184,8 @@ def record_tuning(name: str, card_name: str, parts: Parts, folder: Path, epochs:
 
 def record_forms(name: str, card: Card, parts: Parts, model: Path, training: str, epochs: int) -> list[dict[str, str]]:
     """Make the forms of a float file, and return a row for each."""
-    from advisor.compression.recipes import make_file
-    from advisor.compression.recipes.base import RecipeInputs
-    from advisor.measurement.accuracy import predict
+    from advisor.compression import RecipeInputs, make_file
+    from advisor.measurement import predict
 
     spec, rows = input_spec(card), []
     drawn = choose(parts.labels(parts.train), CALIBRATION, SEED)

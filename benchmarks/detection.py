@@ -25,26 +25,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.convert import build_model
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.compression.recipes import recipe
-from advisor.compression.recipes.base import RecipeInputs
-from advisor.core.training import HEAD, recipe_of
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.images import InputSpec, load
-from advisor.measurement.accuracy import CentreFinder, Detections, Detector
-from advisor.measurement.average_precision import DetectionScore, centre_score, counts, match_centres, score
-from advisor.measurement.latency.timing import measure
-from advisor.tasks import COUNTING, DETECTION
-from advisor.tflite.postprocess import put_back, split_postprocess
-from advisor.training import on_maps
-from advisor.training.finetune.network import freeze
-from advisor.training.on_maps import with_maps
-from advisor.training.on_maps.fit import Hyperparameters
-from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed
-from advisor.training.on_maps.train import NEW, HeadKind, TrainingStart, train
+from advisor.catalog import Card, build_model, fetch_weights, load_catalogue
+from advisor.compression import RecipeInputs, recipe
+from advisor.core import HEAD, recipe_of
+from advisor.datasets import InputSpec, load, survey_boxes
+from advisor.measurement import CentreFinder, Detections, Detector, counts, match_centres, measure, score
+from advisor.measurement._average_precision import DetectionScore, centre_score
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import put_back, split_postprocess
+from advisor.training import HeadKind, Hyperparameters, LabelledImages, TrainingStart, _on_maps as on_maps, train
+from advisor.training._finetune.network import freeze
+from advisor.training._on_maps import with_maps
+from advisor.training._on_maps.kept import Objects, RandomChanges, changed
+from advisor.training._on_maps.train import NEW
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 HEADS = {task.name: task for task in (DETECTION, COUNTING)}

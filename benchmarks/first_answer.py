@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.core.evaluation import Evaluation, describe, evaluation_from_json
-from advisor.core.quantity import Quantity
-from advisor.engine.decide import decide_run
-from advisor.engine.history.loaded_run import load_run
+from advisor.core import Evaluation, Quantity, describe, evaluation_from_json
+from advisor.engine import load_run
+from advisor.engine._decide import decide_run
 from benchmarks.accuracy_search import Case, Searched, search
 from benchmarks.cost_plot import plot
 from benchmarks.search import TRASHNET

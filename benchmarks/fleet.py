@@ -21,21 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import CardFacts
-from advisor.core.forms import form_of
-from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.latency.table import runtime_family, silicon
-from advisor.devices.prediction import fit_predictor, measured_latency
-from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget, Profiles, load_profiles
-from advisor.devices.profiles.loading import shipped_fleets
-from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.target_devices import TargetDevice
-from advisor.fleet.answer import Matrix, answer_for, predicted
-from advisor.fleet.choice import choose
-from advisor.fleet.phones import Fleet, Phone, read_fleet, speed
+from advisor.catalog import load_catalogue
+from advisor.core import Budget, CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target, form_of
+from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, shipped_fleets
+from advisor.devices._latency.table import runtime_family, silicon
+from advisor.devices._prediction import fit_predictor, measured_latency
+from advisor.devices._profiles import load_profiles
+from advisor.engine import DevicePredictor, TargetDevice
+from advisor.fleet import read_fleet
+from advisor.fleet._answer import Matrix, answer_for, predicted
+from advisor.fleet._choice import choose
+from advisor.fleet._phones import Fleet, Phone, speed
 from advisor.fleet.selector import TierSelector
 from advisor.fleet.tiers import RULES, KnownPhone, measured_on, rules_document
 
@@ -107,8 +103,8 @@ def pool_of(profiles: Profiles, runtime: str, form: str, known: Mapping[tuple[st
 
 
 def fit_table(profiles: Profiles) -> Any:
-    from advisor.devices.latency.features import load_features
-    from advisor.devices.latency.table import build_table
+    from advisor.devices import load_features
+    from advisor.devices._latency.table import build_table
 
     return build_table(profiles.values(), load_features())
 

@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from advisor.measurement.host import trains_on
+from advisor.measurement._host import trains_on
 from benchmarks.accuracy_search import Case, search, shown
 from benchmarks.search import TRASHNET
 from benchmarks.tables import Row, keep

@@ -162,7 +162,7 @@ def one_copy(source: Path, hue: float, draw: np.random.Generator) -> Image.Image
 
 def listing(folder: Path, _count: int, _classes: int) -> int:
     """List the manifest."""
-    from advisor.datasets.layouts import list_files
+    from advisor.datasets import list_files
 
     list_files(folder / "images.csv")
     return 0
@@ -170,7 +170,7 @@ def listing(folder: Path, _count: int, _classes: int) -> int:
 
 def decoding(folder: Path, _count: int, _classes: int) -> int:
     """Read, decode, hash and measure every image."""
-    from advisor.datasets.survey import survey
+    from advisor.datasets import survey
 
     with (folder / "survey.pickle").open("wb") as file:
         pickle.dump(survey(folder / "images.csv"), file)
@@ -190,7 +190,7 @@ def unpickled(path: Path) -> Any:
 
 def near_duplicate_search(folder: Path, _count: int, _classes: int) -> int:
     """Compare all pairs of images."""
-    from advisor.datasets.duplicates import near_duplicates
+    from advisor.datasets import near_duplicates
 
     with (folder / "pairs.pickle").open("wb") as file:
         pickle.dump(near_duplicates(read_survey(folder).thumbnails), file)
@@ -199,7 +199,7 @@ def near_duplicate_search(folder: Path, _count: int, _classes: int) -> int:
 
 def splitting(folder: Path, _count: int, _classes: int) -> int:
     """Look for groups, and divide the images."""
-    from advisor.datasets.division import divide
+    from advisor.datasets import divide
 
     divide(read_survey(folder), 0, unpickled(folder / "pairs.pickle"))
     return 0
@@ -207,7 +207,7 @@ def splitting(folder: Path, _count: int, _classes: int) -> int:
 
 def features(folder: Path, _count: int, _classes: int) -> int:
     """Run the backbone over all images."""
-    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog import load_catalogue
     from benchmarks.accuracy_head import image_features
 
     card, dataset = load_catalogue()[CARD], read_survey(folder).dataset
@@ -233,7 +233,7 @@ def read_features(folder: Path) -> tuple[Any, Any, int]:
 
 def head(folder: Path, _count: int, classes: int) -> int:
     """Choose and fit the head."""
-    from advisor.training.head import train_head
+    from advisor.training import train_head
 
     values, labels, last = read_features(folder)
     fitted = train_head(values, labels.tolist(), classes, 0, last=last)
@@ -243,7 +243,7 @@ def head(folder: Path, _count: int, classes: int) -> int:
 
 def unknown_score(folder: Path, _count: int, _classes: int) -> int:
     """Find the neighbours among the images learnt from, and the rule of the score."""
-    from advisor.engine.pipeline.stages.unknown_jobs import Neighbours, rule
+    from advisor.measurement import Neighbours, rule
 
     values, _, last = read_features(folder)
     fitted, found = np.load(folder / "head.npz"), np.load(folder / "features.npz")
@@ -257,11 +257,10 @@ def finetuning(folder: Path, _count: int, _classes: int) -> int:
     """Keep the maps of the images that a search fine-tunes on, and learn from them for one epoch."""
     from dataclasses import replace
 
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.weights.fetching import fetch_weights
-    from advisor.core.training import FINETUNE_CACHED
-    from advisor.engine.pipeline.materials import TUNED_IMAGES
-    from advisor.training.finetune import FINETUNING, TuningImages, tune
+    from advisor.catalog import fetch_weights, load_catalogue
+    from advisor.core import FINETUNE_CACHED
+    from advisor.engine import TUNED_IMAGES
+    from advisor.training import FINETUNING, TuningImages, tune
 
     card, images, found = load_catalogue()[CARD], read_survey(folder).dataset.images, np.load(folder / "features.npz")
     rows = np.flatnonzero(~held_out(found["labels"]))[: TUNED_IMAGES * 5 // 4]

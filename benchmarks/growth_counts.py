@@ -38,7 +38,7 @@ Case = Callable[[Path, int, int], int]
 
 def make_runs(folder: Path, count: int, _: int) -> int:
     """Write runs."""
-    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog import load_catalogue
 
     cards = [card for card in load_catalogue().values() if card.top1() and card.macs]
     for place in range(count):
@@ -59,9 +59,9 @@ def first_page(folder: Path, _count: int, _: int) -> int:
     """Make the first page of ``advisor serve``."""
     from starlette.requests import Request
 
-    from advisor.integrations.serve.access import Access
-    from advisor.integrations.serve.pages import Pages
-    from advisor.reporting.runs import Runs
+    from advisor.integrations.serve._access import Access
+    from advisor.integrations.serve._pages import Pages
+    from advisor.reporting import Runs
 
     asked = {"type": "http", "query_string": b"", "headers": []}
     return len(bytes(Pages(Runs(folder / "runs"), Access(1)).list_runs(Request(asked)).body))
@@ -77,7 +77,7 @@ def reevaluate_all(folder: Path, _count: int, _: int) -> int:
 
 def make_profiles(folder: Path, count: int, _: int) -> int:
     """Write profiles of devices."""
-    from advisor.devices.profiles import shipped_profiles
+    from advisor.devices import shipped_profiles
 
     text = (shipped_profiles() / f"{DEVICE}.yaml").read_text(encoding="utf-8")
     head, *rows = (shipped_profiles() / f"{DEVICE}.csv").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -91,15 +91,16 @@ def make_profiles(folder: Path, count: int, _: int) -> int:
 
 def list_profiles(folder: Path, _count: int, _: int) -> int:
     """Read all profiles."""
-    from advisor.devices.profiles.listing import known_devices, list_row
+    from advisor.devices import known_devices
+    from advisor.devices._profiles.listing import list_row
 
     return len([list_row(each) for each in known_devices([folder / "devices"]).values()])
 
 
 def match_name(folder: Path, _count: int, _: int) -> int:
     """Look for a name that is none of them, whose error names the nearest."""
-    from advisor.core.errors import UsageError
-    from advisor.devices.profiles.listing import known_devices
+    from advisor.core import UsageError
+    from advisor.devices import known_devices
 
     try:
         known_devices([folder / "devices"]).profile("bored-7")
@@ -110,12 +111,11 @@ def match_name(folder: Path, _count: int, _: int) -> int:
 
 def predict_for_all(folder: Path, _count: int, _: int) -> int:
     """Predict one file for all devices."""
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.devices.prediction import fit_predictor
-    from advisor.devices.profiles.listing import known_devices
-    from advisor.devices.profiles.loading import load_profiles
-    from advisor.engine.targets.device_prediction import DevicePredictor
-    from advisor.engine.targets.target_devices import TargetDevice
+    from advisor.catalog import load_catalogue
+    from advisor.devices import known_devices
+    from advisor.devices._prediction import fit_predictor
+    from advisor.devices._profiles.loading import load_profiles
+    from advisor.engine import DevicePredictor, TargetDevice
 
     profiles, predictor = known_devices([folder / "devices"]), DevicePredictor(fit_predictor(load_profiles()))
     card = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -133,7 +133,7 @@ def make_cards(folder: Path, count: int, _: int) -> int:
 
 def list_cards(folder: Path, _count: int, _: int) -> int:
     """Read the catalogue."""
-    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog import load_catalogue
 
     return len(load_catalogue([folder / "team.yaml"]))
 
@@ -148,7 +148,7 @@ def plan_search(folder: Path, _count: int, _: int) -> int:
 
 def fit_head(_folder: Path, count: int, _: int) -> int:
     """Choose and fit a head."""
-    from advisor.training.head import train_head
+    from advisor.training import train_head
 
     draw = np.random.default_rng(0)
     labels = np.arange(IMAGES) % count
@@ -159,8 +159,8 @@ def fit_head(_folder: Path, count: int, _: int) -> int:
 
 def report_classes(_folder: Path, count: int, _: int) -> int:
     """Make what a report shows of classes."""
-    from advisor.core.evaluation_facts import ImageAnswers
-    from advisor.reporting.classes import confused_pairs, recalls, weakest
+    from advisor.core import ImageAnswers
+    from advisor.reporting._classes import confused_pairs, recalls, weakest
 
     draw, true = np.random.default_rng(0), np.arange(IMAGES) % count
     table = np.zeros((count, count), dtype=int)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from advisor.engine.scheduling.sampler.hypervolume import hypervolume
+from advisor.engine._scheduling.sampler.hypervolume import hypervolume
 from benchmarks.cost_table import Problem, Purse, Row
 
 

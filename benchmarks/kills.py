@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from advisor.compression.recipes import RECIPES
+from advisor.compression import RECIPES
 from benchmarks.tables import RESULTS, keep
 from tests.engine.killing import Killed, Peace, disturbed, hashes, undisturbed
 from tests.makers.searches import write_photos

@@ -23,16 +23,21 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.devices.calibration import add_kernels, with_measurements
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.kernels import Wanted, kernels_to_time, rounds_us, time_kernels
-from advisor.devices.latency.features import load_features
-from advisor.devices.prediction import Prediction, Predictor, fit_predictor
-from advisor.devices.profiles import DeviceProfile, load_profiles
-from advisor.devices.profiles.measurements import Kernel
-from advisor.devices.profiles.runtimes import host_profile
-from advisor.tflite.macs import SIZES, Work
+from advisor.devices import (
+    DeviceProfile,
+    HostConnection,
+    MeasurementJob,
+    Prediction,
+    Predictor,
+    host_profile,
+    load_features,
+)
+from advisor.devices._calibration import add_kernels, with_measurements
+from advisor.devices._kernels import Wanted, kernels_to_time, rounds_us, time_kernels
+from advisor.devices._prediction import fit_predictor
+from advisor.devices._profiles import load_profiles
+from advisor.devices._profiles.measurements import Kernel
+from advisor.tflite import SIZES, Work
 from benchmarks.catalogue_files import FORMS, files_of, names
 from benchmarks.tables import RESULTS, Row, keep
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.forms import Traits
-from advisor.devices.latency.features import ModelFeatures, load_features
-from advisor.devices.latency.posterior import read_calibration
-from advisor.devices.latency.table import Column, LatencyTable, build_table, runtime_family
-from advisor.devices.prediction import fit_predictor
-from advisor.devices.profiles import HOST, load_profiles, shipped_profiles
+from advisor.catalog import load_catalogue
+from advisor.core import Traits
+from advisor.devices import HOST, ModelFeatures, load_features, shipped_profiles
+from advisor.devices._latency.posterior import read_calibration
+from advisor.devices._latency.table import Column, LatencyTable, build_table, runtime_family
+from advisor.devices._prediction import fit_predictor
+from advisor.devices._profiles import load_profiles
 from benchmarks.latency_protocols import cold, further, judging, picks, protocols, regimes
 from benchmarks.latency_protocols.page import SILICON, SOURCE, markdown
 from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from advisor.devices.latency.features import load_features
-from advisor.devices.latency.posterior import CALIBRATION_FILE, Calibration
-from advisor.devices.latency.table import build_table
-from advisor.devices.profiles import DeviceProfile, read_profile
+from advisor.devices import DeviceProfile, load_features
+from advisor.devices._latency.posterior import CALIBRATION_FILE, Calibration
+from advisor.devices._latency.table import build_table
+from advisor.devices._profiles import read_profile
 from benchmarks.device_sources.assemble import write_profiles
 from benchmarks.latency_protocols.judging import shown_table
 from benchmarks.latency_protocols.regimes import calibrate

@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.datasets.images import InputSpec
-from advisor.measurement.host import busy_processes, observe
-from advisor.measurement.latency import LatencyResult
-from advisor.measurement.latency.timing import interleave, measure
-from advisor.measurement.operators.profile import profile
+from advisor.datasets import InputSpec
+from advisor.measurement import LatencyResult, measure
+from advisor.measurement._host import busy_processes, observe
+from advisor.measurement._latency.timing import interleave
+from advisor.measurement._operators.profile import profile
 from advisor.store import ArtifactCache
 from benchmarks.tables import Row, keep
 
@@ -188,11 +188,9 @@ def _forms_of(name: str) -> dict[str, Path]:
 
 
 def _make(name: str, folder: Path) -> None:
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.convert import convert
-    from advisor.compression.calibration import from_photographs
-    from advisor.compression.recipes import recipe
-    from advisor.tflite.rewrite import select_output
+    from advisor.catalog import convert, load_catalogue
+    from advisor.compression import from_photographs, recipe
+    from advisor.tflite import select_output
 
     _tell(f"making {name}")
     card = load_catalogue()[name]

@@ -2,7 +2,7 @@
 
     python -m benchmarks micro_arena
 
-The sizes in :mod:`advisor.tflite.arena` were found on single operators and on the first ten files; the other ten
+The sizes in :mod:`advisor.tflite._arena` were found on single operators and on the first ten files; the other ten
 judge. The smallest arena is found by bisection.
 """
 
@@ -10,8 +10,7 @@ import statistics
 from pathlib import Path
 
 from advisor.integrations.microcontroller import check
-from advisor.tflite.arena import activation_arena_bytes, micro_arena
-from advisor.tflite.model import read
+from advisor.tflite import activation_arena_bytes, micro_arena, read
 from benchmarks.micro_networks import FIT, JUDGE, files_of
 from benchmarks.tables import Row, keep
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.devices.kernels import as_int8
+from advisor.devices._kernels import as_int8
 from advisor.store import ArtifactCache
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Network:
     """A network of the catalogue at a small input, or one of this module.
 
     Attributes:
-        architecture: of :mod:`advisor.catalog.architectures`, or a key of :data:`OWN`.
+        architecture: of :mod:`advisor.catalog._architectures`, or a key of :data:`OWN`.
         input_size: side of the image, pixels; not of a network of this module.
         classes: number of outputs.
         arguments: the architecture's.
@@ -125,7 +125,7 @@ FIT: Mapping[str, Network] = {
     "digits_28": Network("digits", arguments={"side": 28}),
     "dense_128": Network("dense", arguments={"width": 128}),
 }
-"""Networks on which the sizes of :mod:`advisor.tflite.arena` were looked at."""
+"""Networks on which the sizes of :mod:`advisor.tflite._arena` were looked at."""
 
 JUDGE: Mapping[str, Network] = {
     "mobilenet_v1_0.25_128": Network("mobilenet_v1", 128, 6, {"width": 0.25}),
@@ -155,9 +155,9 @@ def _make(network: Network, folder: Path) -> None:
     import keras
     import tensorflow as tf
 
-    from advisor.catalog import architectures
-    from advisor.catalog.convert import fill_randomly
-    from advisor.tflite.rewrite import pack, sign, unpack
+    from advisor.catalog import _architectures as architectures
+    from advisor.catalog._convert import fill_randomly
+    from advisor.tflite import pack, sign, unpack
 
     keras.utils.set_random_seed(0)
     if network.architecture in OWN:

@@ -14,12 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from advisor.catalog.user_models.formats import Format, format_of
-from advisor.catalog.user_models.import_model import ModelDescription, add, inspect
-from advisor.core.errors import UsageError
-from advisor.store.cache import cache_root, import_path
-from advisor.tflite.layout import transposes
-from advisor.tflite.model import read
+from advisor.catalog._user_models.formats import Format, format_of
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
+from advisor.core import UsageError
+from advisor.store import cache_root, import_path
+from advisor.tflite import read, transposes
 from benchmarks import model_import_networks
 from benchmarks.tables import Row, keep, kept_of_others
 

@@ -18,20 +18,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.duplicates import Pair, groups
-from advisor.datasets.split import Split
-from advisor.engine.pipeline.materials import Boxes, Images, Role, input_spec
-from advisor.engine.question import Question
-from advisor.tasks.counting import COUNTING
+from advisor.catalog import fetch_weights, load_catalogue
+from advisor.datasets import Dataset, Pair, Split, groups, survey_boxes
+from advisor.engine import Boxes, Images, Question, Role, input_spec
+from advisor.tasks._counting import COUNTING
+from advisor.tasks._on_maps import train
+from advisor.tasks._task import HeadOnMaps
 from advisor.tasks.detection import DETECTION
-from advisor.tasks.on_maps import train
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tasks.segmentation.masks import survey_masks
-from advisor.tasks.task import HeadOnMaps
+from advisor.tasks.segmentation._masks import survey_masks
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "other_conditions"

@@ -20,28 +20,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import architectures
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.convert import build_model
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.compression.calibration import CALIBRATION, CalibrationImages, choose
-from advisor.compression.recipes import make_file
-from advisor.compression.recipes.base import RecipeInputs
-from advisor.core.training import FINETUNE_ALL, recipe_of
-from advisor.datasets.images import InputSpec, load
-from advisor.engine.pipeline.materials import Images, Part, Role
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
-from advisor.tasks import ANOMALY, SEGMENTATION
-from advisor.tasks.anomaly.files import Marked, mark, pixel_auroc
-from advisor.tasks.anomaly.network import _blurred, _evened, learn
-from advisor.tasks.on_maps import train
-from advisor.tasks.segmentation.files import overlaps, segment
-from advisor.tasks.segmentation.network import _loss, resized
-from advisor.tasks.task import Task
-from advisor.training.on_maps import with_maps
-from advisor.training.on_maps.train import NEW, TrainingStart
+from advisor.catalog import Card, _architectures as architectures, build_model, fetch_weights, load_catalogue
+from advisor.compression import CALIBRATION, CalibrationImages, RecipeInputs, choose, make_file
+from advisor.core import FINETUNE_ALL, recipe_of
+from advisor.datasets import InputSpec, load
+from advisor.engine import Images, Part, Role, resolve
+from advisor.engine._space.resolved import read_images
+from advisor.tasks import Task
+from advisor.tasks._on_maps import train
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.anomaly._files import Marked, mark, pixel_auroc
+from advisor.tasks.anomaly._network import _blurred, _evened, learn
+from advisor.tasks.segmentation import SEGMENTATION
+from advisor.tasks.segmentation._files import overlaps, segment
+from advisor.tasks.segmentation._network import _loss, resized
+from advisor.training import TrainingStart
+from advisor.training._on_maps import with_maps
+from advisor.training._on_maps.train import NEW
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "pixels"
@@ -193,7 +188,7 @@ def plain(
     import keras
     import tensorflow as tf
 
-    from advisor.training.finetune.network import flatbuffer
+    from advisor.training import flatbuffer
 
     (whole, rate, new), side, draw = made, card.input_size, np.random.default_rng(0)
     optimizer, classes = keras.optimizers.Adam(rate), whole.outputs[0].shape[-1]

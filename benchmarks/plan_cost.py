@@ -10,10 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from advisor.engine.preview import preview
-from advisor.engine.progress import Progress
-from advisor.engine.question import resolve
-from advisor.engine.run import run_search
+from advisor.engine import Progress, preview, resolve, run_search
 from advisor.store import cache_root
 from benchmarks.tables import keep
 

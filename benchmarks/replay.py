@@ -4,17 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.metrics import BALANCED
-from advisor.core.quantity import Provenance, Quantity, wilson
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.scheduling.belief import FormStep
-from advisor.engine.scheduling.scheduler import Scheduler
-from advisor.engine.scheduling.study import Study
-from advisor.engine.scheduling.suggesting import Admits, parameters
-from advisor.engine.scheduling.worth import WorthRule
-from advisor.engine.space.plan import Plan
+from advisor.core import BALANCED, Budget, Configuration, Evaluation, Provenance, Quantity, Status, wilson
+from advisor.engine import StageName
+from advisor.engine._scheduling.belief import FormStep
+from advisor.engine._scheduling.scheduler import Scheduler
+from advisor.engine._scheduling.study import Study
+from advisor.engine._scheduling.suggesting import Admits, parameters
+from advisor.engine._scheduling.worth import WorthRule
+from advisor.engine._space.plan import Plan
 from benchmarks.cost_table import VALIDATION, Problem, Row
 
 ADVISOR, FORMER, GP = "advisor", "former", "gp"

@@ -5,7 +5,7 @@
 
 Weights are random, which changes no latency. Ranges of int8 files are measured on two inputs: with made-up ones, ONNX
 Runtime cannot leave out a ReLU before a QuantizeLinear, and SqueezeNet took nine times as long. Each further runtime of
-:func:`advisor.devices.profiles.runtimes.local_runtimes` that is installed has its own columns.
+:func:`advisor.devices.local_runtimes` that is installed has its own columns.
 """
 
 import argparse
@@ -17,16 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.core.errors import AdvisorError
-from advisor.core.units import plural
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.protocol import file_for
-from advisor.devices.profiles.runtimes import LITERT, local_runtimes, title_of
-from advisor.measurement.latency import Ratio
-from advisor.measurement.on_device import DeviceRow
-from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes
-from advisor.store import ArtifactCache
-from advisor.store.files import sha256_file
+from advisor.core import AdvisorError, plural
+from advisor.devices import LITERT, HostConnection, file_for, local_runtimes, title_of
+from advisor.measurement import DeviceRow, Ratio, RuntimeHere, benchmark_in_runtimes
+from advisor.store import ArtifactCache, sha256_file
 from benchmarks.catalogue_files import FORMS, files_of
 from benchmarks.tables import Row, keep, kept_of_others
 

@@ -28,8 +28,8 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
-from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate, Objective
-from advisor.engine.scheduling.sampler.hypervolume import Floats, hypervolume, prior_order
+from advisor.engine._scheduling.sampler import AdvisorSampler, Candidate, Objective
+from advisor.engine._scheduling.sampler.hypervolume import Floats, hypervolume, prior_order
 
 TASKS = ("imagenet_v2", "sketch", "imagenet_r")
 CORRELATIONS = (0.94, 0.8, 0.6, 0.4)

@@ -19,18 +19,24 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.recipes import RECIPES
-from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status, evaluation_to_json
-from advisor.core.evaluation_facts import CardFacts, ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.execution import one_blas_thread
-from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.scheduling.storage import journal
-from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan, prior_accuracy
+from advisor.catalog import Card, load_catalogue
+from advisor.compression import RECIPES
+from advisor.core import (
+    Budget,
+    CardFacts,
+    Configuration,
+    Evaluation,
+    ImageAnswers,
+    Provenance,
+    Quantity,
+    Status,
+    evaluation_to_json,
+)
+from advisor.engine._execution import one_blas_thread
+from advisor.engine._pipeline.cost import rough_ms, rough_size
+from advisor.engine._scheduling.storage import journal
+from advisor.engine._scheduling.study import Study
+from advisor.engine._space.plan import Plan, prior_accuracy
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
 from tests.engine.plans import planned

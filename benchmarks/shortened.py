@@ -2,7 +2,7 @@
 
 A team that has the weights of ten networks has more than ten candidates: for a task of few classes the features of an
 earlier stage are often enough, at a fraction of the time and the bytes. Each shortened network becomes a file that
-``advisor.catalog.user_models.import_model`` adds to a catalogue, so that a search takes it as any other.
+``advisor.catalog._user_models.import_model`` adds to a catalogue, so that a search takes it as any other.
 """
 
 import contextlib
@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import Card
-from advisor.downloads.files import WeightsFile
+from advisor.catalog import Card
+from advisor.downloads import WeightsFile
 
 CLASSES = 10
 """Of the classifier that stands in until a head is trained."""
@@ -25,7 +25,7 @@ Cut = tuple[int, int]
 
 def add_shortened(card: Card, weights: WeightsFile, cuts: Sequence[Cut], catalogue: Path) -> None:
     """Add ``card`` cut short in several ways to ``catalogue``."""
-    from advisor.catalog.user_models.import_model import ModelDescription, add, inspect
+    from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 
     labels = catalogue.parent / "labels.txt"
     labels.write_text("".join(f"class {place}\n" for place in range(CLASSES)), encoding="utf-8")
@@ -49,7 +49,7 @@ def save(card: Card, weights: WeightsFile, cuts: Sequence[Cut], files: Sequence[
     """Build the card at each size with its weights, cut it and write it as a float ``.tflite``."""
     import tensorflow as tf
 
-    from advisor.catalog.convert import build_model
+    from advisor.catalog import build_model
 
     for (size, halvings), file in zip(cuts, files, strict=True):
         model = build_model(replace(card, input_size=size), weights)

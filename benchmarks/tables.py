@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from advisor.core.quantity import Interval
+from advisor.core import Interval
 from advisor.measurement import host
 
 RESULTS = Path(__file__).parent / "results"

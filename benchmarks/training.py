@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.datasets.images import InputSpec
+from advisor.datasets import InputSpec
 from benchmarks.tables import Row, keep
 
 TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
@@ -50,13 +50,9 @@ def _images() -> tuple[list[Path], list[int]]:
 
 
 def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.convert import convert
-    from advisor.catalog.weights.fetching import fetch_weights
-    from advisor.tflite.levels import with_levels
-    from advisor.tflite.rewrite import select_output
-    from advisor.training.features import extract
-    from advisor.training.head import train_head
+    from advisor.catalog import convert, fetch_weights, load_catalogue
+    from advisor.tflite import select_output, with_levels
+    from advisor.training import extract, train_head
 
     card = load_catalogue().select([CARD])[0]
     master, backbone = folder / "master.tflite", folder / "backbone.tflite"
@@ -81,8 +77,7 @@ def _keras_features_and_head(card: Any, paths: list[Path], labels: list[int]) ->
     import keras
     import tensorflow as tf
 
-    from advisor.catalog.convert import build_model
-    from advisor.catalog.weights.fetching import fetch_weights
+    from advisor.catalog import build_model, fetch_weights
 
     built = build_model(card, fetch_weights(card))
     size = card.input_size
@@ -108,13 +103,12 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     """Compare steps of fine-tuning with those of ``model.fit``, all layers learning, at the model's own side."""
     import keras
 
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.convert import build_model
-    from advisor.training.features import Batches
-    from advisor.training.finetune import network
-    from advisor.training.finetune.hyperparameters import Finetuning
-    from advisor.training.finetune.network import Start
-    from advisor.training.finetune.optimizer import Optimizer
+    from advisor.catalog import build_model, load_catalogue
+    from advisor.training import Finetuning
+    from advisor.training._features import Batches
+    from advisor.training._finetune import network
+    from advisor.training._finetune.network import Start
+    from advisor.training._finetune.optimizer import Optimizer
 
     card = load_catalogue().select([CARD])[0]
     built = build_model(card, None)

@@ -19,16 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.convert import CONVERT_VERSION
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.datasets.images import InputSpec
-from advisor.datasets.split import split
-from advisor.datasets.survey import survey
-from advisor.store.cache import cache_root
-from advisor.store.files import write_atomically
-from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.finetune.finetune import FINETUNE_VERSION
+from advisor.catalog import CONVERT_VERSION, fetch_weights, load_catalogue
+from advisor.datasets import InputSpec, survey
+from advisor.datasets._split import split
+from advisor.store import cache_root, write_atomically
+from advisor.tflite import VERSION as LEVELS_VERSION
+from advisor.training import FINETUNE_VERSION
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "training_accuracy"
@@ -105,7 +101,7 @@ class Steps:
 
     def case(self, training: str) -> Case:
         """Return how a training does, made where it is not there."""
-        from advisor.measurement.accuracy import captured_answers, predict
+        from advisor.measurement import captured_answers, predict
 
         def score(path: Path) -> None:
             model = self._finetuned() if training == FINETUNED else self._headed(training)
@@ -152,9 +148,8 @@ class Steps:
         return [image.path for image in images], [image.label for image in images]
 
     def _backbone(self) -> Path:
-        from advisor.catalog.convert import convert
-        from advisor.tflite.levels import with_levels
-        from advisor.tflite.rewrite import select_output
+        from advisor.catalog import convert
+        from advisor.tflite import select_output, with_levels
 
         def cut(path: Path) -> None:
             master = self._kept("master.tflite", lambda made: convert(self._card, fetch_weights(self._card), made))
@@ -164,7 +159,7 @@ class Steps:
 
     def _features(self, captured: int = 0) -> Path:
         """Return the features of the pictures to learn from, as they are or under a capture condition."""
-        from advisor.training.features import CaptureAugmentation, extract
+        from advisor.training import CaptureAugmentation, extract
 
         def read(path: Path) -> None:
             values = extract(
@@ -176,9 +171,8 @@ class Steps:
         return self._kept(f"features-{captured}.npy", read)
 
     def _headed(self, training: str) -> Path:
-        from advisor.tflite.levels import attach_head
-        from advisor.training.features import CAPTURED
-        from advisor.training.head import train_head
+        from advisor.tflite import attach_head
+        from advisor.training import CAPTURED, train_head
 
         def fit(path: Path) -> None:
             seen = CAPTURED if training == HEAD_CAPTURED else ()
@@ -194,7 +188,7 @@ class Steps:
         return self._tuned("ships", self._tuned("compared", None))
 
     def _tuned(self, name: str, after: Path | None) -> Path:
-        from advisor.training.finetune import FINETUNING, TuningImages, tune
+        from advisor.training import FINETUNING, TuningImages, tune
 
         made, validation = self._folder / name, set(self._parts.validation)
         if not (made / "result.json").exists():
@@ -212,7 +206,7 @@ def _rows(cases: list[Case]) -> list[Row]:
 
 
 def _row(case: Case, head: Case) -> Row:
-    from advisor.core.quantity import paired_difference, wilson
+    from advisor.core import paired_difference, wilson
 
     clean = wilson(sum(case.right), len(case.right))
     against = paired_difference(case.right, head.right)

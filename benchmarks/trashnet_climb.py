@@ -17,12 +17,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.run import run_search
-from advisor.engine.scheduling.search_loop import SearchLoop
-from advisor.engine.scheduling.worth import WorthRule
-from advisor.engine.space import resolved as images
-from advisor.engine.space.resolved import Resolved
+from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.engine import run_search
+from advisor.engine._scheduling.search_loop import SearchLoop
+from advisor.engine._scheduling.worth import WorthRule
+from advisor.engine._space import resolved as images
+from advisor.engine._space.resolved import Resolved
 from benchmarks.cost_table import FIRST_LOOK
 from benchmarks.trashnet_table import (
     SHARED,

@@ -25,13 +25,10 @@ from typing import Any
 
 import yaml
 
-from advisor.catalog.catalogue import shipped_files
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.training import HEAD, choosable, recipe_of
-from advisor.engine.pipeline.stage import Durations, StageEvent
-from advisor.engine.progress import Progress
-from advisor.engine.question import Request, resolve
-from advisor.engine.run import run_search
+from advisor.catalog._catalogue import shipped_files
+from advisor.core import HEAD, Evaluation, Status, choosable, recipe_of
+from advisor.engine import Progress, Request, resolve, run_search
+from advisor.engine._pipeline.stage import Durations, StageEvent
 from advisor.store import RunFolder, cache_root
 from benchmarks.shortened import add_shortened
 from benchmarks.tables import RESULTS
@@ -189,9 +186,8 @@ def write_sized(network: str, target: Path) -> None:
 
 
 def _add_cut(network: str, own: Path) -> None:
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.weights.fetching import fetch_weights
-    from advisor.downloads.files import FetchOptions
+    from advisor.catalog import fetch_weights, load_catalogue
+    from advisor.downloads import FetchOptions
 
     card = load_catalogue()[network]
     weights = fetch_weights(card, FetchOptions(offline=True))
@@ -241,7 +237,7 @@ def _others(seconds: Seconds, card: str) -> float:
 
 
 def _published_top1(network: str) -> float:
-    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog import load_catalogue
 
     return load_catalogue()[network].top1() or 0.0
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.training import FINETUNE_CACHED, HEAD
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_CACHED, HEAD
 from benchmarks.cost_table import CORES, Problem, Purse, Row
 from benchmarks.replay import ADVISOR, searched
 from benchmarks.tables import RESULTS, keep

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core import Evaluation, Status
 from advisor.store import RunFolder, cache_root
 from benchmarks.tables import Row, keep
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core import Evaluation, Status
 from advisor.store import RunFolder, cache_root
 from benchmarks.tables import Row, keep
 

@@ -4,8 +4,7 @@ import hashlib
 from dataclasses import replace
 from typing import TypeVar
 
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core import Configuration, Evaluation, Provenance, Quantity, Status, Target
 
 T = TypeVar("T")
 RUNTIME = "ai-edge-litert==2.3.0"

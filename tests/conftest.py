@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from advisor.isolation import Scratch
-from advisor.isolation.child import install_lean_imports
-from advisor.isolation.process import IN_CHILD
+from advisor.isolation import IN_CHILD, Scratch
+from advisor.isolation._child import install_lean_imports
 from tests.costs import CostReport
 from tests.makers import MAKERS
 from tests.makers.once import changed_things

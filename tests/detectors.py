@@ -7,9 +7,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
-from advisor.tflite.metadata import Metadata, write_metadata
-from advisor.tflite.postprocess import CENTRES, Suppression, append_postprocess
-from advisor.tflite.rewrite import pack, unpack
+from advisor.tflite import CENTRES, Metadata, Suppression, append_postprocess, pack, unpack, write_metadata
 from tests.tflite.graphs import INT32, Graph
 
 COLOURS = ("red", "green", "blue")
@@ -86,7 +84,7 @@ def detector_file(
 
 def reordered(data: bytes, order: Sequence[int]) -> bytes:
     """Return a detector without a signature, its outputs in another order, its description behind it."""
-    from advisor.tflite.metadata import read_metadata
+    from advisor.tflite import read_metadata
 
     said, model = read_metadata(data), unpack(data)
     graph = model.subgraphs[0]

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CardFacts, TimingFacts
-from advisor.devices.profiles import shipped_profiles
+from advisor.core import CardFacts, Evaluation, TimingFacts
+from advisor.devices import shipped_profiles
 from tests.builders import evaluation
 
 

@@ -9,13 +9,21 @@ from typing import Any
 
 from PIL import Image
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
-from advisor.core.quantity import Provenance, Quantity
-from advisor.datasets.boxes.values import ONE_CLASS
-from advisor.engine.question import resolve
+from advisor.core import (
+    BoxFacts,
+    ClassBoxes,
+    Evaluation,
+    ImageAnswers,
+    JudgedBox,
+    JudgedImage,
+    Provenance,
+    Quantity,
+    Status,
+)
+from advisor.datasets import ONE_CLASS
+from advisor.engine import resolve
 from advisor.store import RunFolder
-from advisor.tasks import DETECTION
+from advisor.tasks.detection import DETECTION
 from tests.builders import evaluation
 
 VERSIONS = {"python": "3.11.7", "ai-edge-litert": "2.3.0"}

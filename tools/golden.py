@@ -1,4 +1,5 @@
-"""Freeze what a change of form may not change: ``python -m tools.golden FILE`` writes the results, or compares with them.
+"""Freeze what a change of form may not change: ``python -m tools.golden FILE`` writes the results, or compares with
+them.
 
 The results are help texts, schemas, plans on six devices, and a seeded search with an empty cache: its cache keys, its
 evaluations without times, its pick and the files of its bundle. They belong to one machine. Write the file before the
@@ -66,7 +67,7 @@ def hash_text(text: str) -> str:
 
 def help_texts() -> Iterator[tuple[str, str]]:
     """Yield the help of every command, by the command's words."""
-    from advisor.cli.main import app
+    from advisor.cli._main import app
 
     command = typer.main.get_command(app)
     yield from _help_of(command, click.Context(command, info_name="advisor"))

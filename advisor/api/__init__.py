@@ -1,22 +1,45 @@
-"""The public functions: one for each command, and a few that a command uses on the way."""
+"""The public functions: one for each command, and a few that a command uses on the way.
 
-from advisor.api.answers import (
-    Report,
-    check_run,
-    compare,
-    export,
-    exportable,
-    list_runs,
-    log_to,
-    predict,
-    reevaluate,
-    reevaluate_fleet,
-    report,
-    verify,
-)
-from advisor.api.caches import cache, clean_cache, keep_run
-from advisor.api.models import benchmark, benchmark_device, card_front, check_data, compress, diagnose, profile
-from advisor.api.runs import Check, Run, State, doctor, plan, search
+Read ``_runs.py`` first (a search, its plan, ``doctor``), then ``_answers.py`` (reports, exports, comparisons),
+``_models.py`` (single files) and ``_caches.py``.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.api._answers import (
+        Report,
+        check_run,
+        compare,
+        experiment_log,
+        export,
+        exportable,
+        list_runs,
+        log_to,
+        predict,
+        reevaluate,
+        reevaluate_fleet,
+        report,
+        verify,
+    )
+    from advisor.api._caches import cache, clean_cache, keep_run
+    from advisor.api._models import (
+        benchmark,
+        benchmark_device,
+        card_front,
+        check_data,
+        compress,
+        diagnose,
+        judge,
+        profile,
+        warn_of_input,
+    )
+    from advisor.api._options import choices, write_request
+    from advisor.api._runs import Check, Run, State, doctor, memory_there, plan, search
+else:
+    __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
     "Check",
@@ -29,16 +52,20 @@ __all__ = [
     "card_front",
     "check_data",
     "check_run",
+    "choices",
     "clean_cache",
     "compare",
     "compress",
     "diagnose",
     "doctor",
+    "experiment_log",
     "export",
     "exportable",
+    "judge",
     "keep_run",
     "list_runs",
     "log_to",
+    "memory_there",
     "plan",
     "predict",
     "profile",
@@ -47,4 +74,6 @@ __all__ = [
     "report",
     "search",
     "verify",
+    "warn_of_input",
+    "write_request",
 ]

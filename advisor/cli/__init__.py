@@ -1,1 +1,23 @@
-"""The command line: one module for each command; it parses options, calls the public function and prints."""
+"""The command line. It declares options, calls one public function, and prints the result.
+
+Read ``_main.py`` first, then ``_options.py``. An integration with a command uses the names of this face.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.cli._main import main
+    from advisor.cli._options import AsJson, IntegrationCommand
+    from advisor.cli._output import note, print_json
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "AsJson",
+    "IntegrationCommand",
+    "main",
+    "note",
+    "print_json",
+]

@@ -1,1 +1,106 @@
-"""Compression recipes: each turns one float ``.tflite`` into a smaller or faster one."""
+"""Make a float ``.tflite`` smaller or faster, and say what it costs.
+
+Read ``_recipes/`` first (which forms there are), then ``_quantization/`` (how weights are rounded), ``_calibration.py``
+(the images for it), ``_user_model/`` (``advisor compress``) and ``_diagnosis/`` (why a form loses accuracy).
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.compression._calibration import (
+        CALIBRATION,
+        FEWEST,
+        PHOTOGRAPHS_VERSION,
+        CalibrationImages,
+        choose,
+        drawn,
+        find_images,
+        from_photographs,
+        photograph_crops,
+        spec_of_file,
+    )
+    from advisor.compression._diagnosis.diagnose import diagnose, run_in_child
+    from advisor.compression._diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
+    from advisor.compression._quantization.grid import Grids, round_dense
+    from advisor.compression._quantization.quantizer import IN_FLOAT, PreparedModel, fitting_images, prepare_all
+    from advisor.compression._recipes import (
+        RECIPES,
+        CalibrationSource,
+        arena_bytes,
+        lighter_recipes,
+        make_file,
+        recipe,
+        sizes_of,
+    )
+    from advisor.compression._recipes.base import Needs, Recipe, RecipeInputs, TrainingImages, require_float
+    from advisor.compression._user_model.samples import ALIKE_DB, SampleParts, Samples, compare, read_samples
+    from advisor.compression._user_model.values import (
+        ANY,
+        KINDS,
+        Classifiers,
+        Compression,
+        DelegatedPart,
+        Detectors,
+        FileAgreement,
+        RecipeResult,
+        Speed,
+        answer,
+        notes_text,
+    )
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "ALIKE_DB",
+    "ANY",
+    "CALIBRATION",
+    "FEWEST",
+    "IN_FLOAT",
+    "KINDS",
+    "PHOTOGRAPHS_VERSION",
+    "RECIPES",
+    "CalibrationImages",
+    "CalibrationSource",
+    "Channels",
+    "Classifiers",
+    "Compression",
+    "DelegatedPart",
+    "Detectors",
+    "DiagnosedLayer",
+    "Diagnosis",
+    "FileAgreement",
+    "Grids",
+    "Needs",
+    "Outlier",
+    "PreparedModel",
+    "Recipe",
+    "RecipeInputs",
+    "RecipeResult",
+    "SampleParts",
+    "Samples",
+    "Speed",
+    "TrainingImages",
+    "answer",
+    "arena_bytes",
+    "choose",
+    "compare",
+    "diagnose",
+    "drawn",
+    "find_images",
+    "fitting_images",
+    "from_photographs",
+    "lighter_recipes",
+    "make_file",
+    "notes_text",
+    "photograph_crops",
+    "prepare_all",
+    "read_samples",
+    "recipe",
+    "require_float",
+    "round_dense",
+    "run_in_child",
+    "sizes_of",
+    "spec_of_file",
+]

@@ -1,1 +1,46 @@
-"""Fetch files and check their hashes: downloads, archives, mirrors, and the cache of what came."""
+"""Fetch files, check them by their hash, and keep them in the cache.
+
+Read ``_files.py`` first (a file, its source, the cache), then ``_origins.py`` (kinds of sources), ``_delivery.py`` and
+``_transport.py`` (how a file travels). ``_stores.py`` copies images of ``s3://`` and ``gs://`` addresses.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.downloads._delivery import MAX_DOWNLOAD_BYTES, client_for, home_transport
+    from advisor.downloads._files import (
+        Cache,
+        FetchOptions,
+        MemberFile,
+        Mirror,
+        SourceKind,
+        Unavailable,
+        WeightsFile,
+        WeightSource,
+    )
+    from advisor.downloads._origins import origins_of
+    from advisor.downloads._stores import in_store, local
+    from advisor.downloads._transport import MOST_S, PATIENCE_S
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "MAX_DOWNLOAD_BYTES",
+    "MOST_S",
+    "PATIENCE_S",
+    "Cache",
+    "FetchOptions",
+    "MemberFile",
+    "Mirror",
+    "SourceKind",
+    "Unavailable",
+    "WeightSource",
+    "WeightsFile",
+    "client_for",
+    "home_transport",
+    "in_store",
+    "local",
+    "origins_of",
+]

@@ -1,1 +1,210 @@
-"""Choose the most accurate model that meets a budget: from a question to a run folder with its evaluations."""
+"""A search from question to decision; comparison and re-evaluation of runs.
+
+Read ``_question/`` first (what was asked), then ``_run.py`` (the search), ``_pipeline/`` (the stages that make and
+measure a file), ``_scheduling/`` (what runs next), ``_decide.py`` and ``_history/`` (runs that are done).
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.engine import _data_check as data_check
+    from advisor.engine._compress.compress import compress, judge
+    from advisor.engine._compress.question import ask
+    from advisor.engine._data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, advance, checked, rounded
+    from advisor.engine._execution import Executor, Machine
+    from advisor.engine._history.changes import Child, read_origin, write_child
+    from advisor.engine._history.compare import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation, compare
+    from advisor.engine._history.insights import (
+        DIAGNOSES,
+        Disagreements,
+        ExpectedTuning,
+        Incumbent,
+        diagnose_run,
+        disagreements,
+        expected_tuning,
+        incumbents,
+        recomputed_problems,
+    )
+    from advisor.engine._history.loaded_run import (
+        CheckedLabels,
+        LoadedRun,
+        Unfinished,
+        checked_labels,
+        continue_command,
+        images_folder,
+        load_run,
+        located,
+        require_proof,
+        stored_request,
+        unfinished_search,
+    )
+    from advisor.engine._history.reevaluate import Devices, Session
+    from advisor.engine._pipeline import cost
+    from advisor.engine._pipeline.evaluation import accuracy, confidence
+    from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, percent, share_of
+    from advisor.engine._pipeline.evaluation.scorer import HeldOut, Judge, Scored
+    from advisor.engine._pipeline.graph import FLOAT, VariantStages
+    from advisor.engine._pipeline.materials import (
+        TUNED_IMAGES,
+        Boxes,
+        FloatModel,
+        Images,
+        Materials,
+        Part,
+        Purpose,
+        Role,
+        Workload,
+        input_spec,
+        versions,
+    )
+    from advisor.engine._pipeline.stage import (
+        Folders,
+        Inputs,
+        Job,
+        Pool,
+        Resources,
+        Results,
+        Scope,
+        Source,
+        Stage,
+        StageName,
+    )
+    from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, identity, require_classes
+    from advisor.engine._pipeline.stages.figures import capture, over_images, score
+    from advisor.engine._pipeline.stages.finetuning import finetuned
+    from advisor.engine._pipeline.stages.head import joined
+    from advisor.engine._preview import preview
+    from advisor.engine._progress import STARTING, Progress, display
+    from advisor.engine._question import resolve, resolve_resumed
+    from advisor.engine._question.values import Execution, Question, Request
+    from advisor.engine._remaining import Standing, read_standing
+    from advisor.engine._run import run_search
+    from advisor.engine._space.forecast import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
+    from advisor.engine._space.resolved import Say, divided, undivided, with_files
+    from advisor.engine._space.twice_scaled import scale_warning
+    from advisor.engine._targets import benchmarking, card_front
+    from advisor.engine._targets.device_prediction import DevicePredictor, one_each
+    from advisor.engine._targets.target_devices import TargetDevice, select_devices
+    from advisor.tflite._levels import FEATURES
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "COMPARISON_COLUMNS",
+    "DIAGNOSES",
+    "FEATURES",
+    "FLOAT",
+    "FORECAST_COLUMNS",
+    "PROBABILITIES",
+    "SEED",
+    "STARTING",
+    "TUNED_IMAGES",
+    "AccuracyVerdict",
+    "Boxes",
+    "Captured",
+    "CardForecast",
+    "ChangedFigure",
+    "CheckedLabels",
+    "Child",
+    "Comparison",
+    "DataCheck",
+    "DevicePredictor",
+    "Devices",
+    "Disagreements",
+    "Drawing",
+    "Execution",
+    "Executor",
+    "ExpectedTuning",
+    "FloatModel",
+    "Folders",
+    "Forecast",
+    "HeldOut",
+    "Images",
+    "Incumbent",
+    "Inputs",
+    "Job",
+    "Judge",
+    "LabelCheck",
+    "LabelChecker",
+    "LoadedRun",
+    "Machine",
+    "Materials",
+    "Part",
+    "PlanView",
+    "Pool",
+    "Progress",
+    "Purpose",
+    "Question",
+    "Reevaluation",
+    "Request",
+    "Resources",
+    "Results",
+    "Role",
+    "Say",
+    "Scope",
+    "Scored",
+    "Session",
+    "Source",
+    "Stage",
+    "StageName",
+    "Standing",
+    "TargetDevice",
+    "Unfinished",
+    "VariantStages",
+    "Workload",
+    "accuracy",
+    "advance",
+    "ask",
+    "benchmarking",
+    "capture",
+    "card_front",
+    "checked",
+    "checked_labels",
+    "compare",
+    "compress",
+    "confidence",
+    "continue_command",
+    "cost",
+    "cut",
+    "data_check",
+    "diagnose_run",
+    "disagreements",
+    "display",
+    "divided",
+    "drop_of",
+    "expected_tuning",
+    "finetuned",
+    "identity",
+    "images_folder",
+    "incumbents",
+    "input_spec",
+    "joined",
+    "judge",
+    "load_run",
+    "located",
+    "one_each",
+    "over_images",
+    "percent",
+    "preview",
+    "read_origin",
+    "read_standing",
+    "recomputed_problems",
+    "require_classes",
+    "require_proof",
+    "resolve",
+    "resolve_resumed",
+    "rounded",
+    "run_search",
+    "scale_warning",
+    "score",
+    "select_devices",
+    "share_of",
+    "stored_request",
+    "undivided",
+    "unfinished_search",
+    "versions",
+    "with_files",
+    "write_child",
+]

@@ -1,1 +1,66 @@
-"""The bundle to ship: the model with everything that a team needs to put it into an app."""
+"""The bundle to ship: the model, its card, code for apps, and test vectors.
+
+Read ``_bundle.py`` first, then ``_shipping.py`` (what a task or an integration adds). ``_photograph.py`` answers single
+photographs. ``check.py`` is a program: it is copied into every bundle.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.exporting import _bundle as bundle, _shipping as shipping, check
+    from advisor.exporting._bundle import Bundle, choices
+    from advisor.exporting._documents import by_place, render_html, render_template
+    from advisor.exporting._photograph import MAX_BYTES, Answerer, PhotographAnswer, predict
+    from advisor.exporting._shipping import (
+        COUNT,
+        LOOKED_AT,
+        TOLERANCES,
+        Answer,
+        Crops,
+        ExportedModel,
+        Found,
+        Page,
+        Pixels,
+        ShippedModel,
+        Shipping,
+        agreed,
+        artefact_of,
+        exported_model,
+        prepare,
+        runners,
+    )
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "COUNT",
+    "LOOKED_AT",
+    "MAX_BYTES",
+    "TOLERANCES",
+    "Answer",
+    "Answerer",
+    "Bundle",
+    "Crops",
+    "ExportedModel",
+    "Found",
+    "Page",
+    "PhotographAnswer",
+    "Pixels",
+    "ShippedModel",
+    "Shipping",
+    "agreed",
+    "artefact_of",
+    "bundle",
+    "by_place",
+    "check",
+    "choices",
+    "exported_model",
+    "predict",
+    "prepare",
+    "render_html",
+    "render_template",
+    "runners",
+    "shipping",
+]

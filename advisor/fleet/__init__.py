@@ -1,1 +1,24 @@
-"""One app, many phones: the few files that serve a fleet, and the choice among them on the phone."""
+"""One app, many phones: the few files that serve a fleet, and the choice among them on the phone.
+
+Read ``_phones.py`` first (the phones of a team), then ``_choice.py`` (which files), ``_answer.py`` and ``tiers.py``
+(what ships). ``selector.py`` and ``on_device.py`` are programs: they are copied into bundles and onto devices.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.fleet._changes import FleetChange, reevaluate_fleet
+    from advisor.fleet._phones import read_fleet
+    from advisor.fleet._verify import VerifiedFiles, verify
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "FleetChange",
+    "VerifiedFiles",
+    "read_fleet",
+    "reevaluate_fleet",
+    "verify",
+]

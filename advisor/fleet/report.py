@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from advisor.core.evaluation import accuracy_of, size_of
-from advisor.core.quantity import show_probability, whole_percent
-from advisor.core.units import listed, show_bytes, show_ms, show_ms_interval
+from advisor.core import (
+    accuracy_of,
+    listed,
+    show_bytes,
+    show_ms,
+    show_ms_interval,
+    show_probability,
+    size_of,
+    whole_percent,
+)
 from advisor.reporting import blocks, text
 
 if TYPE_CHECKING:
-    from advisor.fleet.answer import Assigned, FleetAnswer, FleetOption
-    from advisor.reporting.view import RunView
+    from advisor.fleet._answer import Assigned, FleetAnswer, FleetOption
+    from advisor.reporting import RunView
 
 TITLE = "Fleet"
 COUNTS = ("one file", "two files", "three files")
 
 
 def blocks_of(view: RunView) -> Sequence[blocks.Block]:
-    """Return the section; see :class:`advisor.reporting.view.ReportPart`."""
+    """Return the section; see :class:`advisor.reporting._view.ReportPart`."""
     found = _answer(view)
     if found is None:
         return ()
@@ -40,7 +47,7 @@ def blocks_of(view: RunView) -> Sequence[blocks.Block]:
 
 
 def document(view: RunView) -> object:
-    """Return the answer for programs; see :class:`advisor.reporting.view.ReportPart`."""
+    """Return the answer for programs; see :class:`advisor.reporting._view.ReportPart`."""
     found = _answer(view)
     return None if found is None else document_of(found)
 
@@ -92,7 +99,7 @@ def _answer(view: RunView) -> FleetAnswer | None:
     """Return the answer; None without a fleet, or while the search runs, whose files change all the time."""
     if not view.request.question.fleet or view.unfinished or not view.ok:
         return None
-    from advisor.fleet.answer import fleet_answer
+    from advisor.fleet._answer import fleet_answer
 
     return fleet_answer(view.request.question, view.evaluations)
 
@@ -130,8 +137,9 @@ def _options(found: FleetAnswer) -> blocks.Block:
     for place, (option, kept) in enumerate(zip(found.options, found.kept, strict=True)):
         worst = option.worst
         probability = "not predicted" if worst.probability is None else f"{show_probability(worst.probability)} sure"
+        met = show_probability(option.met_share)
         rows.append((
-            COUNTS[place], f"{option.accuracy:.1f}", whole_percent(option.sure_share), show_probability(option.met_share),
+            COUNTS[place], f"{option.accuracy:.1f}", whole_percent(option.sure_share), met,
             f"{worst.phone.name} ({probability})", show_bytes(option.bytes), f"{100 * kept:.1f} %",
         ))  # fmt: skip
         looks.append("strong" if place == found.recommended else "")

@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status, accuracy_of
-from advisor.core.forms import form_of
-from advisor.core.units import show_bytes
-from advisor.devices.prediction import CALIBRATED
-from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.runtimes import core_named
-from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.target_devices import TargetDevice
-from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping, exported_model, runners
-from advisor.fleet.answer import FleetOption, fleet_answer
-from advisor.fleet.choice import Floats
-from advisor.fleet.phones import THREADS, Fleet, known_socs, speed
+from advisor.core import Evaluation, Status, UsageError, accuracy_of, form_of, show_bytes
+from advisor.devices import CALIBRATED, Measurement, core_named
+from advisor.engine import DevicePredictor, TargetDevice
+from advisor.exporting import ExportedModel, ShippedModel, Shipping, exported_model, runners
+from advisor.fleet._answer import FleetOption, fleet_answer
+from advisor.fleet._choice import Floats
+from advisor.fleet._phones import THREADS, Fleet, known_socs, speed
 from advisor.fleet.selector import plain
 from advisor.reporting import text
 
@@ -193,7 +187,7 @@ def _measuring(
 
 
 class TiersPart:
-    """The files of a fleet in a bundle; see :class:`advisor.exporting.shipping.BundlePart`."""
+    """The files of a fleet in a bundle; see :class:`advisor.exporting._shipping.BundlePart`."""
 
     CONTENT = "the files for a fleet of phones: tiers.json, selectors for apps, notes on delivery"
     WITH_UNKNOWN_CLASS = False
@@ -277,8 +271,8 @@ def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     Of a large output, every ``stride``-th value is kept. The tolerance is at least twice the difference between two
     kernels of LiteRT here.
     """
-    from advisor.compression.calibration import photograph_crops
-    from advisor.measurement.on_device.gpu import redirected_errors
+    from advisor.compression import photograph_crops
+    from advisor.measurement import redirected_errors
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]

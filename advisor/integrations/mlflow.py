@@ -11,14 +11,12 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.errors import UsageError, first_line, install_extra
-from advisor.core.names import without_password
-from advisor.reporting.files import REPORT_FILES
-from advisor.reporting.frames import ANSWER
-from advisor.store.jsonfile import NUMBERS, TEXT, type_of
+from advisor.core import UsageError, first_line, install_extra, without_password
+from advisor.reporting import ANSWER, REPORT_FILES
+from advisor.store import NUMBERS, TEXT, type_of
 
 if TYPE_CHECKING:
-    from advisor.reporting.view import RunView
+    from advisor.reporting import RunView
 
 EXAMPLE = "mlflow:sqlite:///experiments.db"
 EXPERIMENT = "advisor"
@@ -28,13 +26,13 @@ LONGEST = 500
 
 
 def require_installed() -> None:
-    """Check that MLflow is installed; see :class:`advisor.api.answers.ExperimentLog`."""
+    """Check that MLflow is installed; see :class:`advisor.api._answers.ExperimentLog`."""
     if find_spec("mlflow") is None:
         raise UsageError("--log-to: MLflow is not installed", install_extra("mlflow"))
 
 
 def require_reachable(address: str) -> None:
-    """Ask the server or the database for an experiment; see :class:`advisor.api.answers.ExperimentLog`."""
+    """Ask the server or the database for an experiment; see :class:`advisor.api._answers.ExperimentLog`."""
     failed, client = [f"'{without_password(address)}' does not answer within {ANSWERS_S:.0f} s"], _mlflow().MlflowClient
 
     def ask() -> None:
@@ -64,7 +62,7 @@ def _problem(error: Exception) -> str:
 
 
 def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
-    """Log the answer of a run; see :class:`advisor.api.answers.ExperimentLog`."""
+    """Log the answer of a run; see :class:`advisor.api._answers.ExperimentLog`."""
     mlflow = _mlflow()
     try:
         mlflow.set_tracking_uri(address)

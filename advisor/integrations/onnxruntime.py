@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.core.errors import StageError, UsageError, install_extra, message_of
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.exports import comparison
-from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
-from advisor.devices.profiles.runtimes import PackagedRuntime
+from advisor.core import StageError, UsageError, install_extra, message_of
+from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, comparison, keep_export
 from advisor.isolation import CallLimits, Scratch
-from advisor.tflite.model import read
-from advisor.tflite.rewrite import content_of, operator_name, pack, unpack
+from advisor.tflite import content_of, operator_name, pack, read, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +39,7 @@ versions = RUNTIME.versions
 
 
 def inputs(sha256: str) -> dict[str, str]:
-    """Return what an export depends on; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    """Return what an export depends on; see :class:`advisor.devices._connections.protocol.Exporter`."""
     found = versions()
     for package in PACKAGES:
         if not found[package]:
@@ -52,7 +48,7 @@ def inputs(sha256: str) -> dict[str, str]:
 
 
 def write(model: Path, folder: Path) -> None:
-    """Write the ONNX export of a file; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    """Write the ONNX export of a file; see :class:`advisor.devices._connections.protocol.Exporter`."""
     keep_export(write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE)
 
 

@@ -1,17 +1,130 @@
-"""Run native code in child processes, so that a crash, a hang or too much memory fails one evaluation only."""
+"""Run native code in child processes, so that a crash, a hang or too much memory fails one evaluation only.
 
-from advisor.isolation.pool import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Children
-from advisor.isolation.process import ENDS_WITH_PARENT, Pause
-from advisor.isolation.resources import MemoryGate, Scratch
+Read ``_process.py`` first (the only place that starts programs), then ``_pool.py`` (calls with limits) and
+``_resources.py`` (memory, cores, temporary folders). ``agent.py`` is a program: it times files, here or on a device.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.isolation import agent
+    from advisor.isolation._pool import (
+        EXPECTED_BYTES,
+        HEAVY,
+        LIGHT,
+        NETWORK,
+        POOLS,
+        TRAINERS,
+        WRITES_BELOW,
+        CallLimits,
+        ChildPool,
+        Children,
+        Trainers,
+    )
+    from advisor.isolation._process import (
+        ENDS_WITH_PARENT,
+        IN_CHILD,
+        MEMORY,
+        UNWANTED,
+        ChildProcess,
+        Finished,
+        Pause,
+        TimedOut,
+        run_program,
+    )
+    from advisor.isolation._resources import (
+        GPU_DRIVER,
+        WAITED_LIMIT,
+        MemoryGate,
+        Scratch,
+        cpu_s_of_tree,
+        memory_there,
+        no_follow,
+        part_of_a_core,
+        require_memory,
+        sweep,
+        usable_cores,
+        waited_share,
+        waiting_factor,
+    )
+    from advisor.isolation.agent import (
+        EFFORTS,
+        AgentError,
+        AgentJson,
+        Block,
+        Effort,
+        Load,
+        LoadReading,
+        SeriesDocument,
+        SustainedDocument,
+        busy_seconds,
+        count_cores,
+        input_values,
+        new_interpreter,
+        numbers,
+        one_line,
+        report,
+        resize,
+        runtime,
+        set_inputs,
+    )
+else:
+    __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
+    "EFFORTS",
     "ENDS_WITH_PARENT",
+    "EXPECTED_BYTES",
+    "GPU_DRIVER",
+    "HEAVY",
+    "IN_CHILD",
+    "LIGHT",
+    "MEMORY",
     "NETWORK",
+    "POOLS",
+    "TRAINERS",
+    "UNWANTED",
+    "WAITED_LIMIT",
     "WRITES_BELOW",
+    "AgentError",
+    "AgentJson",
+    "Block",
     "CallLimits",
     "ChildPool",
+    "ChildProcess",
     "Children",
+    "Effort",
+    "Finished",
+    "Load",
+    "LoadReading",
     "MemoryGate",
     "Pause",
     "Scratch",
+    "SeriesDocument",
+    "SustainedDocument",
+    "TimedOut",
+    "Trainers",
+    "agent",
+    "busy_seconds",
+    "count_cores",
+    "cpu_s_of_tree",
+    "input_values",
+    "memory_there",
+    "new_interpreter",
+    "no_follow",
+    "numbers",
+    "one_line",
+    "part_of_a_core",
+    "report",
+    "require_memory",
+    "resize",
+    "run_program",
+    "runtime",
+    "set_inputs",
+    "sweep",
+    "usable_cores",
+    "waited_share",
+    "waiting_factor",
 ]

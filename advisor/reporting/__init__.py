@@ -1,1 +1,160 @@
-"""Reports of a run: terminal table, HTML page, Markdown, CSV and JSON."""
+"""Show runs on the terminal and write them as HTML, Markdown, CSV and JSON.
+
+Read ``_view.py`` first (what every report reads), then ``_blocks.py`` (what a report is made of), ``_answer.py`` (an
+answer as blocks) and ``_files.py`` (which files are written). ``text`` formats figures; ``blocks`` has the parts of a
+report.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.reporting import _blocks as blocks, _text as text
+    from advisor.reporting._answer import print_answer
+    from advisor.reporting._benchmark import (
+        DEVICE_ROWS,
+        TIMINGS,
+        print_benchmark,
+        print_device_benchmark,
+        timings,
+        with_timings,
+    )
+    from advisor.reporting._cache_table import cache_json, print_cache
+    from advisor.reporting._comparisons import (
+        FIGURES,
+        FORMATS,
+        RESULTS,
+        SHOWN,
+        changes,
+        comparison_json,
+        reevaluations_json,
+        render_comparison,
+        render_reevaluations,
+    )
+    from advisor.reporting._compression import FORMS, print_compression
+    from advisor.reporting._data_check import FAULTS, print_data_check, render
+    from advisor.reporting._figures import on_all_images
+    from advisor.reporting._files import (
+        REPORT_FILES,
+        Writers,
+        recommendation,
+        report_folder,
+        write_all,
+        write_at,
+        write_own,
+    )
+    from advisor.reporting._frames import ANSWER, CANDIDATES, AnswerRows, evaluations_frame, rows_of
+    from advisor.reporting._html import summary_html
+    from advisor.reporting._listings import (
+        CARDS,
+        DEVICES,
+        print_added_card,
+        print_added_device,
+        print_calibrated,
+        print_card,
+        print_cards,
+        print_checked_cards,
+        print_device,
+        print_devices,
+        print_fetched,
+        print_judged,
+    )
+    from advisor.reporting._notebook import cell
+    from advisor.reporting._pages import COLOURS, DRAWN, content_policy, environment, json_for_script, trusted
+    from advisor.reporting._phrases import so_far
+    from advisor.reporting._plan_table import PLAN, print_plan
+    from advisor.reporting._profile import STEPS, print_profile, requested_files, write_files
+    from advisor.reporting._risks import Risk, risks_of
+    from advisor.reporting._runs import REPORT, ROWS, SORTS, RunRow, Runs, RunState, figures, print_runs
+    from advisor.reporting._steps import continue_command
+    from advisor.reporting._text import finite, terms
+    from advisor.reporting._view import RunView, load_view, summary_of, typed_path, view_of
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "ANSWER",
+    "CANDIDATES",
+    "CARDS",
+    "COLOURS",
+    "DEVICES",
+    "DEVICE_ROWS",
+    "DRAWN",
+    "FAULTS",
+    "FIGURES",
+    "FORMATS",
+    "FORMS",
+    "PLAN",
+    "REPORT",
+    "REPORT_FILES",
+    "RESULTS",
+    "ROWS",
+    "SHOWN",
+    "SORTS",
+    "STEPS",
+    "TIMINGS",
+    "AnswerRows",
+    "Risk",
+    "RunRow",
+    "RunState",
+    "RunView",
+    "Runs",
+    "Writers",
+    "blocks",
+    "cache_json",
+    "cell",
+    "changes",
+    "comparison_json",
+    "content_policy",
+    "continue_command",
+    "environment",
+    "evaluations_frame",
+    "figures",
+    "finite",
+    "json_for_script",
+    "load_view",
+    "on_all_images",
+    "print_added_card",
+    "print_added_device",
+    "print_answer",
+    "print_benchmark",
+    "print_cache",
+    "print_calibrated",
+    "print_card",
+    "print_cards",
+    "print_checked_cards",
+    "print_compression",
+    "print_data_check",
+    "print_device",
+    "print_device_benchmark",
+    "print_devices",
+    "print_fetched",
+    "print_judged",
+    "print_plan",
+    "print_profile",
+    "print_runs",
+    "recommendation",
+    "reevaluations_json",
+    "render",
+    "render_comparison",
+    "render_reevaluations",
+    "report_folder",
+    "requested_files",
+    "risks_of",
+    "rows_of",
+    "so_far",
+    "summary_html",
+    "summary_of",
+    "terms",
+    "text",
+    "timings",
+    "trusted",
+    "typed_path",
+    "view_of",
+    "with_timings",
+    "write_all",
+    "write_at",
+    "write_files",
+    "write_own",
+]

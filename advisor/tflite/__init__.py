@@ -1,1 +1,180 @@
-"""The `.tflite` flatbuffer as a value: read, measured, edited and described without TensorFlow."""
+"""A ``.tflite`` file as a value: read it, measure it and edit it without TensorFlow.
+
+Read ``_model.py`` first (``read_tflite``), then ``_macs.py`` and ``_arena.py`` (what a file takes) and ``_rewrite.py``
+(how one is changed). The other modules are one kind of edit each.
+"""
+
+from typing import TYPE_CHECKING
+
+from advisor._faces import open_face
+
+if TYPE_CHECKING:
+    from advisor.tflite import _model as model
+    from advisor.tflite._arena import MICRO_ALIGNMENT, activation_arena_bytes, indirection_bytes, micro_arena
+    from advisor.tflite._floats import to_float32
+    from advisor.tflite._heads import read_head, with_head
+    from advisor.tflite._input_scale import scale_of_input
+    from advisor.tflite._layout import TRANSPOSE, simplified, transposes, with_channels_last, without_transposes
+    from advisor.tflite._levels import FEATURES, LARGEST_SHARE, VERSION, attach_head, last_width, with_levels
+    from advisor.tflite._macs import (
+        CLAMPS,
+        CONVOLUTION,
+        DENSE,
+        DEPTHWISE,
+        SIZES,
+        OperatorCost,
+        Work,
+        Works,
+        count,
+        counted,
+        form_of,
+        works_of,
+    )
+    from advisor.tflite._metadata import Metadata, describe, described_in, one_line, read_metadata, write_metadata
+    from advisor.tflite._model import BUILTINS, LITERT_CUSTOM, custom_operators, opened, read, text_of
+    from advisor.tflite._postprocess import (
+        CENTRE_SCALE,
+        CENTRES,
+        DETECTIONS,
+        ENCODINGS,
+        ENDS,
+        OPERATOR,
+        SCORES,
+        SIDE_SCALE,
+        Suppression,
+        append_postprocess,
+        cut_postprocess,
+        has_postprocess,
+        post_processing,
+        put_back,
+        split_postprocess,
+        with_calibrated_scores,
+        with_named_outputs,
+    )
+    from advisor.tflite._quantization import (
+        dequantize,
+        fold_normalization,
+        quantize,
+        take_floats,
+        to_float16,
+        to_float_io,
+        with_fixed_batch,
+    )
+    from advisor.tflite._rewrite import (
+        add_buffer,
+        add_tensor,
+        append_operator,
+        content_of,
+        drop_unused_buffers,
+        editable,
+        new_operator,
+        operator_alone,
+        operator_code,
+        operator_name,
+        pack,
+        select_output,
+        sign,
+        single_graph,
+        unpack,
+    )
+    from advisor.tflite._unknown import head_layers, with_probe, with_temperature, with_unknown
+    from advisor.tflite._values import OPTIONS, Model, Operator, Subgraph, Tensor, real_values, slices_of
+else:
+    __getattr__, __dir__ = open_face(__name__)
+
+__all__ = [
+    "BUILTINS",
+    "CENTRES",
+    "CENTRE_SCALE",
+    "CLAMPS",
+    "CONVOLUTION",
+    "DENSE",
+    "DEPTHWISE",
+    "DETECTIONS",
+    "ENCODINGS",
+    "ENDS",
+    "FEATURES",
+    "LARGEST_SHARE",
+    "LITERT_CUSTOM",
+    "MICRO_ALIGNMENT",
+    "OPERATOR",
+    "OPTIONS",
+    "SCORES",
+    "SIDE_SCALE",
+    "SIZES",
+    "TRANSPOSE",
+    "VERSION",
+    "Metadata",
+    "Model",
+    "Operator",
+    "OperatorCost",
+    "Subgraph",
+    "Suppression",
+    "Tensor",
+    "Work",
+    "Works",
+    "activation_arena_bytes",
+    "add_buffer",
+    "add_tensor",
+    "append_operator",
+    "append_postprocess",
+    "attach_head",
+    "content_of",
+    "count",
+    "counted",
+    "custom_operators",
+    "cut_postprocess",
+    "dequantize",
+    "describe",
+    "described_in",
+    "drop_unused_buffers",
+    "editable",
+    "fold_normalization",
+    "form_of",
+    "has_postprocess",
+    "head_layers",
+    "indirection_bytes",
+    "last_width",
+    "micro_arena",
+    "model",
+    "new_operator",
+    "one_line",
+    "opened",
+    "operator_alone",
+    "operator_code",
+    "operator_name",
+    "pack",
+    "post_processing",
+    "put_back",
+    "quantize",
+    "read",
+    "read_head",
+    "read_metadata",
+    "real_values",
+    "scale_of_input",
+    "select_output",
+    "sign",
+    "simplified",
+    "single_graph",
+    "slices_of",
+    "split_postprocess",
+    "take_floats",
+    "text_of",
+    "to_float16",
+    "to_float32",
+    "to_float_io",
+    "transposes",
+    "unpack",
+    "with_calibrated_scores",
+    "with_channels_last",
+    "with_fixed_batch",
+    "with_head",
+    "with_levels",
+    "with_named_outputs",
+    "with_probe",
+    "with_temperature",
+    "with_unknown",
+    "without_transposes",
+    "works_of",
+    "write_metadata",
+]

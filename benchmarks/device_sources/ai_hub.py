@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from advisor.devices.profiles.measurements import UNSTATED, Measurement
+from advisor.devices import Measurement
+from advisor.devices._profiles.measurements import UNSTATED
 from benchmarks.device_sources import names
 from benchmarks.device_sources.rows import Row, Sourced, measurement, notes, read_table
 

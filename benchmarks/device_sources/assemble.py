@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from advisor.devices.profiles.measurements import PRECISIONS, Measurement, write_measurements
+from advisor.devices import PRECISIONS, Measurement
+from advisor.devices._profiles.measurements import write_measurements
 from benchmarks.device_sources import ai_hub
 from benchmarks.device_sources.clean import fastest_of_repeats, flag_slow_states, once_a_job, without_repeated_figures
 from benchmarks.device_sources.outliers import Placed, unexplained

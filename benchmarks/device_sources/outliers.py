@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from advisor.devices.profiles.measurements import Measurement
+from advisor.devices import Measurement
 
 LIMITS = {"npu": 3.0}
 OTHER_LIMIT = 4.0

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from advisor.devices.profiles.measurements import Measurement
+from advisor.devices import Measurement
 from benchmarks.device_sources import ai_hub, names
 from benchmarks.device_sources.rows import Row, Sourced, measurement, notes, read_table, threads_of, variant
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from advisor.devices.profiles.measurements import UNSTATED, Measurement
+from advisor.devices import Measurement
+from advisor.devices._profiles.measurements import UNSTATED
 from benchmarks.device_sources.names import input_side
 
 Row = dict[str, str]

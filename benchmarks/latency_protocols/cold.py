@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.model import estimate, queries_of_known
-from advisor.devices.latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
-from advisor.devices.latency.table import Column, LatencyTable, column_of, runtime_family
-from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
+from advisor.devices import Cluster, DeviceProfile, DeviceTarget, column_of
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.model import estimate, queries_of_known
+from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
+from advisor.devices._latency.table import Column, LatencyTable, runtime_family
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import fold_of, hide
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.model import choose, estimate, queries_of_known
-from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.table import Column, LatencyTable, related_releases, runtime_family
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.model import choose, estimate, queries_of_known
+from advisor.devices._latency.posterior import posterior_of
+from advisor.devices._latency.table import Column, LatencyTable, related_releases, runtime_family
 from benchmarks.latency_protocols import baselines
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.protocols import FEATURES, NEAREST, OURS, Score, Scores, Selector, held_out

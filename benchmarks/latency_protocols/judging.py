@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.features import FeatureTable
-from advisor.devices.latency.model import estimate, queries_of_known
-from advisor.devices.latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
-from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of
-from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
+from advisor.devices import Cluster, DeviceProfile, DeviceTarget, column_of
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.features import FeatureTable
+from advisor.devices._latency.model import estimate, queries_of_known
+from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
+from advisor.devices._latency.table import Column, LatencyTable, build_table
 from benchmarks.latency_protocols.baselines import Floats, Indices, spearman
 from benchmarks.latency_protocols.validation import hide
 

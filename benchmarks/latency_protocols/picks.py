@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.model import choose, decisive, estimate, queries_of_known
-from advisor.devices.latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
-from advisor.devices.latency.table import Column, LatencyTable
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.model import choose, decisive, estimate, queries_of_known
+from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
+from advisor.devices._latency.table import Column, LatencyTable
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import fold_of, hide
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.model import choose
-from advisor.devices.latency.table import Column, LatencyTable
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.model import choose
+from advisor.devices._latency.table import Column, LatencyTable
 from benchmarks.latency_protocols import baselines
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import FOLDS, Errors, fold_of, hide, known_targets, predict_hidden

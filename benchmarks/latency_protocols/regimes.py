@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.devices.latency.posterior import EVERYTHING, LEAST, LEVELS, SUPPORT, Calibration, regime_of
-from advisor.devices.latency.table import LatencyTable, runtime_family
+from advisor.devices._latency.posterior import EVERYTHING, LEAST, LEVELS, SUPPORT, Calibration, regime_of
+from advisor.devices._latency.table import LatencyTable, runtime_family
 from benchmarks.latency_protocols.baselines import Floats
 from benchmarks.latency_protocols.validation import FOLDS, Errors, all_errors, fold_of
 
@@ -59,7 +59,7 @@ def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
 def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Calibration:
     """Return the calibration for some errors.
 
-    A regime with fewer than :data:`advisor.devices.latency.posterior.LEAST` errors gets no quantiles. Each kind of
+    A regime with fewer than :data:`advisor.devices._latency.posterior.LEAST` errors gets no quantiles. Each kind of
     targets, and all together, get those of their targets without measurements.
 
     Raises:

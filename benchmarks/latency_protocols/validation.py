@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.devices.latency.base import Base, Indices, fit_base
-from advisor.devices.latency.model import Estimate, choose, estimate, queries_of_known
-from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.table import Column, Floats, LatencyTable, reference_of, related_releases, runtime_family
+from advisor.devices._latency.base import Base, Indices, fit_base
+from advisor.devices._latency.model import Estimate, choose, estimate, queries_of_known
+from advisor.devices._latency.posterior import posterior_of
+from advisor.devices._latency.table import Column, Floats, LatencyTable, reference_of, related_releases, runtime_family
 
 FOLDS = 12
 ANCHORS = (0, 2, 5, 10)

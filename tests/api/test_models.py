@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from advisor.api import State, benchmark, benchmark_device, check_data, compress, diagnose, doctor, profile
-from advisor.api.models import thread_counts
-from advisor.cli.main import app
-from advisor.core.errors import ExitCode, UsageError, install_extra
-from advisor.devices.profiles import runtimes
-from advisor.engine.compress import compress as work, question
-from advisor.engine.targets import benchmarking
-from advisor.isolation.resources import usable_cores
-from advisor.measurement.latency import session
+from advisor.api._models import thread_counts
+from advisor.cli._main import app
+from advisor.core import ExitCode, UsageError, install_extra
+from advisor.devices._profiles import runtimes
+from advisor.engine import benchmarking
+from advisor.engine._compress import compress as work, question
+from advisor.isolation import usable_cores
+from advisor.measurement import session
 from tests.datasets.folders import make
 from tests.measurement import small_models
 

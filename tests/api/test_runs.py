@@ -13,15 +13,24 @@ from typing import Any, NoReturn
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from advisor.api import Run, answers, check_run, compare, export, exportable, plan, reevaluate, report, search
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.engine import question
-from advisor.engine.history.changes import host_manifest
-from advisor.engine.question import resolve
-from advisor.engine.run import SearchResult
-from advisor.engine.scheduling.stopping import Stop
-from advisor.reporting import files
+from advisor.api import (
+    Run,
+    _answers as answers,
+    check_run,
+    compare,
+    export,
+    exportable,
+    plan,
+    reevaluate,
+    report,
+    search,
+)
+from advisor.core import Evaluation, Status, UsageError
+from advisor.engine import _question as question, resolve
+from advisor.engine._history.changes import host_manifest
+from advisor.engine._run import SearchResult
+from advisor.engine._scheduling.stopping import Stop
+from advisor.reporting import _files as files
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.run_folders import candidates, write_run
@@ -170,7 +179,7 @@ def test_each_of_several_runs_gets_its_report(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.integration
 def test_a_report_that_is_not_written_elsewhere_is_at_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "usable_cores", lambda: 2)
-    monkeypatch.setattr(files, "WRITE_AT", "advisor.reporting.files:no_such_function")
+    monkeypatch.setattr(files, "WRITE_AT", "advisor.reporting._files:no_such_function")
     write_run(tmp_path, [evaluation("mobilenet_v2_1.0_224")], manifest=host_manifest({}))
     here, there = reevaluate(runs=tmp_path, device=["raspberry-pi-4"])
     assert here.error == ""
@@ -193,8 +202,8 @@ def test_a_search_that_its_time_limit_ended_is_not_diagnosed_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str, diagnosed: int
 ) -> None:
     run, asked = write_run(tmp_path), list[RunFolder]()
-    monkeypatch.setattr("advisor.engine.history.insights.diagnose_run", asked.append)
-    monkeypatch.setattr("advisor.engine.run.run_search", lambda *_: SearchResult(run, Stop(why, "stopped")))
+    monkeypatch.setattr("advisor.engine._history.insights.diagnose_run", asked.append)
+    monkeypatch.setattr("advisor.engine._run.run_search", lambda *_: SearchResult(run, Stop(why, "stopped")))
     assert search(quiet=True).report.is_file()
     assert len(asked) == diagnosed
 

@@ -11,8 +11,8 @@ from typer.core import TyperCommand
 
 import advisor
 from advisor import api, catalog, devices
-from advisor.cli.main import app
-from advisor.core.options import GROUPS, PLAN
+from advisor.cli._main import app
+from advisor.core import GROUPS, PLAN
 
 FUNCTIONS: dict[str, Callable[..., object]] = {
     **{name: getattr(api, name) for name in api.__all__ if inspect.isfunction(getattr(api, name))},

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from advisor.core.training import HEAD_SUBSET
+from advisor.core import HEAD_SUBSET
 from benchmarks.cost_table import Row
 from tests.benchmarks.made_up import BASES, GAINS, made
 

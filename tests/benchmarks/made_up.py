@@ -1,6 +1,6 @@
 """Rows of a made-up cost table."""
 
-from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from benchmarks.cost_table import Row
 
 GAINS = {HEAD_SUBSET: -3.0, HEAD: 0.0, FINETUNE_TOP: 2.0}

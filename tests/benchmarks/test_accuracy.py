@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.evaluation import Evaluation
+from advisor.core import Evaluation
 from benchmarks import tables
 from benchmarks.accuracy_pick import Candidate, former, most_accurate, ours
 from benchmarks.accuracy_search import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.core.training import HEAD
+from advisor.core import HEAD
 from benchmarks.cost_table import CORES, PROBLEMS, Purse, Row, read
 from tests.benchmarks.made_up import made
 

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.devices.profiles.measurements import Measurement
+from advisor.devices import DeviceProfile, DeviceTarget, Measurement
 from benchmarks.device_sources.clean import flag_slow_states
 from benchmarks.device_sources.names import common
 from benchmarks.device_sources.outliers import Placed, unexplained

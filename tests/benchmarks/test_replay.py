@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.stage import EventKind, StageEvent
-from advisor.engine.pipeline.stages.backbone import convert
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.stages.backbone import convert
 from benchmarks.cost_table import PROBLEMS, Problem, Purse, Row
 from benchmarks.listed_gp import improvement
 from benchmarks.replay import ADVISOR, searched

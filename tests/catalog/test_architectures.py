@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import load_catalogue
-from advisor.catalog.cards import Card
-from advisor.catalog.checking import rounding
-from advisor.catalog.convert import build_model, convert
-from advisor.catalog.graph_file import graph_of
-from advisor.catalog.user_models.classifier import run
-from advisor.catalog.weights import mapping
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.catalog.weights.mapping import TrackedTensors
-from advisor.core.errors import WeightsError
-from advisor.downloads.files import FetchOptions, WeightsFile
+from advisor.catalog import Card, build_model, convert, fetch_weights, load_catalogue, run
+from advisor.catalog._checking import rounding
+from advisor.catalog._graph_file import graph_of
+from advisor.catalog._weights import mapping
+from advisor.catalog._weights.mapping import TrackedTensors
+from advisor.core import WeightsError
+from advisor.downloads import FetchOptions, WeightsFile
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
 
@@ -53,7 +49,7 @@ def marked(cards: list[Card], quick: tuple[str, ...]) -> list[Any]:
 def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     import keras
 
-    from advisor.catalog.graph import macs, parameters
+    from advisor.catalog._graph import macs, parameters
 
     model = built(card.name)
     assert (parameters(model), macs(model)) == (card.params, card.macs)

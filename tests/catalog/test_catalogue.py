@@ -9,10 +9,10 @@ import pytest
 
 from advisor import catalog
 from advisor.catalog import Catalogue, load_catalogue
-from advisor.catalog.cards import GRAPH_FILE
-from advisor.catalog.listing import place, rows
-from advisor.core.errors import UsageError
-from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
+from advisor.catalog._cards import GRAPH_FILE
+from advisor.catalog._listing import place, rows
+from advisor.core import UsageError
+from advisor.downloads import FetchOptions, MemberFile, WeightSource
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -153,7 +153,7 @@ def test_names_families_and_globs_select_in_order_and_others_name_the_nearest(ca
 
 
 def test_every_hashed_download_names_what_is_needed_to_check_it(catalogue: Catalogue) -> None:
-    from advisor.catalog.weights.mapping import RULES
+    from advisor.catalog._weights.mapping import RULES
 
     for card in catalogue.values():
         for source in card.weights:
@@ -241,7 +241,7 @@ def test_a_broken_file_is_found_by_the_check(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_announced_when_it_is_first_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.catalog.catalogue.LARGE", 100)
+    monkeypatch.setattr("advisor.catalog._catalogue.LARGE", 100)
     team, told = tmp_path / "team.yaml", list[str]()
     team.write_text(GOOD, encoding="utf-8")
     for _ in range(2):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.checking import FindingLevel, check_catalogue, count_graph, rounding, verified
-from advisor.core.errors import UsageError
+from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, rounding, verified
+from advisor.core import UsageError
 
 SHIPPED = tuple(load_catalogue().values())
 

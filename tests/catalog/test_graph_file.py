@@ -10,22 +10,18 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.catalog import load_catalogue
-from advisor.catalog.cards import GRAPH_FILE, Card
-from advisor.catalog.checking import count_graph
-from advisor.catalog.convert import build_model, to_tflite
-from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, graph_of, read_graph
-from advisor.catalog.keras_graph import keras_graph
-from advisor.catalog.user_models.classifier import run
-from advisor.compression.calibration import from_photographs
-from advisor.compression.recipes import recipe
-from advisor.compression.recipes.base import RecipeInputs
-from advisor.core.errors import StageError, UsageError, WeightsError
-from advisor.datasets.images import InputSpec
-from advisor.store.files import shipped_folder
-from advisor.tflite.macs import count
-from advisor.tflite.model import read
-from advisor.training.finetune.network import level_layers
+from advisor.catalog import Card, build_model, load_catalogue, run
+from advisor.catalog._cards import GRAPH_FILE
+from advisor.catalog._checking import count_graph
+from advisor.catalog._convert import to_tflite
+from advisor.catalog._graph_file import CONSTANTS, GRAPH, GraphFile, graph_of, read_graph
+from advisor.catalog._keras_graph import keras_graph
+from advisor.compression import RecipeInputs, from_photographs, recipe
+from advisor.core import StageError, UsageError, WeightsError
+from advisor.datasets import InputSpec
+from advisor.store import shipped_folder
+from advisor.tflite import count, read
+from advisor.training._finetune.network import level_layers
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32
 
@@ -90,7 +86,7 @@ def test_nearly_every_card_has_a_graph_file_for_its_own_side_alone() -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("name", marked(BUILT, ("mobilenet_v3_small_0.75_224",)))
 def test_a_filled_graph_is_the_file_that_keras_graph_converts_to(name: str) -> None:
-    from advisor.catalog.keras_layers import fill
+    from advisor.catalog._keras_layers import fill
 
     card, draw = BUILT[name], np.random.default_rng(7)
     graph = graph_of(card)

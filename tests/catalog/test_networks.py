@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import architectures, load_catalogue
-from advisor.catalog.convert import build_model, fill_randomly
-from advisor.core.errors import UsageError
+from advisor.catalog import _architectures as architectures, build_model, load_catalogue
+from advisor.catalog._convert import fill_randomly
+from advisor.core import UsageError
 
 pytestmark = pytest.mark.integration
 
@@ -27,7 +27,7 @@ def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand(
 def test_squeezenets_pooling_rounds_up_as_caffe_does(size: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.networks import max_pool
+    from advisor.catalog._architectures.networks import max_pool
 
     values = np.random.default_rng(0).uniform(size=(size, size)).astype(np.float32)
     image = keras.Input((size, size, 1), batch_size=1)
@@ -81,7 +81,7 @@ def layers_with_weights(model: Any) -> list[Any]:
 def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.networks import TORCH
+    from advisor.catalog._architectures.networks import TORCH
 
     image = keras.Input((6, 6, 1), batch_size=1)
     model = keras.Model(image, TORCH.convolution(image, 1, 3, stride, "sum"))
@@ -95,7 +95,7 @@ def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
 def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
     import keras
 
-    from advisor.catalog.architectures.networks import padded_max_pool
+    from advisor.catalog._architectures.networks import padded_max_pool
 
     image = keras.Input((4, 4, 1), batch_size=1)
     values = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
@@ -106,7 +106,7 @@ def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
 def test_a_shuffle_interleaves_the_two_halves() -> None:
     import keras
 
-    from advisor.catalog.architectures.networks import shuffled
+    from advisor.catalog._architectures.networks import shuffled
 
     left, right = (keras.Input((2, 3, 4), batch_size=1) for _ in range(2))
     model = keras.Model([left, right], shuffled(left, right, "unit"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import Catalogue, catalogue as parsed_cache, schema
-from advisor.core.errors import UsageError
-from advisor.store.files import shipped_folder
+from advisor.catalog import Catalogue, _catalogue as parsed_cache, _schema as schema
+from advisor.core import UsageError
+from advisor.store import shipped_folder
 from tests.catalog.test_catalogue import GOOD
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.store import ArtifactCache
-from advisor.store.limit import Hold
+from advisor.store._limit import Hold
 from tests.makers.commands import Advisor, refused
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import load_catalogue
-from advisor.catalog.cards import Card
-from advisor.core.evaluation import Status
-from advisor.reporting.listings import print_card
+from advisor.catalog import Card, load_catalogue
+from advisor.core import Status
+from advisor.reporting import print_card
 from advisor.store import RunFolder
-from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.tflite import Metadata, write_metadata
 from tests.catalog.user_models.models import labels_file, network, tflite
 from tests.detectors import detector_file, write_cells
 from tests.makers.commands import Advisor, ended, refused

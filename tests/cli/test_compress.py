@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.tflite import Metadata, write_metadata
 from tests.compression.user_model import networks
 from tests.makers.commands import Advisor, ended
 from tests.measurement import small_models

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.prediction import CALIBRATED
-from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
-from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes
-from advisor.reporting.listings import DEVICES, print_device
+from advisor.devices import CALIBRATED, local_runtimes, shipped_profiles
+from advisor.devices._profiles import load_profiles, read_profile
+from advisor.devices._profiles.runtimes import CORES_FILE
+from advisor.reporting import DEVICES, print_device
 from tests.makers.commands import Advisor, Said, ended, refused
 
 BOARD = """\

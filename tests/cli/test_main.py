@@ -17,10 +17,10 @@ import pytest
 import typer
 
 from advisor import __main__, __version__
-from advisor.cli import main, options as completion
-from advisor.cli.main import app
-from advisor.cli.output import BEGAN, QUIET, SlowSteps, download_bars, note, progress
-from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
+from advisor.cli import _main as main, _options as completion, note
+from advisor.cli._main import app
+from advisor.cli._output import BEGAN, QUIET, SlowSteps, download_bars, progress
+from advisor.core import ExitCode, StageError, UsageError, WeightsError
 from tests.cli.test_plan import commands
 from tests.makers.commands import Advisor
 from tests.processes import until
@@ -45,7 +45,7 @@ def test_help_names_every_command_in_a_whole_sentence(advisor: Advisor, group: t
 
 @pytest.mark.integration
 def test_nothing_heavy_is_loaded_at_the_start() -> None:
-    code = f"import sys, advisor.cli.main; print([name for name in {HEAVY} if name in sys.modules])"
+    code = f"import sys, advisor.cli._main; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -119,7 +119,7 @@ def test_commands_complete_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_shell_gets_the_names(starts_processes: None) -> None:
     asked = {"_ADVISOR_COMPLETE": "complete_bash", "COMP_WORDS": "advisor search --metric wor", "COMP_CWORD": "3"}
-    script = "import sys; sys.argv[0] = 'advisor'; from advisor.cli.main import main; main()"
+    script = "import sys; sys.argv[0] = 'advisor'; from advisor.cli._main import main; main()"
     command = [sys.executable, "-c", script]
     said = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
     assert said.stdout.split() == ["worst-group"]
@@ -237,8 +237,8 @@ WITH_A_THREAD_THAT_WORKS = """
 import importlib, sys, threading, time
 from types import SimpleNamespace
 from advisor import api
-from advisor.cli.main import main
-command = importlib.import_module("advisor.cli.search")
+from advisor.cli._main import main
+command = importlib.import_module("advisor.cli._search")
 command.ENDS_WITHIN_S = 0.2
 command.show_answer = lambda *_: None
 api.search = lambda **_: SimpleNamespace(interrupted=True, path="runs/mine", view=None)
@@ -293,5 +293,5 @@ def test_work_that_runs_out_of_memory_ends_with_the_rest(failing: Callable[[Exce
 def test_too_little_memory_for_the_reason_ends_without_it(
     failing: Callable[[Exception], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "advisor.api.runs", None)  # an import of it fails
+    monkeypatch.setitem(sys.modules, "advisor.api._runs", None)  # an import of it fails
     assert failing(MemoryError()).startswith("error: memory ran out\nhint:  free some memory")

@@ -17,14 +17,14 @@ import typer
 import yaml
 
 import advisor as package
-from advisor.catalog.catalogue import load_catalogue
-from advisor.cli.main import app
-from advisor.compression.recipes import RECIPES
-from advisor.core.metrics import METRICS
-from advisor.core.training import choosable
-from advisor.engine.question import resolve
-from advisor.engine.question.values import REQUEST_OPTIONS
-from advisor.reporting.text import Term, term, terms
+from advisor.catalog import load_catalogue
+from advisor.cli._main import app
+from advisor.compression import RECIPES
+from advisor.core import METRICS, choosable
+from advisor.engine import resolve
+from advisor.engine._question.values import REQUEST_OPTIONS
+from advisor.reporting import terms
+from advisor.reporting._text import Term, term
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
 

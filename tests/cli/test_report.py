@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.history.changes import host_manifest
+from advisor.core import ImageAnswers, Provenance, Quantity
+from advisor.engine._history.changes import host_manifest
 from tests.builders import evaluation, present
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.engine.history.changes import host_manifest
+from advisor.engine._history.changes import host_manifest
 from tests.makers.commands import Advisor, ended
 from tests.places import PROJECT
 from tests.predictor import REQUEST, own_profile, rows

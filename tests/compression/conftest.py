@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from advisor.compression.calibration import from_photographs
-from advisor.datasets.images import InputSpec
+from advisor.compression import from_photographs
+from advisor.datasets import InputSpec
 from tests.measurement import small_models
 
 SIDE = 32

@@ -5,7 +5,8 @@ from enum import StrEnum
 
 import pytest
 
-from advisor.core.codec import Written, entries_of, parse
+from advisor.core import Written, parse
+from advisor.core._codec import entries_of
 
 
 class Colour(StrEnum):

@@ -4,13 +4,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.budget import Budget
-from advisor.core.choosing import Chooser, costs, dominates, front
-from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import CardFacts, DeviceFigures, TuningFacts
-from advisor.core.metrics import parse_preference
-from advisor.core.posterior import Posterior
+from advisor.core import Budget, CardFacts, DeviceFigures, Evaluation, Status, TuningFacts, decide
+from advisor.core._choosing import Chooser, costs, dominates, front
+from advisor.core._metrics import parse_preference
+from advisor.core._posterior import Posterior
 from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)

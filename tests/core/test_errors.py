@@ -6,9 +6,8 @@ import unicodedata
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core import errors
-from advisor.core.reasons import comparison
-from advisor.core.units import visible
+from advisor.core import _errors as errors, visible
+from advisor.core._reasons import comparison
 from tests.builders import evaluation
 
 

@@ -8,14 +8,26 @@ from typing import Any
 
 import pytest
 
-from advisor.compression.recipes import RECIPES
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status, evaluation_from_json, evaluation_to_json
-from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
-from advisor.core.forms import FORMS, Form, form_of
-from advisor.core.names import check_storage, without_password, without_passwords
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.row_rules import broken_rule
+from advisor.compression import RECIPES
+from advisor.core import (
+    FORMS,
+    CardFacts,
+    Evaluation,
+    FileFacts,
+    ImageAnswers,
+    Provenance,
+    Quantity,
+    Status,
+    UsageError,
+    broken_rule,
+    evaluation_from_json,
+    evaluation_to_json,
+    form_of,
+    without_password,
+    without_passwords,
+)
+from advisor.core._forms import Form
+from advisor.core._names import check_storage
 from tests.builders import configuration, evaluation
 
 DETAILS: dict[str, Any] = json.loads((Path(__file__).parent / "details.json").read_text())

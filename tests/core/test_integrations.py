@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from advisor.api.answers import EXPERIMENT_LOGS, ExperimentLog
-from advisor.cli.options import INTEGRATIONS, IntegrationCommand
-from advisor.core import names as integrations
-from advisor.core.errors import UsageError
-from advisor.core.names import EXECUTORS, integration, registered
-from advisor.devices import show
-from advisor.devices.connections.protocol import EXPORTERS, Exporter
-from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, local_runtimes, runtime_of
-from advisor.engine.execution import ExecutorSource
-from advisor.exporting.shipping import PARTS, BundlePart
-from advisor.measurement.microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
+from advisor.api._answers import EXPERIMENT_LOGS, ExperimentLog
+from advisor.cli import IntegrationCommand
+from advisor.cli._options import INTEGRATIONS
+from advisor.core import EXECUTORS, UsageError, _names as integrations, integration, registered
+from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
+from advisor.devices._connections.protocol import EXPORTERS, Exporter
+from advisor.devices._profiles.runtimes import RUNTIMES
+from advisor.engine._execution import ExecutorSource
+from advisor.exporting._shipping import PARTS, BundlePart
+from advisor.measurement._microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
 
 ASKED = {
     EXECUTORS: ExecutorSource, EXPERIMENT_LOGS: ExperimentLog, PARTS: BundlePart, RUNTIMES: LocalRuntime,
@@ -28,7 +27,7 @@ ASKED = {
 
 TOY = """
 from dataclasses import replace
-from advisor.devices.profiles.runtimes import host_profile
+from advisor.devices._profiles.runtimes import host_profile
 
 class Toy:
     name, title = "host:toy", "Toy"

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from advisor.core.confidence_facts import (
+from advisor.core import (
+    METRICS,
+    TOP1,
     Bin,
     ConfidenceFacts,
+    Costs,
     CoverageThreshold,
     Guarantees,
+    ImageAnswers,
+    Interval,
     Mistake,
     Point,
     Reachable,
@@ -20,13 +25,12 @@ from advisor.core.confidence_facts import (
     Shares,
     ShippedThresholds,
     Threshold,
+    UsageError,
+    evaluation_from_json,
+    evaluation_to_json,
+    parse_costs,
 )
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import evaluation_from_json, evaluation_to_json
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.metrics import METRICS, TOP1, Costs, parse_costs
-from advisor.core.quantity import Interval
-from advisor.tasks import CLASSIFICATION
+from advisor.tasks.classification import CLASSIFICATION
 from tests.builders import evaluation
 
 

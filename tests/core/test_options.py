@@ -12,17 +12,33 @@ import typer
 from hypothesis import given, settings, strategies as st
 from typer.testing import CliRunner
 
-from advisor.cli.options import SearchCommand, annotations_of, takes
-from advisor.core import units
-from advisor.core.budget import Budget, allows, parse_licences, show_budget_probability, with_budget_probability
-from advisor.core.decision import decide
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.keywords import takes_options
-from advisor.core.options import DEVICES, PLAN, RUNNING, SEARCH, Number, Option, PlanOptions, Text, table_of
-from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity, show_probability
-from advisor.engine.question import resolve
+from advisor.cli._options import SearchCommand, annotations_of, takes
+from advisor.core import (
+    DEVICES,
+    PLAN,
+    RUNNING,
+    SEARCH,
+    Budget,
+    Evaluation,
+    ImageAnswers,
+    LatencyDistribution,
+    Option,
+    PlanOptions,
+    Provenance,
+    Quantity,
+    UsageError,
+    allows,
+    decide,
+    parse_licences,
+    show_budget_probability,
+    show_probability,
+    takes_options,
+    units,
+    with_budget_probability,
+)
+from advisor.core._options import Number, Text, table_of
+from advisor.core._quantity import SHARES
+from advisor.engine import resolve
 from tests.builders import evaluation, present
 from tests.zones import zone
 
@@ -87,7 +103,7 @@ def test_a_function_takes_it_documents_it_and_refuses_others() -> None:
 
 
 def test_its_name_is_parsed_by_its_choices() -> None:
-    from advisor.engine.question.values import collect_options
+    from advisor.engine._question.values import collect_options
 
     assert collect_options({"hue": "green"}, MORE).parsed("hue") == "green"
     with pytest.raises(UsageError, match="--hue: unknown 'gren'"):

@@ -5,21 +5,27 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import ImageAnswers, NewConditions
-from advisor.core.expectation import (
-    OWN_HOLDOUT,
-    in_new_conditions,
+from advisor.core import (
+    BALANCED,
+    Budget,
+    Configuration,
+    Evaluation,
+    ImageAnswers,
+    NewConditions,
+    Preference,
+    Provenance,
+    Quantity,
+    Status,
+    Target,
+    UsageError,
+    decide,
     in_unknown_conditions,
     with_new_conditions,
     with_required_figures,
     worst_case,
 )
-from advisor.core.metrics import BALANCED, PREFERENCES, Preference, parse_preference
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core._expectation import OWN_HOLDOUT, in_new_conditions
+from advisor.core._metrics import PREFERENCES, parse_preference
 from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)

@@ -6,20 +6,24 @@ from typing import Any
 
 import pytest
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import (
+from advisor.core import (
     Agreement,
     CaptureAccuracy,
+    Evaluation,
     ImageAnswers,
+    Interval,
     LeftOut,
     OnAllImages,
     OtherThings,
+    Provenance,
+    Quantity,
+    Status,
     TimeSummary,
     TimingFacts,
     UnknownFacts,
+    broken_rule,
 )
-from advisor.core.quantity import Interval, Provenance, Quantity
-from advisor.core.row_rules import RULES, broken_rule
+from advisor.core._row_rules import RULES
 from tests.builders import evaluation, present
 
 MEASURED, SHARE = Provenance.MEASURED, Interval(0.8, 0.7, 0.9)

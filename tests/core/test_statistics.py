@@ -7,21 +7,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CaptureAccuracy, ImageAnswers
-from advisor.core.expectation import accuracy_belief, drop_belief, metric_belief
-from advisor.core.quantity import (
+from advisor.core import (
+    Budget,
+    CaptureAccuracy,
+    Evaluation,
+    ImageAnswers,
     Provenance,
     Quantity,
     as_probabilities,
+    decide,
     paired,
     paired_difference,
     paired_shares,
     wilson,
 )
-from advisor.engine.history.differences import FIGURES, delta, deltas, without_noise
+from advisor.core._expectation import accuracy_belief, drop_belief, metric_belief
+from advisor.engine._history.differences import FIGURES, delta, deltas, without_noise
 from tests.builders import evaluation, present
 
 

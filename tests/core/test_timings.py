@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.evaluation import Evaluation, latency_of, p90_of
-from advisor.core.forms import FileFeatures, Traits
-from advisor.core.quantity import Provenance
-from advisor.core.timings import pool_timings
+from advisor.core import Evaluation, FileFeatures, Provenance, Traits, latency_of, p90_of, pool_timings
 from tests.builders import evaluation, present
 
 GRAPH = FileFeatures(300, 30, 224, 60, "int8", 5_000, {"CONV_2D": 50, "ADD": 10}, Traits(depthwise=0.5))

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.training import FINETUNE_CACHED, shift_of
+from advisor.core import FINETUNE_CACHED, shift_of
 
 
 @settings(max_examples=40)

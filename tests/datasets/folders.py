@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.errors import UsageError
+from advisor.core import UsageError
 
 SIZE = (48, 36)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hypothesis import given, settings, strategies as st
 
-from advisor.datasets.dataset import LEAST, SPARED, Entry, Listing, drawn
-from advisor.datasets.survey import survey
+from advisor.datasets import Entry, Listing, survey
+from advisor.datasets._dataset import LEAST, SPARED, drawn
 from tests.datasets.folders import make
 
 

@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageOps
 
-from advisor.core.errors import UsageError
-from advisor.datasets import division
-from advisor.datasets.division import divide
-from advisor.datasets.split import PARTS
-from advisor.datasets.survey import survey
+from advisor.core import UsageError
+from advisor.datasets import PARTS, _division as division, divide, survey
 from tests.datasets.folders import fill, make
 
 

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from advisor.datasets import duplicates
-from advisor.datasets.checks import repeated
-from advisor.datasets.division import divide
-from advisor.datasets.duplicates import all_close, close_pairs, near_duplicates
-from advisor.datasets.survey import survey
+from advisor.datasets import _duplicates as duplicates, divide, near_duplicates, repeated, survey
+from advisor.datasets._duplicates import all_close, close_pairs
 from tests.datasets.folders import make
 
 hashes = st.integers(0, 2**64 - 1)

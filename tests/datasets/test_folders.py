@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import AmbiguousInput, UsageError
-from advisor.datasets.dataset import Listing
-from advisor.datasets.folders import Names, read_folders
-from advisor.datasets.layouts import list_files
-from advisor.datasets.survey import survey
+from advisor.core import AmbiguousInput, UsageError
+from advisor.datasets import Listing, list_files, survey
+from advisor.datasets._folders import Names, read_folders
 from tests.datasets.folders import make
 from tests.requirements import shared_case
 

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.errors import UsageError
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.division import Division, Overview, divide, divide_boxes
-from advisor.datasets.grouping import PAUSE_S, by_camera, find_groups
-from advisor.datasets.split import PARTS, VALIDATION, Grouping, Source, group_numbers, split
-from advisor.datasets.survey import Shot, Survey, survey
+from advisor.core import UsageError
+from advisor.datasets import Division, Overview, Survey, divide, divide_boxes, group_numbers, survey, survey_boxes
+from advisor.datasets._grouping import PAUSE_S, by_camera, find_groups
+from advisor.datasets._split import PARTS, VALIDATION, Grouping, Source, split
+from advisor.datasets._survey import Shot
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make
 

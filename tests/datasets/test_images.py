@@ -7,12 +7,10 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from advisor.core.errors import StageError, UsageError
-from advisor.datasets.capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply, captures, random_capture
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.images import InputSpec, load, require_unchanged
-from advisor.datasets.survey import Survey, survey
-from advisor.tasks.classification.images import read_others
+from advisor.core import StageError, UsageError
+from advisor.datasets import Dataset, InputSpec, Survey, captures, load, random_capture, require_unchanged, survey
+from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply
+from advisor.tasks.classification._images import read_others
 from tests.datasets.folders import fill, image, make
 
 SIZE = 32

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.core.errors import UsageError
-from advisor.datasets.boxes import list_boxes
-from advisor.datasets.layouts import list_files
+from advisor.core import UsageError
+from advisor.datasets import list_files
+from advisor.datasets._boxes import list_boxes
 from tests.datasets.boxes.writers import save, write
 
 CASES = yaml.safe_load(Path(__file__).with_name("inputs_of_people.yaml").read_text(encoding="utf-8"))

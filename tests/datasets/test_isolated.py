@@ -7,14 +7,12 @@ import numpy as np
 import psutil
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.units import show_bytes
-from advisor.datasets.layouts import list_files
-from advisor.datasets.manifests import LABELLED, read_rows
-from advisor.datasets.sources import tables
-from advisor.datasets.sources.tables import MOST_GROUP_BYTES
-from advisor.datasets.survey import survey
-from advisor.isolation.process import IN_CHILD
+from advisor.core import UsageError, show_bytes
+from advisor.datasets import list_files, read_rows, survey
+from advisor.datasets._manifests import LABELLED
+from advisor.datasets._sources import tables
+from advisor.datasets._sources.tables import MOST_GROUP_BYTES
+from advisor.isolation import IN_CHILD
 from tests.datasets.folders import image
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.datasets.layouts import list_files
+from advisor.core import UsageError
+from advisor.datasets import list_files
 from tests.datasets.folders import fill, make
 from tests.requirements import shared_case
 

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError, install_extra
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.layouts import list_files
-from advisor.datasets.survey import survey
+from advisor.core import UsageError, install_extra
+from advisor.datasets import Dataset, list_files, survey
 from tests.datasets.folders import make, refusal
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
-from advisor.core.errors import StageError, UsageError
-from advisor.datasets.images import load, open_image
-from advisor.datasets.layouts import list_files
+from advisor.core import StageError, UsageError
+from advisor.datasets import list_files, load, open_image
 from tests.datasets.folders import fill, image, make
 
 SIDE = 32

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.datasets.parts import (
+from advisor.datasets._parts import (
     HOLDOUT,
     TRAIN,
     UNLABELLED,

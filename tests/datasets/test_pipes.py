@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.datasets.layouts import list_files
+from advisor.core import UsageError
+from advisor.datasets import list_files
 from tests.datasets.folders import make
 
 

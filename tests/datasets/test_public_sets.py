@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import AmbiguousInput
-from advisor.datasets.boxes import list_boxes
-from advisor.datasets.layouts import list_files
+from advisor.core import AmbiguousInput
+from advisor.datasets import list_files
+from advisor.datasets._boxes import list_boxes
 from tests.datasets.public_layouts import SETS
 
 

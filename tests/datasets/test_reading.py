@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.datasets import reading
-from advisor.datasets.dataset import Rejected
-from advisor.datasets.reading import ReaderFailure, read_each
-from advisor.datasets.survey import survey
-from advisor.isolation import CallLimits
-from advisor.isolation.process import IN_CHILD
+from advisor.datasets import ReaderFailure, Rejected, _reading as reading, read_each, survey
+from advisor.isolation import IN_CHILD, CallLimits
 from tests.datasets.folders import make
 
 pytestmark = pytest.mark.integration

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from advisor.core import errors
-from advisor.core.errors import AmbiguousInput, StageError, UsageError
-from advisor.datasets.images import require_unchanged
-from advisor.datasets.layouts import list_files
-from advisor.datasets.sources.records import _EXAMPLE, _masked
-from advisor.datasets.survey import survey
-from advisor.store.protobuf import message_type
+from advisor.core import AmbiguousInput, StageError, UsageError, _errors as errors
+from advisor.datasets import list_files, require_unchanged, survey
+from advisor.datasets._sources.records import _EXAMPLE, _masked
+from advisor.store import message_type
 from tests.datasets.test_sources import CLASSES, PICTURES, jpeg
 
 pytest.importorskip("google_crc32c", reason="google-crc32c is an extra")

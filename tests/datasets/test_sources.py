@@ -13,17 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core import errors
-from advisor.core.errors import StageError, UsageError
-from advisor.datasets import layouts, manifests
-from advisor.datasets.checks.findings import Kind, write_manifest
-from advisor.datasets.dataset import Listing
-from advisor.datasets.images import load, open_image, require_unchanged, sha256_of
-from advisor.datasets.layouts import list_files
-from advisor.datasets.sources import address_of, base
-from advisor.datasets.sources.tables import ParquetTable
-from advisor.datasets.survey import survey
-from advisor.engine.data_check import check_data
+from advisor.core import StageError, UsageError, _errors as errors
+from advisor.datasets import (
+    Kind,
+    Listing,
+    _layouts as layouts,
+    _manifests as manifests,
+    address_of,
+    list_files,
+    load,
+    open_image,
+    require_unchanged,
+    sha256_of,
+    survey,
+    write_manifest,
+)
+from advisor.datasets._sources import base
+from advisor.datasets._sources.tables import ParquetTable
+from advisor.engine._data_check import check_data
 from tests.datasets.folders import image, make
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
@@ -297,7 +304,7 @@ def test_rows_without_label_or_bytes_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_row_group_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.datasets.sources.tables.MOST_GROUP_BYTES", 1000)
+    monkeypatch.setattr("advisor.datasets._sources.tables.MOST_GROUP_BYTES", 1000)
     with pytest.raises(UsageError, match="has a row group of .* kB, which must be in memory at once"):
         ParquetTable(parquet(tmp_path / "a.parquet", PICTURES))
 

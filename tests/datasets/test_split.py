@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from advisor.core.errors import UsageError
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Grouping, Source, Split, group_numbers, halved, split
+from advisor.core import UsageError
+from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, Grouping, LabelledImage, Split, group_numbers, halved
+from advisor.datasets._dataset import fingerprint
+from advisor.datasets._split import Source, split
 
 
 def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:

@@ -10,13 +10,9 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
-from advisor.datasets import images
-from advisor.datasets.checks import require_usable
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
-from advisor.datasets.grouping import groups_tell_classes, look_alikes
-from advisor.datasets.images import load
-from advisor.datasets.survey import survey
+from advisor.datasets import Dataset, Pair, _images as images, groups, load, near_duplicates, require_usable, survey
+from advisor.datasets._duplicates import THUMBNAIL
+from advisor.datasets._grouping import groups_tell_classes, look_alikes
 from tests.datasets.folders import claims, fill, image, make, refusal
 
 
@@ -226,7 +222,7 @@ def test_classes_with_colours_of_their_own_need_no_groups_and_clear_visits_count
 
 
 def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photographs: list[Image.Image]) -> None:
-    from advisor.datasets import duplicates
+    from advisor.datasets import _duplicates as duplicates
 
     thumbnails = _thumbnails([*photographs, *photographs])
     whole = near_duplicates(thumbnails)

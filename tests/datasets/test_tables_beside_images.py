@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from advisor.core.errors import UsageError
-from advisor.datasets.dataset import Listing
-from advisor.datasets.image_names import pattern_of_names
-from advisor.datasets.layouts import list_files
+from advisor.core import UsageError
+from advisor.datasets import Listing, list_files
+from advisor.datasets._image_names import pattern_of_names
 
 CATS_AND_DOGS = [f"train/{name}.{number}.jpg" for name in ("cat", "dog") for number in range(3)]
 

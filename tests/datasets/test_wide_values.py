@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.errors import StageError
-from advisor.datasets.images import load
-from advisor.datasets.survey import survey
+from advisor.core import StageError
+from advisor.datasets import load, survey
 from tests.datasets.folders import image, make
 from tests.requirements import shared_case
 

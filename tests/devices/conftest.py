@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.latency.features import FeatureTable, load_features
-from advisor.devices.latency.table import LatencyTable, build_table
-from advisor.devices.prediction import Predictor, fit_predictor
-from advisor.devices.profiles import Profiles, load_profiles
+from advisor.devices import Predictor, Profiles, load_features
+from advisor.devices._latency.features import FeatureTable
+from advisor.devices._latency.table import LatencyTable, build_table
+from advisor.devices._prediction import fit_predictor
+from advisor.devices._profiles import load_profiles
 from advisor.isolation import agent
 from tests.measurement import small_models
 

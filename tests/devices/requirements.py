@@ -1,6 +1,6 @@
 """What a test of another runtime needs."""
 
-from advisor.devices.profiles.runtimes import local_runtimes
+from advisor.devices import local_runtimes
 from tests.requirements import skip_or_fail
 
 

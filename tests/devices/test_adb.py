@@ -5,14 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import Provenance
-from advisor.devices.connections.adb import AdbConnection, parse_output
-from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.prediction import Predictor
-from advisor.devices.profiles import DeviceTarget, Profiles
-from advisor.devices.profiles.values import ConnectionSettings
-from advisor.measurement.on_device.benchmark import benchmark_on_device
+from advisor.core import Provenance, StageError, UsageError
+from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Predictor, Profiles
+from advisor.devices._connections.adb import AdbConnection, parse_output
+from advisor.measurement import benchmark_on_device
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.devices.connections.adb import AdbConnection, states_of
-from advisor.devices.connections.protocol import MeasurementJob
+from advisor.core import UsageError
+from advisor.devices import MeasurementJob
+from advisor.devices._connections.adb import AdbConnection, states_of
 from tests.requirements import shared_case
 
 SERIAL = "R58M12ABCDE"

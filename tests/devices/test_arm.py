@@ -16,7 +16,7 @@ import pytest
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from advisor.devices.connections.agent import timings_of_agent
+from advisor.devices import timings_of_agent
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 

@@ -10,29 +10,34 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.errors import SeveralErrors, StageError, UsageError
-from advisor.core.units import show_ms
-from advisor.devices import calibration, kernels
-from advisor.devices.calibration import Key, calibrate, measure_networks, with_measurements, with_timings
-from advisor.devices.connections import agent
-from advisor.devices.connections.agent import HostConnection, SshConnection
-from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.latency.features import FeatureTable
-from advisor.devices.latency.operator_times import model_operators
-from advisor.devices.prediction import CALIBRATED, Predictor
-from advisor.devices.profiles import (
+from advisor.catalog import load_catalogue
+from advisor.core import StageError, UsageError, show_ms
+from advisor.core._errors import SeveralErrors
+from advisor.devices import (
+    CALIBRATED,
+    PRECISIONS,
     Cluster,
-    DeviceLimits,
     DeviceProfile,
     DeviceTarget,
+    HostConnection,
+    Measurement,
+    MeasurementJob,
+    Predictor,
     Profiles,
-    load_profiles,
-    read_profile,
+    SshConnection,
+    Timing,
+    _calibration as calibration,
+    _kernels as kernels,
+    host_profile,
+    own_folder,
 )
-from advisor.devices.profiles.listing import folder_of, own_folder, write_profile
-from advisor.devices.profiles.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
-from advisor.devices.profiles.runtimes import host_profile
+from advisor.devices._calibration import Key, calibrate, measure_networks, with_measurements, with_timings
+from advisor.devices._connections import agent
+from advisor.devices._latency.features import FeatureTable
+from advisor.devices._latency.operator_times import model_operators
+from advisor.devices._profiles import DeviceLimits, load_profiles, read_profile
+from advisor.devices._profiles.listing import folder_of, write_profile
+from advisor.devices._profiles.measurements import read_measurements, write_measurements
 from tests.makers.phones import SshServer
 from tests.measurement import small_models
 

@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.compression.recipes import recipe
-from advisor.core.errors import UsageError
-from advisor.core.forms import FileFeatures, Traits
-from advisor.devices.connections.agent import SshConnection
-from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, model_features, read_features
-from advisor.devices.latency.table import target_vector
-from advisor.devices.profiles import listing, read_profile, runtimes as host
-from advisor.devices.profiles.listing import write_profile
-from advisor.devices.profiles.values import ConnectionSettings
-from advisor.engine.targets.target_devices import TargetDevices
-from advisor.isolation.resources import usable_cores
-from advisor.tflite.quantization import to_float16
+from advisor.compression import recipe
+from advisor.core import FileFeatures, Traits, UsageError
+from advisor.devices import ConnectionSettings, SshConnection, listing, model_features, read_features, target_vector
+from advisor.devices._latency.features import Architecture, FeatureTable, ModelFeatures
+from advisor.devices._profiles import read_profile, runtimes as host
+from advisor.devices._profiles.listing import write_profile
+from advisor.engine._targets.target_devices import TargetDevices
+from advisor.isolation import usable_cores
+from advisor.tflite import to_float16
 from tests.builders import present
 from tests.measurement.small_models import classifier, swish_net
 

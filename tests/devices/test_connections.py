@@ -12,18 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import AdvisorError, StageError, UsageError
-from advisor.devices.connections.agent import (
-    HostConnection,
-    SshConnection,
-    _key,
-    _named,
-    agent_arguments,
-    timings_of_agent,
-)
-from advisor.devices.connections.protocol import MeasurementJob
-from advisor.isolation.resources import sweep
-from advisor.store.files import sha256_file
+from advisor.core import AdvisorError, StageError, UsageError
+from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent_arguments, timings_of_agent
+from advisor.devices._connections.agent import _key, _named
+from advisor.isolation import sweep
+from advisor.store import sha256_file
 from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
 
@@ -205,8 +198,8 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     temporary.mkdir()
     measure = (
         "import sys\nfrom pathlib import Path\n"
-        "from advisor.devices.connections.protocol import MeasurementJob\n"
-        "from advisor.devices.connections.agent import SshConnection\n"
+        "from advisor.devices._connections.protocol import MeasurementJob\n"
+        "from advisor.devices._connections.agent import SshConnection\n"
         "SshConnection('device', program=sys.argv[1]).measure(MeasurementJob((Path(sys.argv[2]),), (1,), 'load'))\n"
     )
     environment = {**os.environ, "TMPDIR": str(temporary)}

@@ -7,22 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.forms import FileFeatures
-from advisor.core.quantity import Provenance
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.latency.base import fit_base
-from advisor.devices.latency.features import features_of
-from advisor.devices.latency.model import estimate, queries_of_known
-from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.table import UNSTATED, LatencyTable, arithmetic, distance, running_cores, target_vector
-from advisor.devices.prediction import RUNTIME_BYTES, predicted_memory
-from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, listing, read_profile
-from advisor.devices.profiles.runtimes import Core, core_named, core_remarks, read_cores
-from advisor.tflite.arena import indirection_bytes
-from advisor.tflite.model import read
-from advisor.tflite.quantization import to_float16
+from advisor.core import FileFeatures, Provenance, UsageError
+from advisor.devices import Cluster, DeviceProfile, DeviceTarget, HostConnection, MeasurementJob, Profiles, features_of
+from advisor.devices._latency.base import fit_base
+from advisor.devices._latency.model import estimate, queries_of_known
+from advisor.devices._latency.posterior import posterior_of
+from advisor.devices._latency.table import UNSTATED, LatencyTable, arithmetic, distance, running_cores, target_vector
+from advisor.devices._prediction import RUNTIME_BYTES, predicted_memory
+from advisor.devices._profiles import listing, read_profile
+from advisor.devices._profiles.runtimes import Core, core_named, core_remarks, read_cores
+from advisor.tflite import indirection_bytes, read, to_float16
 from benchmarks.latency_protocols.validation import hide
 from tests.builders import interval, present
 from tests.devices.test_latency import made_table

@@ -10,23 +10,28 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import Provenance
-from advisor.devices import kernels as timing
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.protocol import Timing
-from advisor.devices.kernels import copies_of, kernel_file, kernels_to_time, rounds_us
-from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.latency.operator_times import model_operators
-from advisor.devices.prediction import CALIBRATED, Predictor
-from advisor.devices.profiles import DeviceProfile, read_profile
-from advisor.devices.profiles.listing import remove_profile, write_profile
-from advisor.devices.profiles.measurements import KERNEL_COLUMNS, SOURCE, Kernel, Measurement
-from advisor.devices.profiles.runtimes import host_profile
-from advisor.measurement.on_device.benchmark import benchmark_on_device
-from advisor.reporting.benchmark import print_device_benchmark
-from advisor.tflite.macs import Work, works_of
-from advisor.tflite.model import read
+from advisor.core import Provenance, StageError, UsageError
+from advisor.devices import (
+    CALIBRATED,
+    SOURCE,
+    DeviceProfile,
+    HostConnection,
+    Measurement,
+    ModelFeatures,
+    Predictor,
+    Timing,
+    _kernels as timing,
+    host_profile,
+)
+from advisor.devices._kernels import copies_of, kernel_file, kernels_to_time, rounds_us
+from advisor.devices._latency.features import FeatureTable
+from advisor.devices._latency.operator_times import model_operators
+from advisor.devices._profiles import read_profile
+from advisor.devices._profiles.listing import remove_profile, write_profile
+from advisor.devices._profiles.measurements import KERNEL_COLUMNS, Kernel
+from advisor.measurement import benchmark_on_device
+from advisor.reporting import print_device_benchmark
+from advisor.tflite import Work, read, works_of
 from tests.builders import interval
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.core.errors import UsageError
-from advisor.core.forms import Traits
-from advisor.devices.latency.base import COUNTS, Base, Contrasts, fit_base
-from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
-from advisor.devices.latency.model import choose, decisive, estimate, queries_of, queries_of_known
-from advisor.devices.latency.posterior import (
+from advisor.core import Traits, UsageError
+from advisor.devices import ModelFeatures, Profiles, load_features, target_vector
+from advisor.devices._latency.base import COUNTS, Base, Contrasts, fit_base
+from advisor.devices._latency.features import traits_of_operators
+from advisor.devices._latency.model import choose, decisive, estimate, queries_of, queries_of_known
+from advisor.devices._latency.posterior import (
     CALIBRATION_FILE,
     EVERYTHING,
     LEAST,
@@ -24,8 +24,7 @@ from advisor.devices.latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices.latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon, target_vector
-from advisor.devices.profiles import Profiles
+from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, hide, subset
 

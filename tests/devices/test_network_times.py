@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.errors import UsageError
-from advisor.devices.connections.adb import parse_output
-from advisor.devices.connections.agent import rising, slowdown, throttling, timings_of_agent
-from advisor.devices.latency.base import agreeing, fit_base, student
-from advisor.devices.latency.model import contradicting, estimate, queries_of_known
-from advisor.devices.latency.operator_times import OPERATORS_FILE, OperatorTimes, model_operators
-from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
-from advisor.devices.latency.table import LatencyTable
+from advisor.catalog import load_catalogue
+from advisor.core import UsageError
+from advisor.devices import timings_of_agent
+from advisor.devices._connections.adb import parse_output
+from advisor.devices._connections.agent import rising, slowdown, throttling
+from advisor.devices._latency.base import agreeing, fit_base, student
+from advisor.devices._latency.model import contradicting, estimate, queries_of_known
+from advisor.devices._latency.operator_times import OPERATORS_FILE, OperatorTimes, model_operators
+from advisor.devices._latency.posterior import LatencyPosterior, posterior_of
+from advisor.devices._latency.table import LatencyTable
 from advisor.isolation import ChildPool
-from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
-from advisor.tflite.model import read
-from advisor.tflite.rewrite import select_output
+from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, read, select_output, works_of
 from benchmarks.catalogue_files import write_operators
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide
@@ -100,12 +99,12 @@ def test_the_shipped_operators_are_those_of_the_catalogue() -> None:
 def test_the_shipped_operators_are_those_of_a_conversion(tmp_path: Path) -> None:
     name, path = "mobilenet_v1_0.25_128", tmp_path / "model.tflite"
     with ChildPool(tmp_path / "log") as pool:
-        pool.call("advisor.catalog.convert:convert", load_catalogue()[name], None, path)
+        pool.call("advisor.catalog._convert:convert", load_catalogue()[name], None, path)
     assert counted(works_of(read(select_output(path.read_bytes(), "probabilities")))) == model_operators()[name]
 
 
 def test_a_table_of_operators_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.devices.latency.operator_times.shipped_profiles", lambda: tmp_path)
+    monkeypatch.setattr("advisor.devices._latency.operator_times.shipped_profiles", lambda: tmp_path)
     works = {"b": ((Work("ADD", 4, 4, read=32), 2),), "a": ((Work(DENSE, 1, 5, 7, read=7), 1),)}
     write_operators(tmp_path / OPERATORS_FILE, works)
     assert model_operators.__wrapped__() == works

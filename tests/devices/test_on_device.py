@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import Provenance
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.prediction import Predictor
-from advisor.devices.profiles import DeviceTarget, Profiles
-from advisor.engine.targets.target_devices import TargetDevice, form_rejection
-from advisor.measurement.on_device import DeviceBenchmark
-from advisor.measurement.on_device.benchmark import benchmark_on_device
+from advisor.core import Provenance, StageError, UsageError
+from advisor.devices import Connection, DeviceTarget, HostConnection, MeasurementJob, Predictor, Profiles, Timing
+from advisor.engine import TargetDevice
+from advisor.engine._targets.target_devices import form_rejection
+from advisor.measurement import DeviceBenchmark, benchmark_on_device
 from tests.builders import interval
 from tests.documents import problems
 from tests.measurement import small_models

@@ -4,15 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import HOST
-from advisor.devices.latency.features import load_features
-from advisor.devices.prediction import Predictor
-from advisor.devices.profiles import Profiles, load_profiles, read_profile
-from advisor.devices.profiles.listing import PREDICTED, device_json, provenance, remarks, write_profile
-from advisor.devices.profiles.loading import checked_profile
-from advisor.devices.profiles.phones import (
-    device_names,
+from advisor.core import HOST, UsageError
+from advisor.devices import Predictor, core_named, device_names, known_socs, load_features, provenance, remarks
+from advisor.devices._profiles import load_profiles, read_profile
+from advisor.devices._profiles.listing import PREDICTED, device_json, write_profile
+from advisor.devices._profiles.loading import Profiles, checked_profile
+from advisor.devices._profiles.phones import (
     known_boards,
     known_phones,
     list_phones,
@@ -20,8 +17,7 @@ from advisor.devices.profiles.phones import (
     phones_named,
     profile_of,
 )
-from advisor.devices.profiles.runtimes import core_named
-from advisor.devices.profiles.socs import clusters_of, find_soc, instruction_set, known_socs, plain_name
+from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
 
 MOST_SOLD = """
 iPhone 11, iPhone 11 Pro Max, iPhone XR, iPhone SE (2020), iPhone 12, iPhone 12 mini, iPhone 12 Pro, iPhone 12 Pro

@@ -8,14 +8,28 @@ from typing import Protocol
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import UsageError
-from advisor.core.quantity import Provenance
-from advisor.devices import list_devices, show
-from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.prediction import CALIBRATED, Prediction, Predictor, fit_predictor
-from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget, Profiles, runtimes
-from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.runtimes import local_runtimes, require_runtime, runtime_of, title_of
+from advisor.core import Provenance, UsageError
+from advisor.devices import (
+    CALIBRATED,
+    HOST,
+    Cluster,
+    DeviceProfile,
+    DeviceTarget,
+    Measurement,
+    ModelFeatures,
+    Prediction,
+    Predictor,
+    Profiles,
+    list_devices,
+    local_runtimes,
+    require_runtime,
+    runtime_of,
+    show,
+    title_of,
+)
+from advisor.devices._latency.features import FeatureTable
+from advisor.devices._prediction import fit_predictor
+from advisor.devices._profiles import runtimes
 from tests.builders import interval
 
 Nets = Sequence[ModelFeatures]

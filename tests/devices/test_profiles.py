@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Target
-from advisor.core.forms import FORMS, form_of
-from advisor.devices.prediction import similar_form
-from advisor.devices.profiles import Profiles, listing, load_profiles, read_profile
-from advisor.devices.profiles.loading import checked_profile
-from advisor.devices.profiles.runtimes import installed_version
+from advisor.core import FORMS, Target, UsageError, form_of
+from advisor.devices import Profiles, installed_version, listing
+from advisor.devices._prediction import similar_form
+from advisor.devices._profiles import load_profiles, read_profile
+from advisor.devices._profiles.loading import checked_profile
 
 PROFILE = """\
 name: gadget

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from advisor import devices
-from advisor.core.errors import UsageError
+from advisor.core import UsageError
 
 BOARD = """\
 name: our-board

@@ -18,8 +18,8 @@ import pytest
 from typer.main import get_command
 
 import advisor
-from advisor.cli.main import app
-from advisor.core.evaluation import Status
+from advisor.cli._main import app
+from advisor.core import Status
 from tests.builders import configuration, evaluation
 from tests.documents import SCHEMAS
 from tests.makers.commands import called

@@ -17,7 +17,7 @@ from mkdocs.structure.files import Files
 from typer.main import get_command
 
 import advisor
-from advisor.cli.main import app
+from advisor.cli._main import app
 from tests.makers.browsers import new_context
 from tools.site import commands, hooks
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.downloads import delivery
-from advisor.downloads.delivery import extract_member
-from advisor.downloads.files import Unavailable
-from advisor.downloads.transport import Client, Transport, _redirected
+from advisor.downloads import Unavailable, _delivery as delivery
+from advisor.downloads._delivery import extract_member
+from advisor.downloads._transport import Client, Transport, _redirected
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, tarball, wheel
 

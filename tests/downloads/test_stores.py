@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.api.models import check_data
-from advisor.core import errors
-from advisor.core.errors import StageError, UsageError
-from advisor.datasets.survey import survey
-from advisor.downloads import stores
-from advisor.downloads.stores import in_store, local
-from advisor.store.cache import cache_root
-from advisor.store.limit import evict
+from advisor.api import check_data
+from advisor.core import StageError, UsageError, _errors as errors
+from advisor.datasets import survey
+from advisor.downloads import _stores as stores, in_store, local
+from advisor.store import cache_root, evict
 from tests.datasets.folders import make
 from tests.hostile.surfaces.stores import PAGE, ROW, Store
 from tests.makers.stores import KEYS, S3, SECRET, Answer, cut, denied

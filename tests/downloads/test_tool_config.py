@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.downloads.files import Unavailable
-from advisor.downloads.tool_config import _unquoted, interpret, package_index, registry_for
+from advisor.downloads import Unavailable
+from advisor.downloads._tool_config import _unquoted, interpret, package_index, registry_for
 from tests.requirements import skip_or_fail
 
 LISTING = """global.index-url='https://me:p%40ss@index.example/simple'

@@ -4,9 +4,8 @@ from functools import cache
 
 import pytest
 
-from advisor.devices import prediction
-from advisor.devices.profiles.listing import own_folder
-from advisor.measurement.latency import timing
+from advisor.devices import _prediction as prediction, own_folder
+from advisor.measurement import timing
 
 fit = prediction.device_predictor
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from advisor.core.choosing import front
-from advisor.core.evaluation import Evaluation, Status, evaluation_from_json
-from advisor.store import RunFolder
-from advisor.store.files import sha256_file
+from advisor.core import Evaluation, Status, evaluation_from_json
+from advisor.core._choosing import front
+from advisor.store import RunFolder, sha256_file
 from tests.engine.test_interruptions import children, started
 from tests.makers.searches import heads_of, linked_cache
 

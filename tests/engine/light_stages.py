@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.training import HEAD
-from advisor.engine.pipeline.graph import VariantStages
-from advisor.engine.pipeline.materials import Workload
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
+from advisor.catalog import fetch_weights, load_catalogue
+from advisor.core import HEAD
+from advisor.engine import VariantStages, Workload, resolve
+from advisor.engine._space.resolved import read_images
 from tests.builders import present
 from tests.engine.pipeline.walking import materials, walk_all
 from tests.makers.searches import SMALLEST

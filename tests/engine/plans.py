@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from advisor.catalog.cards import Card
-from advisor.engine.pipeline.materials import CAPTURED_IMAGES, SUBSET_IMAGES, Role, Workload
-from advisor.engine.question import Question
-from advisor.engine.space.plan import Plan
+from advisor.catalog import Card
+from advisor.engine import Question, Role, Workload
+from advisor.engine._pipeline.materials import CAPTURED_IMAGES, SUBSET_IMAGES
+from advisor.engine._space.plan import Plan
 
 ASKED = {"threads": "thread_counts", "tunings": "tune_training"}
 """Names in the question."""

@@ -12,24 +12,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation import Status
-from advisor.core.evaluation_facts import OnAllImages
-from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import split
-from advisor.engine import afterwards
-from advisor.engine.afterwards import SHARE, affordable_s, best_features, when_answered
-from advisor.engine.execution import Machine
-from advisor.engine.history.loaded_run import LABELS, checked_labels, load_run
-from advisor.engine.pipeline.materials import Artefact, Images, Purpose, Role, Workload
-from advisor.engine.pipeline.stage import Pool, Stage, StageAborted, StageName
-from advisor.engine.pipeline.walker import Workers
-from advisor.engine.question import Execution
-from advisor.exporting.bundle import export
+from advisor.catalog import Card, load_catalogue
+from advisor.core import FINETUNE_CACHED, HEAD, OnAllImages, Status
+from advisor.datasets import Dataset, LabelledImage
+from advisor.datasets._dataset import fingerprint
+from advisor.datasets._split import split
+from advisor.engine import (
+    Execution,
+    Images,
+    Machine,
+    Pool,
+    Purpose,
+    Role,
+    Stage,
+    StageName,
+    Workload,
+    _afterwards as afterwards,
+    checked_labels,
+    load_run,
+)
+from advisor.engine._afterwards import SHARE, affordable_s, best_features, when_answered
+from advisor.engine._history.loaded_run import LABELS
+from advisor.engine._pipeline.materials import Artefact
+from advisor.engine._pipeline.stage import StageAborted
+from advisor.engine._pipeline.walker import Workers
+from advisor.exporting._bundle import export
 from advisor.store import RunFolder
-from advisor.training.labels import Suspect
+from advisor.training import Suspect
 from benchmarks.planting import plant
 from tests.builders import evaluation, present
 from tests.engine.pipeline.walking import materials

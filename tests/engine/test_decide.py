@@ -10,16 +10,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CardFacts, DeviceFigures, HoldoutPart, ImageAnswers
-from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
-from advisor.core.posterior import Posterior
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.decide import answers_on_images, compared_images, correct_answers, decide_run
-from advisor.engine.pipeline.evaluation.scorer import Scored
-from advisor.engine.pipeline.materials import Images
-from advisor.engine.question import Question, resolve
+from advisor.core import (
+    BALANCED_ACCURACY,
+    COST_SAVED,
+    LOG_LOSS,
+    MACRO_F1,
+    TOP1,
+    WORST_GROUP,
+    CardFacts,
+    Decision,
+    DeviceFigures,
+    Evaluation,
+    HoldoutPart,
+    ImageAnswers,
+    Provenance,
+    Quantity,
+)
+from advisor.core._posterior import Posterior
+from advisor.engine import Images, Question, Scored, resolve
+from advisor.engine._decide import answers_on_images, compared_images, correct_answers, decide_run
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.engine.space.test_metric_needs import EACH, images_of

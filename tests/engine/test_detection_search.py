@@ -10,21 +10,15 @@ import pytest
 from PIL import Image, ImageDraw
 
 from advisor.api import doctor
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Provenance
-from advisor.core.units import markdown
-from advisor.datasets.capture import STAYING
-from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluate import Devices
-from advisor.reporting.files import render_markdown
-from advisor.reporting.view import load_view
-from advisor.store import RunFolder
-from advisor.store.run_folder import integrity_problems
-from advisor.tasks import DETECTION
-from advisor.tasks.judge import HELD_OUT, VALIDATED
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.model import read
-from advisor.tflite.postprocess import DETECTIONS, OPERATOR
+from advisor.core import Evaluation, Provenance, Status, markdown
+from advisor.datasets import STAYING
+from advisor.engine import Devices, load_run
+from advisor.reporting import load_view
+from advisor.reporting._files import render_markdown
+from advisor.store import RunFolder, integrity_problems
+from advisor.tasks._judge import HELD_OUT, VALIDATED
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import DETECTIONS, OPERATOR, read, read_metadata
 from tests.builders import interval, present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems

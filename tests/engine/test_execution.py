@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.engine.execution import Machine, call_in_own_thread
+from advisor.engine import Machine
+from advisor.engine._execution import call_in_own_thread
 from advisor.isolation import MemoryGate, Pause
-from advisor.isolation.resources import KEPT_FREE_BYTES
+from advisor.isolation._resources import KEPT_FREE_BYTES
 from tests.processes import PATIENCE_S
 
 
@@ -171,7 +172,7 @@ def test_jobs_go_before_training_and_training_waits_for_a_core() -> None:
 
 
 def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.engine.execution.LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr("advisor.engine._execution.LOOK_AGAIN_S", 0.01)
     free = [KEPT_FREE_BYTES + 100]
     machine, seen = Machine(2, memory_gate=MemoryGate(lambda: free[0])), list[str]()
     began = asyncio.Event()

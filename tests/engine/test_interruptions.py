@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from advisor.compression.recipes import RECIPES
-from advisor.core.evaluation import evaluation_from_json
-from advisor.engine.pipeline.stage import StageName
-from advisor.reporting.view import load_view
+from advisor.compression import RECIPES
+from advisor.core import evaluation_from_json
+from advisor.engine import StageName
+from advisor.reporting import load_view
 from advisor.store import RunFolder
 from tests.makers.searches import FORMS, SMALLEST, command, environment, search
 from tests.processes import children_with
@@ -56,7 +56,7 @@ def until(process: subprocess.Popen[str], seen: Callable[[], bool]) -> None:
 
 
 def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    return children_with("advisor.isolation.child", process.pid)
+    return children_with("advisor.isolation._child", process.pid)
 
 
 def lines(out: Path) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from advisor.core.errors import install_extra
+from advisor.core import install_extra
 from tests.builders import present
 from tests.makers.searches import SMALLEST, Searched, environment, linked_cache
 from tests.processes import PATIENCE_S
@@ -65,7 +65,7 @@ REFUSED = (
 
 ONE_AFTER_THE_OTHER = """
 import contextlib, io, json, os, sys
-from advisor.cli.main import main
+from advisor.cli._main import main
 
 said = {}
 for command, words in json.loads(sys.argv[1]).items():

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.pipeline.stage import EventKind, StageEvent, StageName
-from advisor.engine.progress import Bar, Display, Lines, Progress
-from advisor.engine.remaining import FILE, Standing, read_standing, write_standing
+from advisor.catalog import load_catalogue
+from advisor.core import Evaluation, Status
+from advisor.engine import Progress, StageName, Standing, read_standing
+from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._progress import Bar, Display, Lines
+from advisor.engine._remaining import FILE, write_standing
 from advisor.store import RunFolder
 from tests.builders import configuration
 from tests.engine.plans import planned
@@ -29,7 +30,7 @@ STAGES = PLAN.costs.stages(PLAN.cards[0])
 @pytest.fixture
 def bar(monkeypatch: pytest.MonkeyPatch) -> Iterator[Progress]:
     """A bar that shows every event, before its search starts."""
-    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
+    monkeypatch.setattr("advisor.engine._progress.REST", 0.0)
     progress = Progress(Bar())
     yield progress
     progress.close()
@@ -63,7 +64,7 @@ def test_it_says_what_is_done_what_is_left_and_how_long(bar: Progress, capsys: p
 def test_the_time_limit_is_shown_where_it_ends_before_the_work(
     bar: Progress, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, limit_s: float, shown: str
 ) -> None:
-    monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=partial(next, count(0.0, 1e-3))))
+    monkeypatch.setattr("advisor.engine._progress.time", SimpleNamespace(monotonic=partial(next, count(0.0, 1e-3))))
     bar.start(PLAN, done=(), limit_s=limit_s)
     bar.say("converting")
     said = capsys.readouterr().err
@@ -76,7 +77,7 @@ def test_a_log_has_the_first_line_and_then_one_every_half_minute(
 ) -> None:
     clock = SimpleNamespace(now=0.0)
     clock.monotonic = lambda: clock.now
-    monkeypatch.setattr("advisor.engine.progress.time", clock)
+    monkeypatch.setattr("advisor.engine._progress.time", clock)
     progress = Progress(Lines())
     progress.say("reading images of photos")
     progress.start(PLAN, done=())
@@ -117,7 +118,7 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("KEPT_S", "REST"):
-        monkeypatch.setattr(f"advisor.engine.progress.{name}", 0.0)
+        monkeypatch.setattr(f"advisor.engine._progress.{name}", 0.0)
     run, progress = RunFolder(tmp_path), Progress(Bar())
     with progress.kept_in(run):
         assert read_standing(run) == Standing("starting")
@@ -134,7 +135,7 @@ def test_time_passes_in_a_log_and_in_the_run_although_no_stage_starts_or_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("EVERY_S", "KEPT_S", "TICK_S"):
-        monkeypatch.setattr(f"advisor.engine.progress.{name}", 0.01)
+        monkeypatch.setattr(f"advisor.engine._progress.{name}", 0.01)
     run = RunFolder(tmp_path)
     with Progress() as progress, progress.kept_in(run):
         progress._saying = "deciding"  # no event shows it
@@ -197,7 +198,7 @@ def left(shown: str) -> str:
 def test_what_is_skipped_or_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr("advisor.engine._progress.time", SimpleNamespace(monotonic=lambda: 0.0))
     progress, seen = Progress(Bar()), []
     progress.start(CLIMB, done=())
     for away in ((), TUNED, ()):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.engine.pipeline.cost import judging_s
-from advisor.engine.pipeline.graph import VariantStages
-from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent, StageName
-from advisor.engine.remaining import Remaining
-from advisor.engine.space.plan import Plan
+from advisor.catalog import load_catalogue
+from advisor.engine import Stage, StageName, VariantStages
+from advisor.engine._pipeline.cost import judging_s
+from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._remaining import Remaining
+from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME
 from tests.engine.plans import changed, planned
 

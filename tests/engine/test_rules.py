@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.recipes import Recipe, lighter_recipes
-from advisor.compression.recipes.base import Edit
-from advisor.core.budget import Budget
-from advisor.engine.pipeline.rule import Known, RuleNeeds, Rules
-from advisor.engine.question import resolve
-from advisor.engine.rules import needless, not_licensed, over_size, rules_of, slow_backbone
-from advisor.engine.space.plan import ruled_out
-from advisor.engine.targets.device_prediction import Prefilter
-from advisor.engine.targets.target_devices import select_targets
+from advisor.catalog import load_catalogue
+from advisor.compression import Recipe, lighter_recipes
+from advisor.compression._recipes.base import Edit
+from advisor.core import Budget
+from advisor.engine import resolve
+from advisor.engine._pipeline.rule import Known, RuleNeeds, Rules
+from advisor.engine._rules import needless, not_licensed, over_size, rules_of, slow_backbone
+from advisor.engine._space.plan import ruled_out
+from advisor.engine._targets.device_prediction import Prefilter
+from advisor.engine._targets.target_devices import select_targets
 from tests.builders import RUNTIME, configuration
 from tests.engine.plans import asking, planned
 

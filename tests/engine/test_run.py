@@ -17,25 +17,21 @@ from typing import Any
 
 import pytest
 
-from advisor.api.options import choices
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core import training
-from advisor.core.errors import UsageError
-from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order
-from advisor.engine import decide as module, preview
-from advisor.engine.decide import Answer, answering
-from advisor.engine.execution import Machine
-from advisor.engine.pipeline.materials import Role
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.preview import refuse_too_short
-from advisor.engine.question import resolve
-from advisor.engine.run import _disturbed
-from advisor.engine.scheduling.belief import AccuracyBelief, CardTraining
-from advisor.engine.scheduling.suggesting import CostEstimates, candidate_table
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.resolved import resolve_parts
+from advisor.api import choices
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, in_order
+from advisor.core._training import TrainingRecipe
+from advisor.engine import Machine, Role, StageName, _decide as module, _preview as preview, resolve
+from advisor.engine._decide import Answer, answering
+from advisor.engine._preview import refuse_too_short
+from advisor.engine._run import _disturbed
+from advisor.engine._scheduling.belief import AccuracyBelief, CardTraining
+from advisor.engine._scheduling.suggesting import CostEstimates, candidate_table
+from advisor.engine._space.plan import Plan
+from advisor.engine._space.resolved import resolve_parts
 from advisor.store import RunFolder
-from advisor.tasks import CLASSIFICATION, DETECTION
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
 from tests.builders import RUNTIME, evaluation, of_file, present
 from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S, wait_until

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from advisor.core.evaluation import Status
+from advisor.core import Status
 from advisor.store import RunFolder
 from tests.engine.killing import Peace, disturbed, figures, hashes, options, undisturbed, using
 from tests.engine.test_interruptions import OPTIONS, children, lines, started, until

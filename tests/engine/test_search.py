@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Provenance
-from advisor.engine.history.loaded_run import load_run
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES
-from advisor.isolation.resources import usable_cores
-from advisor.store.run_folder import integrity_problems
-from advisor.tflite.metadata import read_metadata
+from advisor.core import Evaluation, Provenance, Status
+from advisor.engine import load_run, resolve
+from advisor.engine._space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES
+from advisor.isolation import usable_cores
+from advisor.store import integrity_problems
+from advisor.tflite import read_metadata
 from tests.builders import present
 from tests.documents import problems
 from tests.makers.searches import FORMS, IMAGES, SMALLEST, Searched
@@ -83,7 +81,7 @@ def test_every_figure_is_measured_or_estimated_and_has_its_source(with_images: S
 
 
 def test_finalists_are_judged_as_phones_take_images(with_images: Searched) -> None:
-    from advisor.datasets.capture import TESTS
+    from advisor.datasets import TESTS
 
     pick = present(load_run(with_images.run.path).decision.pick)
     assert pick.capture.holdout is not None

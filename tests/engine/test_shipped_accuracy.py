@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.metrics import BALANCED_ACCURACY, TOP1
-from advisor.engine.history.loaded_run import load_run
-from advisor.exporting.bundle import Bundle, export
+from advisor.core import BALANCED_ACCURACY, TOP1, Evaluation
+from advisor.engine import load_run
+from advisor.exporting import Bundle
+from advisor.exporting._bundle import export
 from advisor.store import RunFolder
 from tests.builders import present
 from tests.makers.searches import ORIENTATION, SMALLEST, TURNED, Searched, searched_once
@@ -130,7 +130,7 @@ def odd_images(phone_photos: Path, tmp_path: Path) -> list[Path]:
 
 
 def test_the_code_of_a_bundle_reads_images_as_for_the_figures(bundle: Bundle, odd_images: list[Path]) -> None:
-    from advisor.datasets.images import load
+    from advisor.datasets import load
 
     classify, script = module(bundle.path / "python" / "classify.py"), module(SCRIPT)
     for path in odd_images:

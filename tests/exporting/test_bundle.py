@@ -20,18 +20,17 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from PIL import Image
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
-from advisor.core.units import markdown as escaped
-from advisor.engine.history.loaded_run import load_run
-from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, render
-from advisor.exporting.shipping import ShippedModel, vector_files
-from advisor.reporting.risks import risks, warnings
-from advisor.reporting.view import load_view
+from advisor.core import DeviceFigures, ImageAnswers, UsageError, markdown as escaped
+from advisor.engine import load_run
+from advisor.exporting import Bundle, ShippedModel
+from advisor.exporting._bundle import export
+from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, render
+from advisor.exporting._shipping import vector_files
+from advisor.reporting import load_view
+from advisor.reporting._risks import risks, warnings
 from advisor.store import RunFolder
-from advisor.tasks.classification.files import SHIPPING, answers
-from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.tasks.classification._files import SHIPPING, answers
+from advisor.tflite import Metadata, write_metadata
 from tests.builders import evaluation
 from tests.makers import bundles
 

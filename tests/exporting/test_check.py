@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.exporting import check
-from advisor.exporting.bundle import Bundle, checked
+from advisor.core import UsageError
+from advisor.exporting import Bundle, check
+from advisor.exporting._bundle import checked
 from tests.makers.bundles import export_form, ran
 from tests.makers.searches import Searched
 

@@ -16,19 +16,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
-from advisor.datasets.images import InputSpec
-from advisor.exporting import check
-from advisor.exporting.bundle import Bundle, export
+from advisor.core import BoxFacts, ClassBoxes, ImageAnswers, UsageError
+from advisor.datasets import InputSpec
+from advisor.exporting import Bundle, check
+from advisor.exporting._bundle import export
 from advisor.integrations.browser import LITERT
-from advisor.measurement.accuracy import CentreFinder, Detector
-from advisor.measurement.average_precision import LEAST_SCORE
+from advisor.measurement import CentreFinder, Detector
+from advisor.measurement._average_precision import LEAST_SCORE
 from advisor.store import RunFolder
-from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.judge import PALETTE
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.postprocess import Suppression
+from advisor.tasks._counting import COUNTING
+from advisor.tasks._judge import PALETTE
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import Suppression, read_metadata
 from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cells
 from tests.makers.browsers import new_context, require_runtime

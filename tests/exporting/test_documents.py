@@ -13,12 +13,11 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import DeviceFigures
-from advisor.exporting.documents import render, render_html, render_template
-from advisor.reporting.pages import json_for_script, trusted
-from advisor.store import RunFolder
-from advisor.store.yamlfile import read_yaml
+from advisor.core import DeviceFigures, Evaluation
+from advisor.exporting import render_html, render_template
+from advisor.exporting._documents import render
+from advisor.reporting import json_for_script, trusted
+from advisor.store import RunFolder, read_yaml
 from advisor.tasks import TASKS
 from tests.builders import evaluation
 from tests.exporting.test_model import LANGUAGES, MODEL, parsed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.exporting.bundle import Bundle
+from advisor.exporting import Bundle
 from advisor.store import RunFolder
 from tests.devices.test_arm import aarch64_python
 from tests.makers.bundles import export_form

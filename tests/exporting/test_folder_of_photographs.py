@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from advisor.exporting.photograph import predict
+from advisor.exporting import predict
 from tests.makers.searches import Searched
 
 

@@ -17,24 +17,20 @@ import tree_sitter
 import tree_sitter_kotlin
 import tree_sitter_swift
 
-from advisor.core.confidence_facts import ShippedThresholds
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import choosable
-from advisor.datasets.images import InputSpec
-from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.exporting.bundle import Bundle, choices, choose
-from advisor.exporting.documents import model_card, render
-from advisor.exporting.shipping import ShippedModel, Shipping, prepare
-from advisor.measurement.accuracy import predict_pixels
-from advisor.reporting.risks import Level, Risk
-from advisor.store import RunFolder
-from advisor.store.files import sha256_file
-from advisor.tasks import CLASSIFICATION, TASKS
-from advisor.tasks.classification.files import answers
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
-from advisor.tflite.rewrite import select_output
+from advisor.core import Evaluation, Provenance, Quantity, ShippedThresholds, Status, UsageError, choosable
+from advisor.datasets import InputSpec
+from advisor.engine import LoadedRun, load_run
+from advisor.exporting import Bundle, ShippedModel, Shipping, choices, prepare
+from advisor.exporting._bundle import choose
+from advisor.exporting._documents import model_card, render
+from advisor.measurement import predict_pixels
+from advisor.reporting import Risk
+from advisor.reporting._risks import Level
+from advisor.store import RunFolder, sha256_file
+from advisor.tasks import TASKS
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.classification._files import answers
+from advisor.tflite import Metadata, read_metadata, select_output, write_metadata
 from tests.builders import evaluation
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
 from tests.run_folders import candidates, write_run

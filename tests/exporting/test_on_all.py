@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import OnAllImages
-from advisor.exporting.bundle import export
+from advisor.core import Evaluation, OnAllImages, UsageError
+from advisor.exporting._bundle import export
 from advisor.integrations import coreml
-from advisor.store import RunFolder
-from advisor.store.files import sha256_file
-from advisor.store.run_folder import integrity_problems
+from advisor.store import RunFolder, integrity_problems, sha256_file
 from tests.makers.bundles import evaluation_of
 
 pytestmark = pytest.mark.integration

@@ -13,15 +13,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, RecallThreshold, Shares, Threshold
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.quantity import Interval
-from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import prepare
+from advisor.core import (
+    ConfidenceFacts,
+    Evaluation,
+    Guarantees,
+    Interval,
+    RecallThreshold,
+    Shares,
+    Threshold,
+    UsageError,
+)
+from advisor.exporting import Bundle, prepare
+from advisor.exporting._bundle import export
 from advisor.store import RunFolder
-from advisor.tasks.classification.files import answers
-from advisor.tflite.metadata import read_metadata
+from advisor.tasks.classification._files import answers
+from advisor.tflite import read_metadata
 from tests.builders import present
 from tests.makers import bundles
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.core.evaluation import Evaluation
+from advisor.core import Evaluation
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.predictor import with_facts

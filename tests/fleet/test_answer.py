@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.budget import Budget
-from advisor.core.evaluation import Evaluation
-from advisor.engine.history.loaded_run import load_run
-from advisor.fleet.answer import FleetAnswer, Matrix, answer_for, fleet_answer, predicted
-from advisor.fleet.phones import read_fleet
+from advisor.core import Budget, Evaluation
+from advisor.engine import load_run
+from advisor.fleet import read_fleet
+from advisor.fleet._answer import FleetAnswer, Matrix, answer_for, fleet_answer, predicted
 from tests.fleet.fleets import PHONES, fleet_run, rows
 
 

@@ -19,11 +19,11 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 import advisor
-from advisor.core.errors import UsageError
-from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.profiles.values import ConnectionSettings
+from advisor.core import UsageError
+from advisor.devices import ConnectionSettings, MeasurementJob
+from advisor.fleet import VerifiedFiles
+from advisor.fleet._verify import VerifiedTier
 from advisor.fleet.selector import TierSelector
-from advisor.fleet.verify import VerifiedFiles, VerifiedTier
 from advisor.store import RunFolder
 from tests.fleet.fleets import PHONES, fleet_run
 from tests.makers.commands import Said, called
@@ -191,7 +191,7 @@ def write_second_tier(folder: Path, changed: dict[str, Any]) -> None:
 
 
 def test_ssh_verifies_files(tiers: Path, own_ssh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.fleet.verify.MeasurementJob", partial(MeasurementJob, effort="load"))
+    monkeypatch.setattr("advisor.fleet._verify.MeasurementJob", partial(MeasurementJob, effort="load"))
     broken = Path(copytree(tiers, tmp_path / "broken"))
     write_second_tier(broken / "tiers", document(tiers))
     settings = ("--ssh", "device", "--python", sys.executable, "--json")

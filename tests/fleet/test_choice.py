@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.fleet.choice import choose, total
+from advisor.fleet._choice import choose, total
 
 VALUES = arrays(
     np.float64,

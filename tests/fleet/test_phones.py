@@ -2,9 +2,10 @@
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.devices.profiles.loading import shipped_fleets
-from advisor.fleet.phones import known_socs, read_fleet
+from advisor.core import UsageError
+from advisor.devices import shipped_fleets
+from advisor.fleet import read_fleet
+from advisor.fleet._phones import known_socs
 
 
 def test_phones_are_found_by_device_target_title_and_soc() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.fleet.phones import clusters_of, read_fleet
+from advisor.core import UsageError
+from advisor.devices import clusters_of
+from advisor.fleet import read_fleet
 from tests.requirements import shared_case
 
 PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"

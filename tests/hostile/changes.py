@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.history.insights import recomputed_problems
-from advisor.reporting.files import recommendation
-from advisor.reporting.view import load_view
-from advisor.store import RunFolder
-from advisor.store.run_folder import OLD, REPORTS, SEAL, integrity_problems, with_hash
+from advisor.core import AdvisorError, Evaluation, Status
+from advisor.engine import recomputed_problems
+from advisor.reporting import load_view, recommendation
+from advisor.store import OLD, REPORTS, SEAL, RunFolder, integrity_problems
+from advisor.store._run_folder import with_hash
 
 Rows = list[dict[str, Any]]
 Change = Callable[[Path], None]  # Changes the run folder at a path

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.reporting.runs import Runs, RunState
+from advisor.reporting import Runs, RunState
 from advisor.store import RunFolder
 from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
 from tests.makers.commands import Advisor, ended, refused

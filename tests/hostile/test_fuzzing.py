@@ -21,28 +21,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
-from advisor.catalog.catalogue import read_catalogue_file
-from advisor.core import units
-from advisor.core.budget import parse_licences
-from advisor.core.errors import AdvisorError
-from advisor.core.metrics import parse_preference
-from advisor.datasets.boxes import list_boxes
-from advisor.datasets.images import load
-from advisor.datasets.manifests import list_manifest
-from advisor.devices.connections.adb import parse_output
-from advisor.devices.connections.agent import read_document, timings_of_agent
-from advisor.devices.connections.protocol import Timing
-from advisor.devices.latency.features import read_features
-from advisor.devices.profiles import read_profile, shipped_profiles
-from advisor.devices.profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
-from advisor.devices.profiles.runtimes import read_cores
-from advisor.engine.history.loaded_run import load_run
-from advisor.engine.question import resolve
-from advisor.engine.question.values import read_file
-from advisor.isolation.process import Finished
-from advisor.tflite.macs import Work
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.model import read
+from advisor.catalog._catalogue import read_catalogue_file
+from advisor.core import AdvisorError, parse_licences, units
+from advisor.core._metrics import parse_preference
+from advisor.datasets import load
+from advisor.datasets._boxes import list_boxes
+from advisor.datasets._manifests import list_manifest
+from advisor.devices import Timing, read_document, read_features, shipped_profiles, timings_of_agent
+from advisor.devices._connections.adb import parse_output
+from advisor.devices._profiles import read_profile
+from advisor.devices._profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
+from advisor.devices._profiles.runtimes import read_cores
+from advisor.engine import load_run, resolve
+from advisor.engine._question.values import read_file
+from advisor.isolation import Finished
+from advisor.tflite import Work, read, read_metadata
 from tests.datasets.boxes.writers import WRITERS, photos
 from tests.devices.test_adb import PRINTED
 from tests.hostile.damages import BROKEN, WHOLE, WRONG

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import AdvisorError
-from advisor.tflite.model import read
+from advisor.core import AdvisorError
+from advisor.tflite import read
 from tests.measurement import small_models
 
 pytestmark = pytest.mark.integration

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.errors import WeightsError
-from advisor.downloads import delivery, transport
-from advisor.downloads.files import FetchOptions, Unavailable
-from advisor.downloads.transport import Client, Deadline, Transport
+from advisor.catalog import fetch_weights
+from advisor.core import WeightsError
+from advisor.downloads import FetchOptions, Unavailable, _delivery as delivery, _transport as transport
+from advisor.downloads._transport import Client, Deadline, Transport
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, card, home
 

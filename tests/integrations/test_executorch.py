@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.errors import StageError, UsageError
-from advisor.core.evaluation import HOST
-from advisor.devices.connections.protocol import MeasurementJob, file_for
-from advisor.devices.profiles import runtimes
-from advisor.devices.profiles.runtimes import local_runtimes
+from advisor.core import HOST, StageError, UsageError
+from advisor.devices import MeasurementJob, file_for, local_runtimes
+from advisor.devices._profiles import runtimes
 from advisor.integrations import executorch
 from tests.measurement import small_models
 
@@ -62,10 +60,10 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
     import torch
     from ai_edge_litert.interpreter import Interpreter
 
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.graph_file import graph_of
-    from advisor.integrations.executorch.network import FileNetwork
-    from advisor.tflite.model import read
+    from advisor.catalog import load_catalogue
+    from advisor.catalog._graph_file import graph_of
+    from advisor.integrations.executorch._network import FileNetwork
+    from advisor.tflite import read
 
     graph = graph_of(load_catalogue()[name])
     data = graph.filled(graph.random())

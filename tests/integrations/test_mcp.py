@@ -15,9 +15,9 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
-from advisor.core.errors import ExitCode, UsageError, WeightsError
+from advisor.core import ExitCode, UsageError, WeightsError
 from advisor.integrations.mcp import without_lone_surrogates
-from advisor.integrations.mcp.tools import AssistantFolders, Tools, server
+from advisor.integrations.mcp._tools import AssistantFolders, Tools, server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run

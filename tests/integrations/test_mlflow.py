@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from advisor.api.answers import experiment_log
-from advisor.core.errors import UsageError
+from advisor.api import experiment_log
+from advisor.core import UsageError
 from advisor.integrations import mlflow
 from advisor.integrations.mlflow import log_run
 from tests.builders import present

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.devices.connections.exports import INPUTS, compared
-from advisor.devices.connections.protocol import difference_of
+from advisor.devices._connections.exports import INPUTS, compared
+from advisor.devices._connections.protocol import difference_of
 from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
-from advisor.tflite.rewrite import pack, unpack
+from advisor.tflite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 from tests.tflite.graphs import Graph

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from advisor.core.errors import UnsupportedRecipe
-from advisor.isolation import child as confinement
+from advisor.core import UnsupportedRecipe
+from advisor.isolation import _child as confinement
 
 
 def add(first: int, second: int) -> int:

@@ -13,11 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause
-from advisor.isolation.pool import IMPORTS, Trainers, Worker
-from advisor.isolation.process import run_program
-from advisor.measurement.host import busy_processes
+from advisor.core import StageError, UnsupportedRecipe, UsageError
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause, Trainers, run_program
+from advisor.isolation._pool import IMPORTS, Worker
+from advisor.measurement._host import busy_processes
 from tests.isolation import functions
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
@@ -142,7 +141,7 @@ def test_what_a_call_started_ends_with_its_child(pool: ChildPool, tmp_path: Path
 
 
 def test_a_child_has_no_network_where_the_system_allows_that(pool: ChildPool) -> None:
-    if pool.call("advisor.isolation.child:has_network"):
+    if pool.call("advisor.isolation._child:has_network"):
         pytest.skip("this system lets a child have a network")
     with socket.create_server(("127.0.0.1", 0)) as server:
         functions.connect(server.getsockname()[1])

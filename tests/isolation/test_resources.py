@@ -10,20 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.engine.pipeline.walker import run_coroutine
-from advisor.isolation import Scratch, resources
-from advisor.isolation.resources import (
-    GROWS_S,
-    KEPT_FREE_BYTES,
-    MemoryGate,
-    _quota_cores,
-    _within_cgroup,
-    cpu_s_of_tree,
-    free_bytes,
-    require_memory,
-    sweep,
-)
+from advisor.core import UsageError
+from advisor.engine._pipeline.walker import run_coroutine
+from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_s_of_tree, require_memory, sweep
+from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _quota_cores, _within_cgroup, free_bytes
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.isolation.child import OPTIONAL
-from advisor.isolation.pool import ChildPool, without_settings
+from advisor.isolation import ChildPool
+from advisor.isolation._child import OPTIONAL
+from advisor.isolation._pool import without_settings
 
 FUNCTIONS = "tests.isolation.functions"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.reporting.html import render_html
-from advisor.reporting.view import RunView
+from advisor.reporting import RunView
+from advisor.reporting._html import render_html
 from tests.processes import until
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 import shutil
 from typing import TYPE_CHECKING
 
-from advisor.core.errors import UsageError
-from advisor.downloads.files import WeightSource
+from advisor.core import UsageError
+from advisor.downloads import WeightSource
 from advisor.integrations.browser import fetched
 from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail

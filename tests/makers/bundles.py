@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.datasets.images import load
-from advisor.exporting.bundle import Bundle, export
-from advisor.store import RunFolder
-from advisor.store.files import sha256_file
+from advisor.core import Evaluation, ImageAnswers, Status
+from advisor.datasets import load
+from advisor.exporting import Bundle
+from advisor.exporting._bundle import export
+from advisor.store import RunFolder, sha256_file
 from tests.makers.searches import Searched
 from tests.places import SHARED
 

@@ -17,8 +17,7 @@ from unittest.mock import patch
 import pytest
 import typer
 
-from advisor.cli import output
-from advisor.cli.main import main
+from advisor.cli import _output as output, main
 from tests.makers import forks
 
 IN_FORKS = ("search", "serve", "mcp")

@@ -12,20 +12,20 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from advisor.cli import output as progress
-from advisor.measurement.latency import timing
+from advisor.cli import _output as progress
+from advisor.measurement import timing
 
 PRELOADED = [
     "advisor.api",
-    "advisor.cli.main",
-    "advisor.engine.history.insights",
-    "advisor.engine.progress",
-    "advisor.engine.run",
-    "advisor.engine.preview",
-    "advisor.measurement.latency.timing",
-    "advisor.reporting.blocks",
-    "advisor.reporting.answer",
-    "advisor.reporting.files",
+    "advisor.cli._main",
+    "advisor.engine._history.insights",
+    "advisor.engine._progress",
+    "advisor.engine._run",
+    "advisor.engine._preview",
+    "advisor.measurement._latency.timing",
+    "advisor.reporting._blocks",
+    "advisor.reporting._answer",
+    "advisor.reporting._files",
     "fastparquet",
     "optuna",
     "pandas",

@@ -4,7 +4,7 @@ import gc
 from functools import lru_cache
 from typing import Any
 
-from advisor.catalog import architectures, load_catalogue
+from advisor.catalog import _architectures as architectures, load_catalogue
 
 
 @lru_cache(maxsize=16)

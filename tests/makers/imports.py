@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.user_models import import_model
+from advisor.catalog._user_models import import_model
 from advisor.isolation import CallLimits, ChildPool
 
 

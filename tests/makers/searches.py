@@ -15,9 +15,8 @@ from filelock import FileLock
 from PIL import Image
 from skimage import data
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.errors import WeightsError
+from advisor.catalog import fetch_weights, load_catalogue
+from advisor.core import WeightsError
 from advisor.store import RunFolder, cache_root
 from tests.makers import forks
 from tests.makers.once import make_once

@@ -10,8 +10,8 @@ import zipfile
 
 import pytest
 
-from advisor.catalog.cards import Card, Preprocessing
-from advisor.downloads.files import MemberFile, WeightSource
+from advisor.catalog import Card, Preprocessing
+from advisor.downloads import MemberFile, WeightSource
 
 CONTENT = b"weights " * 4096
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.devices.profiles import load_profiles
-from advisor.measurement.accelerators import Accelerator, accelerator, accelerators, read_folder, serving
-from advisor.measurement.delegation import delegate
-from advisor.tflite.model import read
+from advisor.core import UsageError
+from advisor.devices._profiles import load_profiles
+from advisor.measurement import accelerator, delegate, serving
+from advisor.measurement._accelerators import Accelerator, accelerators, read_folder
+from advisor.tflite import read
 from tests.measurement import small_models
 
 GOOD = """\

@@ -5,19 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.measurement import average_precision
-from advisor.measurement.accuracy import NEAR, Detections, centres
-from advisor.measurement.average_precision import (
-    Matched,
-    centre_score,
-    centre_shares,
-    counts,
-    match,
-    match_centres,
-    score,
-    shares,
-    threshold,
-)
+from advisor.measurement import NEAR, Detections, average_precision, centres, match, match_centres, score, shares
+from advisor.measurement._average_precision import Matched, centre_score, centre_shares, counts, threshold
 
 SIZES = [(100, 200)] * 4
 

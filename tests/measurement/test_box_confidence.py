@@ -4,18 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.confidence_facts import Guarantees, Shares
-from advisor.measurement.box_confidence import (
-    PRECISION,
-    RECALL,
-    BoxAnswers,
-    ScoreCalibration,
-    calibration,
-    calibration_error,
-    crossfit_scores,
-    promised,
-    seen_at,
-)
+from advisor.core import Guarantees, Shares
+from advisor.measurement import ScoreCalibration, calibration, calibration_error, crossfit_scores, promised, seen_at
+from advisor.measurement._box_confidence import PRECISION, RECALL, BoxAnswers
 
 BATCH = 1.0  # As many new images as there are
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.measurement.accelerators import Accelerator, DataTypes, accelerator
-from advisor.measurement.delegation import delegate, partitions
-from advisor.measurement.operators.profile import profile
-from advisor.tflite.model import read
-from advisor.tflite.quantization import to_float16
+from advisor.measurement import accelerator, delegate
+from advisor.measurement._accelerators import Accelerator, DataTypes
+from advisor.measurement._delegation import partitions
+from advisor.measurement._operators.profile import profile
+from advisor.tflite import read, to_float16
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from advisor.core.errors import AdvisorError, StageError, UsageError
-from advisor.measurement.accelerators import accelerators
-from advisor.measurement.delegation import delegate, execution_order
-from advisor.measurement.latency.timing import measure
-from advisor.measurement.operators.profile import match, nodes
-from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.model import read
+from advisor.core import AdvisorError, StageError, UsageError
+from advisor.measurement import delegate, measure
+from advisor.measurement._accelerators import accelerators
+from advisor.measurement._delegation import execution_order
+from advisor.measurement._operators.profile import match, nodes
+from advisor.tflite import activation_arena_bytes, read
 from tests.measurement import small_models
 
 CASES = int(os.environ.get("FUZZ_CASES", "10000"))

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.isolation.resources import usable_cores
-from advisor.measurement import host
-from advisor.measurement.host import Conditions, busy_processes, observe, quota, require_quiet, trains_on
+from advisor.core import UsageError
+from advisor.isolation import usable_cores
+from advisor.measurement import host, require_quiet
+from advisor.measurement._host import Conditions, busy_processes, observe, quota, trains_on
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
 PROCESSORS = len(os.sched_getaffinity(0))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.measurement.latency.timing import measure
+from advisor.measurement import measure
 from benchmarks import measurement, tables
 from benchmarks.measurement import QUICK, _judged, rankings, spread, tool_median_ms
 

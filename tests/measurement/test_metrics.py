@@ -11,14 +11,24 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 from scipy.special import softmax
 
-from advisor.core.errors import RuntimeRefusal, StageError, UsageError
-from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, METRICS, TOP1, TOP5, WORST_GROUP
-from advisor.core.quantity import wilson
-from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import Detector, predict, predict_arrays, predict_pixels
-from advisor.measurement.latency.timing import least_cpu_ms, measure
-from advisor.measurement.metrics import SCORES, Judged, scores
-from advisor.measurement.processes import existing_model
+from advisor.core import (
+    BALANCED_ACCURACY,
+    COST_SAVED,
+    LOG_LOSS,
+    MACRO_F1,
+    METRICS,
+    TOP1,
+    TOP5,
+    WORST_GROUP,
+    RuntimeRefusal,
+    StageError,
+    UsageError,
+    wilson,
+)
+from advisor.datasets import InputSpec
+from advisor.measurement import Detector, Judged, least_cpu_ms, measure, predict, predict_arrays, predict_pixels, scores
+from advisor.measurement._metrics import SCORES
+from advisor.measurement._processes import existing_model
 from tests.builders import present
 from tests.measurement import small_models
 

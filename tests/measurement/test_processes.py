@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError
-from advisor.measurement.processes import run_json
+from advisor.core import StageError
+from advisor.measurement._processes import run_json
 from tests.processes import has_ended, until
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from scipy.special import log_softmax, softmax
 
-from advisor.measurement import confidence
+from advisor.measurement import _confidence as confidence
 from tests.builders import present
 
 BETA = np.random.default_rng(1).beta(4, 1, 20000)

@@ -7,13 +7,22 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from advisor.core.errors import StageError
-from advisor.core.quantity import Interval
-from advisor.datasets.capture import captures
-from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import Detector, captured_answers, load, predict_pixels, save, true_boxes
-from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
-from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.core import Interval, StageError
+from advisor.datasets import InputSpec, captures
+from advisor.measurement import (
+    Detector,
+    Neighbours,
+    accepted,
+    auroc,
+    captured_answers,
+    load,
+    mean_of,
+    predict_pixels,
+    rule,
+    save,
+    true_boxes,
+)
+from advisor.tflite import Suppression, append_postprocess
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 from tests.measurement.test_average_precision import HERE, THERE, boxes
@@ -77,7 +86,7 @@ def test_neighbours_of_equal_images_are_finite_and_have_at_most_their_rank() -> 
 def test_a_few_images_at_a_time_have_the_same_nearest_ones(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     near, others = Neighbours.of(RANDOM.random((50, 40))), RANDOM.random((count, 40))
     whole = near.similarity(others)
-    monkeypatch.setattr("advisor.measurement.unknown.MOST_COSINES", 150)  # three images
+    monkeypatch.setattr("advisor.measurement._unknown.MOST_COSINES", 150)  # three images
     np.testing.assert_allclose(near.similarity(others), whole, rtol=1e-6)
     assert whole.shape == (count,)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.datasets.boxes.values import ONE_CLASS
-from advisor.reporting.view import RunView, load_view
-from advisor.tasks import DETECTION
+from advisor.core import ImageAnswers
+from advisor.datasets import ONE_CLASS
+from advisor.reporting import RunView, load_view
+from advisor.tasks.detection import DETECTION
 from tests.makers.browsers import Open, Opened, launched, open_view, opener
 from tests.reporting.views import run_view
 from tests.run_folders import candidates, images, write_judged_detectors, write_run

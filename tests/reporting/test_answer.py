@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import CardFacts, HoldoutPart, OnAllImages
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.history.loaded_run import CheckedLabels, WrongLabel
-from advisor.reporting.answer import print_answer
-from advisor.reporting.explanation import opening
-from advisor.reporting.figures import foundations
-from advisor.reporting.files import recommendation_json, render_markdown
-from advisor.reporting.html import render_html
-from advisor.reporting.steps import next_steps
-from advisor.reporting.view import RunView, load_view
-from advisor.tasks import ANOMALY, DETECTION
-from advisor.tasks.task import Task
+from advisor.core import CardFacts, Evaluation, HoldoutPart, OnAllImages, Provenance, Quantity, Status
+from advisor.engine import CheckedLabels
+from advisor.engine._history.loaded_run import WrongLabel
+from advisor.reporting import RunView, load_view, print_answer
+from advisor.reporting._explanation import opening
+from advisor.reporting._figures import foundations
+from advisor.reporting._files import recommendation_json, render_markdown
+from advisor.reporting._html import render_html
+from advisor.reporting._steps import next_steps
+from advisor.tasks import Task
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.detection import DETECTION
 from tests.builders import present
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, running_view, with_pick
 from tests.run_folders import images, write_run

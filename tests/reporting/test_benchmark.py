@@ -4,12 +4,9 @@ import io
 
 from rich.console import Console
 
-from advisor.measurement import host
-from advisor.measurement.host import Conditions
-from advisor.measurement.latency import LatencyResult, ModelTiming
-from advisor.measurement.latency.session import Benchmark, FileBenchmark
-from advisor.measurement.latency.timing import judge
-from advisor.reporting.benchmark import TIMINGS, print_benchmark, timings, with_timings
+from advisor.measurement import Benchmark, FileBenchmark, LatencyResult, ModelTiming, host, judge
+from advisor.measurement._host import Conditions
+from advisor.reporting import TIMINGS, print_benchmark, timings, with_timings
 from tests.measurement.latency.test_latency import QUIET, series
 
 

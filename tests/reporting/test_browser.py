@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.reporting.html import render_html
-from advisor.reporting.phrases import ranked
-from advisor.reporting.view import RunView
+from advisor.core import Budget, decide
+from advisor.reporting import RunView
+from advisor.reporting._html import render_html
+from advisor.reporting._phrases import ranked
 from tests.makers.browsers import Open, Opened, open_view, opener
 from tests.reporting.views import HOSTILE, empty_view, run_view
 

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
-from advisor.datasets.thumbnails import BYTES_PER_PIXEL
-from advisor.reporting.classes import (
+from advisor.core import BoxFacts, ClassBoxes, Evaluation, ImageAnswers, JudgedBox, JudgedImage, UsageError
+from advisor.datasets._thumbnails import BYTES_PER_PIXEL
+from advisor.reporting import DRAWN
+from advisor.reporting._classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,
     PairDifference,
@@ -28,7 +27,7 @@ from advisor.reporting.classes import (
     recalls,
     weakest,
 )
-from advisor.reporting.pages import DRAWN, LOOKS, SIDE, data_uri, photos
+from advisor.reporting._pages import LOOKS, SIDE, data_uri, photos
 from tests.builders import evaluation
 from tests.datasets.folders import image
 

@@ -10,22 +10,16 @@ from typing import Any
 
 import pytest
 
-from advisor.core.confidence_facts import Guarantees, Shares
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.insights import Incumbent
-from advisor.engine.history.loaded_run import load_run
-from advisor.reporting.answer import print_answer
-from advisor.reporting.blocks import default_console
-from advisor.reporting.comparisons import SHOWN, comparison_json, render_comparison
-from advisor.reporting.explanation import LEARNT, explanation, incumbent_sentences
-from advisor.reporting.files import recommendation_json, render_markdown
-from advisor.reporting.html import render_html
-from advisor.reporting.phrases import shortlist, verdict
-from advisor.reporting.risks import risks, warnings
-from advisor.reporting.steps import next_steps
-from advisor.reporting.view import RunView
+from advisor.core import Guarantees, ImageAnswers, Provenance, Quantity, Shares
+from advisor.engine import Comparison, Incumbent, compare, load_run
+from advisor.reporting import SHOWN, RunView, comparison_json, print_answer, render_comparison
+from advisor.reporting._blocks import default_console
+from advisor.reporting._explanation import LEARNT, explanation, incumbent_sentences
+from advisor.reporting._files import recommendation_json, render_markdown
+from advisor.reporting._html import render_html
+from advisor.reporting._phrases import shortlist, verdict
+from advisor.reporting._risks import risks, warnings
+from advisor.reporting._steps import next_steps
 from tests.builders import evaluation
 from tests.documents import problems
 from tests.reporting import views

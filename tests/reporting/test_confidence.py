@@ -10,25 +10,28 @@ from typing import Any
 
 import pytest
 
-from advisor.core.confidence_facts import (
-    NO_GUARANTEES,
+from advisor.core import (
     Bin,
+    BoxFacts,
+    BoxGuarantee,
+    BoxScores,
     ConfidenceFacts,
     CoverageThreshold,
+    Evaluation,
     Guarantees,
+    ImageAnswers,
+    Interval,
     Point,
     Reachable,
     RecallThreshold,
     Shares,
     Threshold,
 )
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import BoxFacts, BoxGuarantee, BoxScores, ImageAnswers
-from advisor.core.quantity import Interval
-from advisor.reporting.confidence import curve_of, threshold_blocks, unkept
-from advisor.reporting.html import render_html
-from advisor.reporting.risks import Level, risks
-from advisor.reporting.view import RunView
+from advisor.core._confidence_facts import NO_GUARANTEES
+from advisor.reporting import RunView
+from advisor.reporting._confidence import curve_of, threshold_blocks, unkept
+from advisor.reporting._html import render_html
+from advisor.reporting._risks import Level, risks
 from tests.builders import evaluation
 from tests.reporting.test_answer import said as shown
 from tests.reporting.test_html import without_scripts

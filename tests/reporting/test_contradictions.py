@@ -8,16 +8,12 @@ from dataclasses import replace
 from hypothesis import given, settings, strategies as st
 from rich.console import Console
 
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation, Status, accuracy_of, describe, variant_of
-from advisor.core.evaluation_facts import TuningFacts
-from advisor.core.metrics import parse_preference
-from advisor.engine.pipeline.stage import StageName
-from advisor.reporting.answer import print_answer
-from advisor.reporting.figures import certainty, foundations
-from advisor.reporting.phrases import count_configurations, counts, funnel
-from advisor.reporting.view import RunView
+from advisor.core import Budget, Evaluation, Status, TuningFacts, accuracy_of, decide, describe, variant_of
+from advisor.core._metrics import parse_preference
+from advisor.engine import StageName
+from advisor.reporting import RunView, print_answer
+from advisor.reporting._figures import certainty, foundations
+from advisor.reporting._phrases import count_configurations, counts, funnel
 from tests.builders import evaluation, of_file, present
 from tests.reporting.views import run_view
 

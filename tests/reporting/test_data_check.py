@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from advisor.engine.data_check import DataCheck, check_data
-from advisor.reporting import data_check as sheet
-from advisor.reporting.data_check import SAMPLES, render, samples, sections
-from advisor.tasks import DETECTION
+from advisor.engine import DataCheck
+from advisor.engine._data_check import check_data
+from advisor.reporting import _data_check as sheet, render
+from advisor.reporting._data_check import SAMPLES, samples, sections
+from advisor.tasks.detection import DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
 from tests.makers.browsers import Open

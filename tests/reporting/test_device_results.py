@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core.evaluation import Evaluation, Status, Target
-from advisor.reporting.answer import print_answer
-from advisor.reporting.figures import device_decisions, device_results, foreign_runtimes, runtimes_sentence
-from advisor.reporting.files import front_csv, recommendation, render_markdown
-from advisor.reporting.html import render_html
-from advisor.reporting.view import RunView, load_view
+from advisor.core import Evaluation, Status, Target
+from advisor.reporting import RunView, load_view, print_answer, recommendation
+from advisor.reporting._figures import device_decisions, device_results, foreign_runtimes, runtimes_sentence
+from advisor.reporting._files import front_csv, render_markdown
+from advisor.reporting._html import render_html
 from tests.builders import evaluation
 from tests.run_folders import write_run
 

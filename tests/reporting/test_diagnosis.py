@@ -1,11 +1,11 @@
 import re
 from dataclasses import replace
 
-from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
-from advisor.core.codec import parse
-from advisor.reporting.compression import channel_plot, diagnosis_html, snr_plot
-from advisor.reporting.files import render_markdown
-from advisor.reporting.html import render_html
+from advisor.compression import Channels, DiagnosedLayer, Diagnosis, Outlier
+from advisor.core import parse
+from advisor.reporting._compression import channel_plot, diagnosis_html, snr_plot
+from advisor.reporting._files import render_markdown
+from advisor.reporting._html import render_html
 from tests.reporting.views import run_view
 
 

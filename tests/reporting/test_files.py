@@ -17,14 +17,12 @@ import pytest
 from fastparquet import ParquetFile
 from rich.console import Console
 
-from advisor.core.evaluation import evaluation_from_json
-from advisor.reporting.answer import print_answer
-from advisor.reporting.blocks import NARROW, WIDE, TableColumn, table, write
-from advisor.reporting.files import COLUMNS, front_csv, front_parquet, recommendation_json, render_markdown, write_all
-from advisor.reporting.html import QUANTITIES, facets, payload, render_html
-from advisor.reporting.view import RunView, load_view
-from advisor.store import RunFolder
-from advisor.store.run_folder import integrity_problems
+from advisor.core import evaluation_from_json
+from advisor.reporting import RunView, load_view, print_answer, write_all
+from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
+from advisor.reporting._files import COLUMNS, front_csv, front_parquet, recommendation_json, render_markdown
+from advisor.reporting._html import QUANTITIES, facets, payload, render_html
+from advisor.store import RunFolder, integrity_problems
 from tests.reporting.test_device_results import ROWS
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 from tests.run_folders import lines, write_run

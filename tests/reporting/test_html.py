@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
-from advisor.core.relaxation import Relaxation
-from advisor.reporting import html
-from advisor.reporting.html import SECTIONS, Section, render_html, summary_html
-from advisor.reporting.view import RunView
+from advisor.core import ImageAnswers, Relaxation, TimingFacts
+from advisor.reporting import RunView, _html as html, summary_html
+from advisor.reporting._html import SECTIONS, Section, render_html
 from tests.reporting import views
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.confidence_facts import ConfidenceFacts, Mistake
-from advisor.core.quantity import Interval
-from advisor.engine.history.insights import Disagreement, Disagreements, ImageAnswer
-from advisor.reporting.html import render_html
-from advisor.reporting.pages import CHANGED_SHOWN
-from advisor.reporting.view import RunView
+from advisor.core import ConfidenceFacts, Interval, Mistake
+from advisor.engine import Disagreements
+from advisor.engine._history.insights import Disagreement, ImageAnswer
+from advisor.reporting import RunView
+from advisor.reporting._html import render_html
+from advisor.reporting._pages import CHANGED_SHOWN
 from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, with_pick
 

@@ -7,15 +7,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, strategies as st
 
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Interval, Provenance, Quantity
-from advisor.core.units import markdown
-from advisor.datasets.boxes.values import Box
-from advisor.engine.history.insights import Disagreement, Disagreements, ImageAnswer
-from advisor.reporting.files import render_markdown
-from advisor.reporting.pages import COLOURS, DRAWN, json_for_script, outlines
-from advisor.reporting.text import bounds, plain, points, share, spreadsheet
-from advisor.reporting.view import RunView
+from advisor.core import ImageAnswers, Interval, Provenance, Quantity, markdown, plain
+from advisor.datasets import Box
+from advisor.engine import Disagreements
+from advisor.engine._history.insights import Disagreement, ImageAnswer
+from advisor.reporting import COLOURS, DRAWN, RunView, json_for_script
+from advisor.reporting._files import render_markdown
+from advisor.reporting._pages import outlines
+from advisor.reporting._text import bounds, points, share, spreadsheet
 from tests.reporting import views
 
 

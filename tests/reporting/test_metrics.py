@@ -11,22 +11,28 @@ from typing import Any
 
 import pytest
 
-from advisor.core.decision import decide
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.metrics import LOG_LOSS, MACRO_F1, METRICS, TOP1, WORST_GROUP
-from advisor.core.quantity import Provenance, Quantity
-from advisor.reporting.answer import print_answer
-from advisor.reporting.blocks import DataTable, Paragraph
-from advisor.reporting.classes import metric_blocks
-from advisor.reporting.explanation import opening
-from advisor.reporting.figures import expectations, foundations, key_figures
-from advisor.reporting.files import front_csv, recommendation, render_markdown
-from advisor.reporting.frames import Rows, rows_of
-from advisor.reporting.html import render_html
-from advisor.reporting.phrases import limits
-from advisor.reporting.risks import risks
-from advisor.reporting.view import RunView
+from advisor.core import (
+    LOG_LOSS,
+    MACRO_F1,
+    METRICS,
+    TOP1,
+    WORST_GROUP,
+    Evaluation,
+    Provenance,
+    Quantity,
+    UsageError,
+    decide,
+)
+from advisor.reporting import RunView, print_answer, recommendation, rows_of
+from advisor.reporting._blocks import DataTable, Paragraph
+from advisor.reporting._classes import metric_blocks
+from advisor.reporting._explanation import opening
+from advisor.reporting._figures import expectations, foundations, key_figures
+from advisor.reporting._files import front_csv, render_markdown
+from advisor.reporting._frames import Rows
+from advisor.reporting._html import render_html
+from advisor.reporting._phrases import limits
+from advisor.reporting._risks import risks
 from tests.reporting.views import HOSTILE, judged_view, run_view
 
 SHARES: Mapping[str, float] = {TOP1: 90.0, MACRO_F1: 80.0, LOG_LOSS: 60.0, WORST_GROUP: 70.0}

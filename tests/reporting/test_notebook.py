@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from advisor.reporting.notebook import Cell, cell, cell_html
+from advisor.reporting import cell
+from advisor.reporting._notebook import Cell, cell_html
 from tests.reporting.views import HOSTILE, empty_view, run_view
 
 FEW_KB = 4000
@@ -21,9 +22,9 @@ def dots(html: str) -> int:
 FINISHED = """
 from pathlib import Path
 import advisor
-from advisor.engine import run
-from advisor.engine.history import insights
-from advisor.engine.scheduling.stopping import Stop
+from advisor.engine import _run as run
+from advisor.engine._history import insights
+from advisor.engine._scheduling.stopping import Stop
 from tests.run_folders import write_run
 
 def search_nothing(request, progress, *rest):
@@ -107,7 +108,7 @@ class Handle:
 
 def test_the_bar_moves_twice_a_second_at_most_and_goes_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 0.0, 0.1, 0.6, 0.6])
-    monkeypatch.setattr("advisor.reporting.notebook.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("advisor.reporting._notebook.time.monotonic", lambda: next(now))
     handle = Handle()
     made = Cell(handle)
     for share in (0.1, 0.2, 0.3):

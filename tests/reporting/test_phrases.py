@@ -4,11 +4,10 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
-from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.pipeline.stage import StageName
-from advisor.reporting.phrases import counts, funnel, ranked, shortlist
-from advisor.reporting.view import load_view
+from advisor.core import Evaluation, Status, decide
+from advisor.engine import StageName
+from advisor.reporting import load_view
+from advisor.reporting._phrases import counts, funnel, ranked, shortlist
 from tests.builders import present
 from tests.makers.searches import Searched
 from tests.reporting.views import empty_view, infeasible_view, run_view

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from advisor.measurement.accelerators import accelerator
-from advisor.measurement.delegation import delegate
-from advisor.measurement.operators.profile import profile as measured
-from advisor.measurement.operators.profile_values import Profile
-from advisor.reporting.profile import BARS, STEPS, print_profile, render
-from advisor.tflite.model import read
+from advisor.measurement import Profile, accelerator, delegate
+from advisor.measurement._operators.profile import profile as measured
+from advisor.reporting import STEPS, print_profile
+from advisor.reporting._profile import BARS, render
+from advisor.tflite import read
 from tests.makers.browsers import Open, Opened, opener
 from tests.measurement import small_models
 

@@ -3,13 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.budget import Budget
-from advisor.core.evaluation import Evaluation, Target
-from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts, OtherThings
-from advisor.core.quantity import Interval, Provenance, Quantity
-from advisor.reporting.explanation import opening
-from advisor.reporting.risks import BUDGET, Level, risks, warnings
-from advisor.reporting.view import RunView, load_view
+from advisor.core import (
+    Budget,
+    CaptureAccuracy,
+    CardFacts,
+    ConditionAccuracy,
+    Evaluation,
+    HeadFacts,
+    Interval,
+    OtherThings,
+    Provenance,
+    Quantity,
+    Target,
+)
+from advisor.reporting import RunView, load_view
+from advisor.reporting._explanation import opening
+from advisor.reporting._risks import BUDGET, Level, risks, warnings
 from tests.builders import evaluation
 from tests.reporting.views import CLASSES, run_view, unknown_view, with_dataset
 from tests.run_folders import images, write_run

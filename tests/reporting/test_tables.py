@@ -14,19 +14,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from advisor.catalog import load_catalogue
-from advisor.catalog.cards import Conversion
-from advisor.core.units import show_seconds
-from advisor.devices.calibration import Calibrated, CalibrationReport, Key, MeasuredNetworks
-from advisor.devices.connections.protocol import Timing
-from advisor.devices.profiles.measurements import Kernel
-from advisor.devices.profiles.runtimes import host_profile
-from advisor.engine.preview import PlanView, preview
-from advisor.engine.question import resolve
-from advisor.reporting.listings import print_calibrated, print_card, print_device
-from advisor.reporting.plan_table import PLAN, print_plan, sentences
-from advisor.tasks import COUNTING, DETECTION
-from advisor.tflite.macs import Work
+from advisor.catalog import Conversion, load_catalogue
+from advisor.core import show_seconds
+from advisor.devices import Calibrated, Timing, host_profile
+from advisor.devices._calibration import CalibrationReport, Key, MeasuredNetworks
+from advisor.devices._profiles.measurements import Kernel
+from advisor.engine import PlanView, preview, resolve
+from advisor.reporting import PLAN, print_calibrated, print_card, print_device, print_plan
+from advisor.reporting._plan_table import sentences
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import Work
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
 

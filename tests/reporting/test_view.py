@@ -11,17 +11,25 @@ from typing import Any
 
 import pytest
 
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import BoxFacts, ImageAnswers, NewConditions
-from advisor.core.quantity import Provenance, Quantity
-from advisor.datasets.boxes.values import ONE_CLASS
-from advisor.engine.question import resolve
-from advisor.reporting.figures import certainty, expectations, key_figures
-from advisor.reporting.files import SCHEMA_VERSION, recommendation_json, write_all
-from advisor.reporting.phrases import so_far
-from advisor.reporting.view import RunView, load_view
+from advisor.core import (
+    BoxFacts,
+    Configuration,
+    Evaluation,
+    ImageAnswers,
+    NewConditions,
+    Provenance,
+    Quantity,
+    Status,
+    Target,
+)
+from advisor.datasets import ONE_CLASS
+from advisor.engine import resolve
+from advisor.reporting import RunView, load_view, so_far, write_all
+from advisor.reporting._figures import certainty, expectations, key_figures
+from advisor.reporting._files import SCHEMA_VERSION, recommendation_json
 from advisor.store import RunFolder
-from advisor.tasks import CLASSIFICATION, DETECTION
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
 from tests import documents
 from tests.builders import evaluation
 from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view, unknown_view

@@ -6,15 +6,22 @@ from dataclasses import astuple, replace
 from functools import cache
 from typing import Any
 
-from advisor.core import evaluation_facts
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.quantity import Interval, Provenance, Quantity, wilson
-from advisor.engine.history.loaded_run import Unfinished
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.question import Request, resolve
-from advisor.reporting.view import DatasetSummary, RunView
+from advisor.core import (
+    Budget,
+    Configuration,
+    Evaluation,
+    Interval,
+    Provenance,
+    Quantity,
+    Status,
+    Target,
+    _evaluation_facts as evaluation_facts,
+    decide,
+    wilson,
+)
+from advisor.engine import Request, StageName, Unfinished, resolve
+from advisor.reporting import RunView
+from advisor.reporting._view import DatasetSummary
 
 HOSTILE = (
     "<script>alert(1)</script>",

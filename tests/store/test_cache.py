@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from advisor.store import ArtifactCache
-from advisor.store.cache import filled
-from advisor.store.files import add_block, cached_rows, cached_sha256, changed_file, sha256_file, write_block
+from advisor.store import (
+    ArtifactCache,
+    add_block,
+    cached_rows,
+    cached_sha256,
+    changed_file,
+    filled,
+    sha256_file,
+    write_block,
+)
 
 
 def write(content: str) -> Callable[[Path], None]:

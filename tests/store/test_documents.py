@@ -11,13 +11,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import UsageError
-from advisor.devices.profiles import read_profile
-from advisor.engine.question import resolve
-from advisor.store import jsonfile
-from advisor.store.files import ROWS, add_block, cached_rows, write_block
-from advisor.store.jsonfile import KINDS, MAX_STRING, frame, parse_json, read_document, read_json, type_of
-from advisor.store.yamlfile import read_yaml
+from advisor.core import UsageError
+from advisor.devices._profiles import read_profile
+from advisor.engine import resolve
+from advisor.store import (
+    ROWS,
+    _jsonfile as jsonfile,
+    add_block,
+    cached_rows,
+    frame,
+    parse_json,
+    read_document,
+    read_json,
+    read_yaml,
+    type_of,
+    write_block,
+)
+from advisor.store._jsonfile import KINDS, MAX_STRING
 
 
 def written(folder: Path, **entries: object) -> Path:

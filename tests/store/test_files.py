@@ -14,12 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.errors import StageError, UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.store import ArtifactCache, RunFolder, run_folder
-from advisor.store.files import ensure_output_dir, is_full_disk, write_atomically
-from advisor.store.run_folder import CHANGED, OLD, artefact_problem, chained, integrity_problems
+from advisor.core import Configuration, Evaluation, ImageAnswers, StageError, Status, Target, UsageError
+from advisor.store import (
+    CHANGED,
+    OLD,
+    ArtifactCache,
+    RunFolder,
+    _run_folder as run_folder,
+    artefact_problem,
+    chained,
+    ensure_output_dir,
+    integrity_problems,
+    write_atomically,
+)
+from advisor.store._files import is_full_disk
 from tests.builders import evaluation, present
 from tests.run_folders import aged, lines, with_artefact, write_run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.store.labelfile import labels_in, read_labels
+from advisor.store import labels_in, read_labels
 
 
 @pytest.mark.parametrize(

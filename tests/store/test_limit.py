@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.store import ArtifactCache, limited_cache, require_cache
-from advisor.store.files import changed_file
-from advisor.store.limit import Hold, entries_of, evict, hold_of_process, keep_run, limit_bytes, uses_of
+from advisor.core import UsageError
+from advisor.store import ArtifactCache, changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
+from advisor.store._limit import Hold, entries_of, evict, hold_of_process
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
@@ -160,7 +159,7 @@ USER = """
 import sys
 from pathlib import Path
 from advisor.store import ArtifactCache
-from advisor.store.limit import Hold, evict
+from advisor.store._limit import Hold, evict
 
 root, seed = Path(sys.argv[1]), int(sys.argv[2])
 for turn in range(20):
@@ -192,7 +191,7 @@ def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(roo
 CLEANER = """
 import os, signal, sys
 from pathlib import Path
-from advisor.store import limit
+from advisor.store import _limit as limit
 
 left = int(sys.argv[2])
 for name in ("rename", "unlink", "rmdir"):

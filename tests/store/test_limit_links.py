@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.store import ArtifactCache
-from advisor.store.limit import entries_of, evict
+from advisor.store import ArtifactCache, entries_of, evict
 
 
 def write_result(root: Path) -> Path:

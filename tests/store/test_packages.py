@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.store.cache import Packages, import_path
+from advisor.core import UsageError
+from advisor.store import Packages, import_path
 
 
 def wheel(folder: Path, version: str) -> Path:

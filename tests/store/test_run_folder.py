@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import UsageError
-from advisor.store import ArtifactCache, RunFolder, require_cache, run_folder
-from advisor.store.files import sha256_json
+from advisor.core import UsageError
+from advisor.store import ArtifactCache, RunFolder, _run_folder as run_folder, require_cache, sha256_json
 from tests.builders import evaluation
 from tests.run_folders import with_artefact
 
@@ -65,7 +64,7 @@ def test_a_second_process_on_one_run_is_told_who_holds_it(run: RunFolder) -> Non
     with run.hold():
         code = (
             "import sys; from pathlib import Path; from advisor.store import RunFolder; "
-            "from advisor.core.errors import UsageError\n"
+            "from advisor.core._errors import UsageError\n"
             "try:\n RunFolder.open(Path(sys.argv[1])).hold()\n"
             "except UsageError as error: print(error.message)"
         )

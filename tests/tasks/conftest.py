@@ -10,11 +10,9 @@ import pytest
 import yaml
 
 from advisor.api import search
-from advisor.core import tasks
-from advisor.isolation import child
-from advisor.isolation.pool import POOLS, CallLimits, ChildPool
-from advisor.isolation.process import Pause
-from advisor.measurement.latency import timing
+from advisor.core import _tasks as tasks
+from advisor.isolation import POOLS, CallLimits, ChildPool, Pause, _child as child
+from advisor.measurement import timing
 from tests.makers.searches import SMALLEST
 from tests.places import PROJECT
 from tests.training.nets import uncompiled_steps

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, parse_costs
-from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.scorer import Scored
-from advisor.engine.question import Question
+from advisor.core import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, parse_costs
+from advisor.engine import Question, Scored, accuracy
 from advisor.store import RunFolder
-from advisor.tasks import CLASSIFICATION, DETECTION
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.space.test_metric_needs import SITES, images_of

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.errors import UsageError
-from advisor.core.tasks import TASKS
-from advisor.engine.question import resolve
+from advisor.core import TASKS, UsageError
+from advisor.engine import resolve
 from advisor.store import RunFolder
-from advisor.tflite.metadata import read_metadata
+from advisor.tflite import read_metadata
 
 TOY = Path(__file__).with_name("toy")
 

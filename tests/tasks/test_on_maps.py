@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.training import FINETUNE_ALL, HEAD
-from advisor.engine.pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, FloatModel, Purpose, Workload
-from advisor.engine.pipeline.stage import Folders, Results
-from advisor.engine.question import Question
-from advisor.tasks import ANOMALY, DETECTION, on_maps
-from advisor.tasks.on_maps import EPOCHS, epochs_done
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_ALL, HEAD
+from advisor.engine import FloatModel, Folders, Purpose, Question, Results, Workload
+from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S
+from advisor.tasks import _on_maps as on_maps
+from advisor.tasks._on_maps import EPOCHS, epochs_done
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.detection import DETECTION
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials
 

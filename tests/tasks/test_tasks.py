@@ -2,12 +2,15 @@
 
 import pytest
 
-from advisor.catalog.user_models.master import task_of
-from advisor.core.tasks import TASKS
-from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
-from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION, SEGMENTATION, TASKS as OWN
-from advisor.tasks.task import HeadOnMaps, Task
-from advisor.tflite.model import read
+from advisor.catalog import task_of
+from advisor.core import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, TASKS, choosable, recipe_of
+from advisor.tasks import TASKS as OWN, Task
+from advisor.tasks._counting import COUNTING
+from advisor.tasks._task import HeadOnMaps
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
+from advisor.tasks.segmentation import SEGMENTATION
+from advisor.tflite import read
 from tests.tflite.graphs import foreign_detector, tiny_features
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.tflite.rewrite import select_output
+from advisor.tflite import select_output
 from tests.makers.once import make_once
 from tests.tflite.running import Array, Quantize, Run
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.isolation.child import install_lean_imports
-from advisor.tflite.rewrite import pack, sign, unpack
+from advisor.isolation._child import install_lean_imports
+from advisor.tflite import pack, sign, unpack
 
 CLASSES, FEATURES, SIZE = 100, 1280, 96
 INPUT, OUTPUTS = "image", ("probabilities", "features")

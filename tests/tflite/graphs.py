@@ -8,8 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.postprocess import CENTRES, Suppression, append_postprocess
-from advisor.tflite.rewrite import add_tensor, new_operator, operator_code, pack, unpack
+from advisor.tflite import (
+    CENTRES,
+    Suppression,
+    add_tensor,
+    append_postprocess,
+    new_operator,
+    operator_code,
+    pack,
+    unpack,
+)
 
 FLOAT32 = schema.TensorType.FLOAT32
 INT32 = schema.TensorType.INT32

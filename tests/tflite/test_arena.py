@@ -8,20 +8,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings, strategies as st
 
-from advisor.tflite.arena import (
-    ALIGNMENT,
-    FIXED_BYTES,
-    Lifetime,
-    activation_arena_bytes,
-    indirection_bytes,
-    lifetimes,
-    micro_arena,
-    plan,
-)
-from advisor.tflite.macs import count
-from advisor.tflite.model import read
-from advisor.tflite.quantization import to_float16
-from advisor.tflite.values import Operator, Subgraph, Tensor
+from advisor.tflite import Operator, Subgraph, Tensor, count, indirection_bytes, micro_arena, read, to_float16
+from advisor.tflite._arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, plan
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features
 

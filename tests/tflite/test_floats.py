@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.core.errors import StageError, UsageError
-from advisor.tflite.floats import dense, to_float32
-from advisor.tflite.model import read
-from advisor.tflite.quantization import to_float16, to_float_io
-from advisor.tflite.rewrite import unpack
+from advisor.core import StageError, UsageError
+from advisor.tflite import read, to_float16, to_float32, to_float_io, unpack
+from advisor.tflite._floats import dense
 from tests.tflite.graphs import Graph, edited, tiny_classifier
 from tests.tflite.running import Array, Quantize, Run
 

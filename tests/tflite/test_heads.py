@@ -4,13 +4,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from advisor.compression.quantization.grid import round_dense
-from advisor.compression.recipes.mixed import answers
-from advisor.core.errors import StageError
-from advisor.tflite.heads import read_head, with_head
-from advisor.tflite.metadata import read_metadata, write_metadata
-from advisor.tflite.model import read
-from advisor.tflite.unknown import with_probe
+from advisor.compression import round_dense
+from advisor.compression._recipes.mixed import answers
+from advisor.core import StageError
+from advisor.tflite import read, read_head, read_metadata, with_head, with_probe, write_metadata
 from tests.tflite.running import Array
 from tests.tflite.test_temperature import CLASSES, DESCRIPTION, WIDTHS, form, random_images, softmax
 

@@ -3,8 +3,7 @@
 import pytest
 from ai_edge_litert.schema_py_generated import BuiltinOperator
 
-from advisor.tflite.input_scale import scale_of_input
-from advisor.tflite.model import read
+from advisor.tflite import read, scale_of_input
 from tests.measurement.small_models import scaling
 
 

@@ -8,12 +8,9 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from advisor.core.errors import StageError, UnsupportedRecipe
-from advisor.tflite.levels import attach_head
-from advisor.tflite.model import Model, read
-from advisor.tflite.quantization import fold_normalization, to_float16, to_float_io, with_fixed_batch
-from advisor.tflite.rewrite import unpack
-from advisor.tflite.values import Quantization
+from advisor.core import StageError, UnsupportedRecipe
+from advisor.tflite import attach_head, fold_normalization, read, to_float16, to_float_io, unpack, with_fixed_batch
+from advisor.tflite._values import Model, Quantization
 from tests.tflite.graphs import Graph, edited, features_graph, tiny_classifier, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 

@@ -9,13 +9,25 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from scipy.special import softmax
 
-from advisor.catalog.user_models.classifier import run
-from advisor.measurement.accuracy import predict_arrays
-from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.layout import TO_NCHW, TO_NHWC, transposes, with_channels_last, without_transposes
-from advisor.tflite.levels import attach_head, last_width, with_levels
-from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
-from advisor.tflite.model import read
+from advisor.catalog import run
+from advisor.measurement import predict_arrays
+from advisor.tflite import (
+    CONVOLUTION,
+    DENSE,
+    DEPTHWISE,
+    Work,
+    activation_arena_bytes,
+    attach_head,
+    counted,
+    last_width,
+    read,
+    transposes,
+    with_channels_last,
+    with_levels,
+    without_transposes,
+    works_of,
+)
+from advisor.tflite._layout import TO_NCHW, TO_NHWC
 from tests.measurement.small_models import Builder
 from tests.tflite.graphs import INT32, Graph, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate

@@ -7,10 +7,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import StageError, UsageError
-from advisor.tflite.metadata import Metadata, one_line, read_metadata, write_metadata
-from advisor.tflite.model import read
-from advisor.tflite.rewrite import select_output
+from advisor.core import StageError, UsageError
+from advisor.tflite import Metadata, one_line, read, read_metadata, select_output, write_metadata
 from tests.builders import present
 from tests.tflite.graphs import Graph, tiny_features
 

@@ -10,18 +10,27 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import AdvisorError, UsageError
-from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.floats import to_float32
-from advisor.tflite.layout import without_transposes
-from advisor.tflite.levels import attach_head, with_levels
-from advisor.tflite.macs import count
-from advisor.tflite.model import Model, Tensor, read
-from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.tflite.quantization import to_float16, to_float_io
-from advisor.tflite.rewrite import pack, select_output, unpack
-from advisor.tflite.unknown import with_temperature
-from advisor.tflite.verify import MAX_TABLES
+from advisor.core import AdvisorError, UsageError
+from advisor.tflite import (
+    Model,
+    Suppression,
+    Tensor,
+    activation_arena_bytes,
+    append_postprocess,
+    attach_head,
+    count,
+    pack,
+    read,
+    select_output,
+    to_float16,
+    to_float32,
+    to_float_io,
+    unpack,
+    with_levels,
+    with_temperature,
+    without_transposes,
+)
+from advisor.tflite._verify import MAX_TABLES
 
 from .graphs import INT32, Graph, features_graph, outside, tiny_classifier
 

@@ -9,21 +9,22 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 
-from advisor.core.errors import StageError, UsageError
-from advisor.tflite.metadata import read_metadata, write_metadata
-from advisor.tflite.model import read
-from advisor.tflite.postprocess import (
+from advisor.core import StageError, UsageError
+from advisor.tflite import (
     CENTRE_SCALE,
     DETECTIONS,
     OPERATOR,
     SIDE_SCALE,
     Suppression,
+    add_tensor,
     append_postprocess,
     cut_postprocess,
     put_back,
+    read,
+    read_metadata,
     with_calibrated_scores,
+    write_metadata,
 )
-from advisor.tflite.rewrite import add_tensor
 
 from ..detectors import CELLS, SIDE, raw_detector
 from .graphs import (

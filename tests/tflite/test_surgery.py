@@ -5,13 +5,10 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from scipy.special import softmax
 
-from advisor.compression.diagnosis.running import InspectableModel
-from advisor.core.errors import StageError
-from advisor.tflite.layout import TO_NCHW, TO_NHWC, simplified, without_transposes
-from advisor.tflite.levels import attach_head
-from advisor.tflite.model import read
-from advisor.tflite.quantization import dequantize, quantize, to_float16
-from advisor.tflite.rewrite import operator_alone, select_output, unpack
+from advisor.compression._diagnosis.running import InspectableModel
+from advisor.core import StageError
+from advisor.tflite import attach_head, dequantize, operator_alone, quantize, read, select_output, to_float16, unpack
+from advisor.tflite._layout import TO_NCHW, TO_NHWC, simplified, without_transposes
 from tests.measurement import small_models
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate

@@ -10,18 +10,26 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings, strategies as st
 from scipy import special
 
-from advisor.compression.quantization.quantizer import eight_bit_rules, quantize
-from advisor.compression.recipes import RECIPES, recipe
-from advisor.compression.recipes.base import Needs, RecipeInputs
-from advisor.compression.recipes.mixed import answers
-from advisor.core.errors import StageError
-from advisor.measurement.unknown import Neighbours
-from advisor.tflite.levels import attach_head
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
-from advisor.tflite.model import Model, Operator, read
-from advisor.tflite.quantization import to_float_io
-from advisor.tflite.rewrite import add_tensor, new_operator
-from advisor.tflite.unknown import with_probe, with_temperature, with_unknown
+from advisor.compression import RECIPES, Needs, RecipeInputs, recipe
+from advisor.compression._quantization.quantizer import eight_bit_rules, quantize
+from advisor.compression._recipes.mixed import answers
+from advisor.core import StageError
+from advisor.measurement import Neighbours
+from advisor.tflite import (
+    Metadata,
+    Model,
+    Operator,
+    add_tensor,
+    attach_head,
+    new_operator,
+    read,
+    read_metadata,
+    to_float_io,
+    with_probe,
+    with_temperature,
+    with_unknown,
+    write_metadata,
+)
 from tests.measurement.small_models import Builder
 from tests.tflite.graphs import FLOAT32, edited, tiny_classifier
 from tests.tflite.running import Array

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from advisor.catalog.graph_file import GraphFile, identity, padded
+from advisor.catalog._graph_file import GraphFile, identity, padded
 from tools.graphs.__main__ import Array, Finder
 
 PARTS = ("weight", "bias", "running_mean", "running_var")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.datasets.images import InputSpec
-from advisor.training.steps import Steps
+from advisor.datasets import InputSpec
+from advisor.training._steps import Steps
 
 SIZE = 24
 WIDE = 64

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from advisor.training.features import Augmentation, augmented, change_pixels
+from advisor.training._features import Augmentation, augmented, change_pixels
 
 Change = Callable[..., np.ndarray]
 """Changes images by an augmentation and a seed: as a training graph does, or as maps that are computed once."""

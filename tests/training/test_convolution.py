@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 def test_depthwise_has_the_gradients_of_tensorflow(side: int, kernel: int, stride: int, padding: str) -> None:
     import tensorflow as tf
 
-    from advisor.training.convolution import depthwise
+    from advisor.training._convolution import depthwise
 
     draw = np.random.default_rng(0)
     maps = tf.constant(draw.normal(size=(3, side, side, 4)), tf.float32)
@@ -61,7 +61,7 @@ def _network() -> Any:
 def test_a_folded_network_has_the_outputs_and_gradients_of_the_network() -> None:
     import tensorflow as tf
 
-    from advisor.training.convolution import folded
+    from advisor.training._convolution import folded
 
     model = _network()
     images = np.random.default_rng(2).normal(size=(4, 12, 12, 3)).astype(np.float32)
@@ -79,7 +79,7 @@ def test_a_folded_network_has_the_outputs_and_gradients_of_the_network() -> None
 def test_only_a_live_batch_norm_takes_the_statistics_of_a_batch() -> None:
     import keras
 
-    from advisor.training.convolution import folded
+    from advisor.training._convolution import folded
 
     model = _network()
     norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
@@ -90,7 +90,7 @@ def test_only_a_live_batch_norm_takes_the_statistics_of_a_batch() -> None:
 
 
 def test_a_folded_network_follows_the_weights_of_the_network() -> None:
-    from advisor.training.convolution import folded
+    from advisor.training._convolution import folded
 
     model = _network()
     copy, images = folded(model), np.ones((1, 12, 12, 3), np.float32)
@@ -103,7 +103,7 @@ def test_a_folded_network_follows_the_weights_of_the_network() -> None:
 def test_no_convolution_of_a_folded_network_is_followed_by_a_batch_norm() -> None:
     import keras
 
-    from advisor.training.convolution import folded
+    from advisor.training._convolution import folded
 
     kept = [each for each in folded(_network()).layers if isinstance(each, keras.layers.BatchNormalization)]
     assert len(kept) == 1  # the one behind the sum

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from advisor.training import expectation
-from advisor.training.expectation import expect
+from advisor.training import _expectation as expectation, expect
 
 Floats, Labels = NDArray[np.float32], NDArray[np.int64]
 WIDTH, CLASSES = 48, 8

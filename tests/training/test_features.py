@@ -4,11 +4,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.errors import StageError
-from advisor.datasets.images import InputSpec, load
-from advisor.training import features as batches, labels as module
-from advisor.training.features import AS_IT_IS, CAPTURED, Batches, extract, joined
-from advisor.training.labels import left_out, suspects
+from advisor.core import StageError
+from advisor.datasets import InputSpec, load
+from advisor.training import (
+    AS_IT_IS,
+    CAPTURED,
+    _features as batches,
+    _labels as module,
+    extract,
+    joined,
+    left_out,
+    suspects,
+)
+from advisor.training._features import Batches
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 from tests.tflite.graphs import Graph

@@ -19,7 +19,7 @@ class Small:
     def __init__(self, holds: int = 1000) -> None:
         import keras
 
-        from advisor.training.convolution import folded
+        from advisor.training._convolution import folded
 
         keras.utils.set_random_seed(0)
         layers, image = keras.layers, keras.Input((12, 12, 3))
@@ -52,7 +52,7 @@ class Small:
         """Return the losses of some steps; ``half`` None decides by time."""
         import tensorflow as tf
 
-        from advisor.training.steps import Steps, halvable
+        from advisor.training._steps import Steps, halvable
 
         made = Steps(self.gradients, self.update, halvable(self.model), names)
         if half is not None:
@@ -96,7 +96,7 @@ def test_the_precision_is_the_faster_one_and_the_log_says_so(capfd: pytest.Captu
 
 
 def test_a_gpu_learns_as_well_as_the_cpu() -> None:
-    from advisor.training.steps import gpus
+    from advisor.training._steps import gpus
 
     names = gpus()
     if not names:

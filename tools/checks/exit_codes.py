@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from advisor.core.errors import ExitCode
+from advisor.core import ExitCode
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMANDS = PROJECT / "advisor" / "cli"

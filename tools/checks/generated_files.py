@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.latency.features import load_features
-from advisor.devices.latency.table import build_table
-from advisor.devices.profiles import load_profiles
+from advisor.devices import load_features
+from advisor.devices._latency.table import build_table
+from advisor.devices._profiles import load_profiles
 from tools.schemas import SCHEMAS, schemas
 
 PROJECT = Path(__file__).resolve().parents[2]

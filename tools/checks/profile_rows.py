@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from advisor.devices.profiles import DeviceProfile, read_profile
-from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.runtimes import CORES_FILE
+from advisor.devices import DeviceProfile, Measurement
+from advisor.devices._profiles import read_profile
+from advisor.devices._profiles.runtimes import CORES_FILE
 from benchmarks.device_sources.outliers import Placed, slower_releases, unexplained
 from benchmarks.device_sources.rows import sides
 

@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
-from advisor.catalog.user_models.classifier import PROBABILITIES, named, run, with_features
-from advisor.catalog.weights.mapping import LayerSpec
-from advisor.tflite.layout import without_transposes
-from advisor.tflite.model import BUILTINS
-from advisor.tflite.rewrite import pack, unpack
+from advisor.catalog import run
+from advisor.catalog._graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
+from advisor.catalog._user_models.classifier import PROBABILITIES, named, with_features
+from advisor.catalog._weights.mapping import LayerSpec
+from advisor.tflite import BUILTINS, pack, unpack, without_transposes
 from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"

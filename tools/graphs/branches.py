@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.graph_file import GraphFile
+from advisor.catalog._graph_file import GraphFile
 
 Term = dict[str, Any]
 Array = np.ndarray[Any, Any]

@@ -17,14 +17,13 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
 
-from advisor.catalog import architectures, load_catalogue
-from advisor.catalog.cards import Card
-from advisor.catalog.convert import OUTPUTS, settle_statistics, to_tflite
-from advisor.catalog.graph_file import read_graph
-from advisor.catalog.keras_layers import fill, layers_of
-from advisor.catalog.weights.mapping import LayerSpec
-from advisor.store.files import sha256_file
-from advisor.tflite.rewrite import unpack
+from advisor.catalog import Card, _architectures as architectures, load_catalogue
+from advisor.catalog._convert import OUTPUTS, settle_statistics, to_tflite
+from advisor.catalog._graph_file import read_graph
+from advisor.catalog._keras_layers import fill, layers_of
+from advisor.catalog._weights.mapping import LayerSpec
+from advisor.store import sha256_file
+from advisor.tflite import unpack
 from tools.graphs.__main__ import GRAPHS, MOST, Array, Finder, assembled, has_values, summary, values_of, write
 
 IMAGES, FEW_IMAGES, LARGE_MACS = 32, 4, 2e9

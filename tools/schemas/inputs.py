@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from advisor.catalog.schema import CardEntry, CatalogueFile, Strict
-from advisor.core.options import PLAN, Option
-from advisor.devices.profiles.schema import ClusterSchema, ConnectionSchema, LimitsSchema, ProfileSchema, TargetSchema
-from advisor.devices.profiles.values import Cluster, ConnectionSettings, DeviceLimits, DeviceProfile, DeviceTarget
+from advisor.catalog._schema import CardEntry, CatalogueFile, Strict
+from advisor.core import PLAN, Option
+from advisor.devices import Cluster, ConnectionSettings, DeviceProfile, DeviceTarget
+from advisor.devices._profiles.schema import ClusterSchema, ConnectionSchema, LimitsSchema, ProfileSchema, TargetSchema
+from advisor.devices._profiles.values import DeviceLimits
 from tools.schemas.described import schema_of
 
 

@@ -6,23 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from advisor.core.budget import Budget
-from advisor.core.codec import entries_of
-from advisor.core.decision import Decision
-from advisor.core.evaluation import DETAILS, Evaluation, Target, entry_name, merged_facts
-from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
-from advisor.core.forms import FileFeatures
-from advisor.datasets.division import Overview
-from advisor.engine.history.compare import Comparison, Reevaluation
-from advisor.engine.history.insights import ExpectedTuning, Incumbent
-from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
-from advisor.measurement.delegation import Delegation
-from advisor.measurement.host import Conditions
-from advisor.measurement.latency import ModelTiming
-from advisor.measurement.latency.session import Benchmark
-from advisor.measurement.on_device import DeviceBenchmark
-from advisor.reporting.risks import Risk
-from advisor.reporting.view import RunView
+from advisor.core import Budget, Decision, DeviceFigures, Evaluation, FileFeatures, ImageAnswers, Target
+from advisor.core._codec import entries_of
+from advisor.core._evaluation import DETAILS, entry_name, merged_facts
+from advisor.datasets import Overview
+from advisor.engine import CardForecast, Comparison, ExpectedTuning, Forecast, Incumbent, PlanView, Reevaluation
+from advisor.measurement import Benchmark, Delegation, DeviceBenchmark, ModelTiming
+from advisor.measurement._host import Conditions
+from advisor.reporting import Risk, RunView
 from tools.schemas.described import Entries, Source, own, schema_of
 
 VERSION: dict[str, Source] = {"schema_version": (Literal[1], "rises when an entry changes its meaning")}

@@ -5,9 +5,9 @@ from typing import Any
 
 import typer
 
-from advisor.cli.main import app
-from advisor.cli.options import GroupedCommand
-from advisor.core.options import GROUPS, OUTPUT
+from advisor.cli._main import app
+from advisor.cli._options import GroupedCommand
+from advisor.core import GROUPS, OUTPUT
 
 
 def page() -> str:

@@ -1,6 +1,6 @@
 """The page that is made from the glossary."""
 
-from advisor.reporting.text import terms
+from advisor.reporting import terms
 
 
 def glossary() -> str:

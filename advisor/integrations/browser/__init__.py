@@ -14,28 +14,31 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.errors import StageError, UsageError, install_extra
-from advisor.devices.connections.agent import agent_arguments, read_document, timings_of_agent
-from advisor.devices.connections.protocol import (
+from advisor.core import StageError, UsageError, install_extra
+from advisor.devices import (
+    PRECISIONS,
+    WEB_RUNTIME,
+    DeviceProfile,
+    DeviceTarget,
     MeasurementJob,
     Timing,
+    agent_arguments,
     exporter_for,
     file_for,
     needs_export,
+    on_this_machine,
+    read_document,
+    timings_of_agent,
     with_facts,
 )
-from advisor.devices.profiles.measurements import PRECISIONS
-from advisor.devices.profiles.runtimes import on_this_machine
-from advisor.devices.profiles.values import WEB_RUNTIME, DeviceProfile, DeviceTarget
-from advisor.downloads.files import MemberFile, WeightSource
-from advisor.isolation import Scratch
-from advisor.isolation.process import TimedOut, run_program
+from advisor.downloads import MemberFile, WeightSource
+from advisor.isolation import Scratch, TimedOut, run_program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from advisor.devices.connections.protocol import Connection
-    from advisor.downloads.files import FetchOptions
+    from advisor.devices import Connection
+    from advisor.downloads import FetchOptions
 
 ONNX_RUNTIME = "onnxruntime-web"
 
@@ -102,7 +105,7 @@ class BrowserConnection:
         return "Chrome"
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        """See :class:`advisor.devices.connections.protocol.Connection`.
+        """See :class:`advisor.devices.Connection`.
 
         Memory is what the runtime and the file take in WebAssembly, in pages of 64 kB. The details have
         ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
@@ -193,8 +196,7 @@ def chromium_program() -> str:
 
 def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
     """Return the folder with the files of a package, fetched if needed; else UsageError with the reasons."""
-    from advisor.downloads.files import Cache, FetchOptions, Unavailable
-    from advisor.downloads.origins import origins_of
+    from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
 
     chosen = options or FetchOptions()
     cache, reasons = Cache(chosen.cache_root), list[str]()
@@ -217,8 +219,8 @@ class Chromium:
     title = "Chrome"
 
     def profile(self) -> DeviceProfile:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.devices.profiles.runtimes import host_profile
+        """See :class:`advisor.devices.LocalRuntime`."""
+        from advisor.devices import host_profile
 
         here = host_profile()
         counts = sorted({target.threads for target in here.targets})
@@ -230,13 +232,13 @@ class Chromium:
         return replace(here, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
 
     def versions(self, target: DeviceTarget) -> Mapping[str, str]:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        """See :class:`advisor.devices.LocalRuntime`."""
         package = PACKAGES[target.runtime]
         export = exporter_for(target.runtime).versions() if needs_export(target.runtime) else {}
         return {"chromium": chromium_version(), package.package: package.version, **export}
 
     def missing(self) -> tuple[str, str]:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        """See :class:`advisor.devices.LocalRuntime`."""
         try:
             chromium_program()
             fetched(LITERT)
@@ -245,7 +247,7 @@ class Chromium:
         return "", ""
 
     def connect(self, target: DeviceTarget) -> Connection:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        """See :class:`advisor.devices.LocalRuntime`."""
         return BrowserConnection(target.runtime, target.accelerator)
 
 

@@ -22,8 +22,8 @@ from urllib.parse import unquote
 
 import psutil
 
-from advisor.core.errors import first_line
-from advisor.isolation.agent import (
+from advisor.core import first_line
+from advisor.isolation import (
     EFFORTS,
     AgentError,
     Block,

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from advisor.core.errors import StageError, UsageError, install_extra
-from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.history.loaded_run import LoadedRun
-from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping, artefact_of, prepare
+from advisor.core import Evaluation, StageError, Status, UsageError, install_extra
+from advisor.engine import LoadedRun
+from advisor.exporting import ExportedModel, ShippedModel, Shipping, artefact_of, prepare
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 CONTENT = "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
@@ -26,7 +25,7 @@ _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 
 
 def check(shipping: Shipping) -> None:
-    """Check that a package can be made for a task; see :class:`advisor.exporting.shipping.BundlePart`."""
+    """Check that a package can be made for a task; see :class:`advisor.exporting._shipping.BundlePart`."""
     if not shipping.coreml:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
     if importlib.util.find_spec(PACKAGE) is None:
@@ -34,7 +33,7 @@ def check(shipping: Shipping) -> None:
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the files of the package; see :class:`advisor.exporting.shipping.BundlePart`."""
+    """Return the files of the package; see :class:`advisor.exporting._shipping.BundlePart`."""
     floats, more = float_form(exported.run, exported.evaluation), exported.evaluation.on_all
     if floats is exported.evaluation:
         return coreml_package(prepare(exported.artefact, floats.artefact), floats)
@@ -68,7 +67,7 @@ def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, byt
         folder = scratch / "model.mlpackage"
         given = (model.content, model.labels, model.mean, model.std, about, licence, folder)
         try:
-            pool.call(f"{__name__}.convert:write", *given, limits=LIMITS)
+            pool.call(f"{__name__}._convert:write", *given, limits=LIMITS)
         except StageError as error:
             raise UsageError(f"--coreml: {error.message}", "leave it out; no other file needs it") from error
         return {f"{FOLDER}/{name}": content for name, content in _files(folder).items()}

@@ -8,15 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.errors import StageError, UsageError, message_of
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.exports import comparison
-from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
-from advisor.devices.profiles.runtimes import PackagedRuntime
+from advisor.core import StageError, UsageError, message_of
+from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, comparison, keep_export
 from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.protocol import MeasurementJob, Timing
+    from advisor.devices import MeasurementJob, Timing
 
 FORMS = ("float32", "pruned_50", "pruned_75", "clustered_16")
 """Forms whose exports compute the same."""
@@ -30,7 +27,7 @@ class _Connection(HostConnection):
     """Measures each number of threads in a process of its own: ExecuTorch has one pool of threads for a process."""
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        """See :class:`advisor.devices.connections.protocol.Connection`."""
+        """See :class:`advisor.devices.Connection`."""
         by_count = [super(_Connection, self).measure(replace(job, threads=(count,))) for count in job.threads]
         return tuple(timing for of_model in zip(*by_count, strict=True) for timing in of_model)
 
@@ -43,7 +40,7 @@ versions = RUNTIME.versions
 
 
 def inputs(sha256: str) -> dict[str, str]:
-    """Return what an export depends on; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    """Return what an export depends on; see :class:`advisor.devices._connections.protocol.Exporter`."""
     problem, hint = RUNTIME.missing()
     if problem:
         raise UsageError(f"{TITLE} {problem}", hint)
@@ -51,7 +48,7 @@ def inputs(sha256: str) -> dict[str, str]:
 
 
 def write(model: Path, folder: Path) -> None:
-    """Write the export of a file; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    """Write the export of a file; see :class:`advisor.devices._connections.protocol.Exporter`."""
     keep_export(write_pte(model, folder / "model.pte"), folder, TITLE)
 
 
@@ -69,8 +66,8 @@ def _converted(model: Path) -> bytes:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    from advisor.integrations.executorch.network import FileNetwork
-    from advisor.tflite.model import read
+    from advisor.integrations.executorch._network import FileNetwork
+    from advisor.tflite import read
 
     file = read(model)
     try:

@@ -9,9 +9,8 @@ from typing import Annotated, Never
 
 import typer
 
-from advisor.cli.options import IntegrationCommand
-from advisor.core.errors import ExitCode, UsageError, install_extra
-from advisor.core.units import seconds
+from advisor.cli import IntegrationCommand
+from advisor.core import ExitCode, UsageError, install_extra, seconds
 
 _PAIR = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPE = re.compile(_PAIR + rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
@@ -41,7 +40,7 @@ def mcp(
     Example: advisor mcp --folder ~/models
     """
     try:
-        from advisor.integrations.mcp.tools import AssistantFolders, Tools, server
+        from advisor.integrations.mcp._tools import AssistantFolders, Tools, server
     except ImportError:
         raise UsageError("the package of the Model Context Protocol is not installed", install_extra("mcp")) from None
 

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.errors import UsageError, install_extra
-from advisor.measurement.microcontrollers import MicroCheck, OutputDifference
-from advisor.measurement.processes import call_json
+from advisor.core import UsageError, install_extra
+from advisor.measurement import MicroCheck, OutputDifference, call_json
 
 NAME = "TensorFlow Lite Micro"
 EXTRA = "micro"
@@ -45,7 +44,7 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
     Raises UsageError: the interpreter is not installed, or the file is damaged. StageError: the child ran out of time
     or crashed.
     """
-    from advisor.tflite.model import read
+    from advisor.tflite import read
 
     if not available():
         raise UsageError(f"{NAME} is not installed", install_extra(EXTRA))
@@ -147,7 +146,7 @@ def _differences(found: NDArray[Any], other: NDArray[Any], tolerance: float) -> 
 
 
 def _details(data: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    from advisor.tflite.model import read
+    from advisor.tflite import read
 
     model = read(data)
     return model.inputs, model.outputs
@@ -227,8 +226,7 @@ def _random(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any
 
 def _all_missing(data: bytes, printed: str) -> list[str]:
     """Return the operators that TFLM does not have: it names the first, which is then left out of the file."""
-    from advisor.tflite.model import read
-    from advisor.tflite.rewrite import pack, unpack
+    from advisor.tflite import pack, read, unpack
 
     missing = list[str]()
     while named := _MISSING.search(printed):

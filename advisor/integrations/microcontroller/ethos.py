@@ -10,12 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
-from advisor.core.errors import StageError, UsageError, install_extra, nearest
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core import Provenance, Quantity, StageError, UsageError, install_extra, nearest
 from advisor.integrations.microcontroller import EXTRA
-from advisor.isolation.process import run_program
-from advisor.measurement.microcontrollers import EthosEstimate, Unit
-from advisor.tflite.model import read
+from advisor.isolation import run_program
+from advisor.measurement import EthosEstimate, Unit
+from advisor.tflite import read
 
 TIMEOUT_S = 300.0
 NAMES = ("ethos-u55", "ethos-u65", "ethos-u85")

@@ -6,13 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from advisor.core.errors import UsageError
-from advisor.exporting.documents import render_template
-from advisor.exporting.shipping import ExportedModel, Shipping
+from advisor.core import UsageError
+from advisor.exporting import ExportedModel, Shipping, render_template
 from advisor.integrations import microcontroller
-from advisor.tflite.arena import MICRO_ALIGNMENT, micro_arena
-from advisor.tflite.model import read
-from advisor.tflite.values import Tensor
+from advisor.tflite import MICRO_ALIGNMENT, Tensor, micro_arena, read
 
 CONTENT = "C++ for TensorFlow Lite Micro: the model as an array, its arena and its operators"
 WITH_UNKNOWN_CLASS = False
@@ -38,11 +35,11 @@ _METHODS: Mapping[str, str] = MappingProxyType(
 
 
 def check(_shipping: Shipping) -> None:
-    """Do nothing, because every task has sources; see :class:`advisor.exporting.shipping.BundlePart`."""
+    """Do nothing, because every task has sources; see :class:`advisor.exporting._shipping.BundlePart`."""
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the sources; see :class:`advisor.exporting.shipping.BundlePart`."""
+    """Return the sources; see :class:`advisor.exporting._shipping.BundlePart`."""
     found = firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
     return {name: text.encode() for name, text in found.items()}
 

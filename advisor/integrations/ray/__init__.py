@@ -16,19 +16,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from advisor.core.errors import StageError, UsageError, install_extra, last_line, message_of
-from advisor.core.evaluation import HOST
-from advisor.core.units import whole_number
-from advisor.engine.execution import Machine
-from advisor.integrations.ray import node as ray_node
-from advisor.integrations.ray.node import Arguments, CallResult, Outgoing, contents
-from advisor.isolation import CallLimits, Pause
-from advisor.isolation.pool import EXPECTED_BYTES, POOLS, TRAINERS
+from advisor.core import HOST, StageError, UsageError, install_extra, last_line, message_of, whole_number
+from advisor.engine import Machine
+from advisor.integrations.ray import _node as ray_node
+from advisor.integrations.ray._node import Arguments, CallResult, Outgoing, contents
+from advisor.isolation import EXPECTED_BYTES, POOLS, TRAINERS, CallLimits, Pause
 from advisor.measurement import host
 
 if TYPE_CHECKING:
-    from advisor.engine.execution import Executor
-    from advisor.engine.question import Execution
+    from advisor.engine import Execution, Executor
 
 Result = TypeVar("Result")
 
@@ -47,7 +43,7 @@ OWN = {
 
 
 def executor(execution: Execution) -> Executor:
-    """Return the connected executor; see :class:`advisor.engine.execution.ExecutorSource`."""
+    """Return the connected executor; see :class:`advisor.engine._execution.ExecutorSource`."""
     return RayExecutor(execution.cluster, execution.workers, execution.shared_folder)
 
 

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.options import AsJson, IntegrationCommand
-from advisor.cli.output import note, print_json
-from advisor.core.errors import UsageError, install_extra
+from advisor.cli import AsJson, IntegrationCommand, note, print_json
+from advisor.core import UsageError, install_extra
 
 CLOSING_S = 2
 """Seconds that open requests have to end."""
@@ -51,11 +50,11 @@ def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
     try:
         import uvicorn
 
-        from advisor.integrations.serve.access import HOST, Access, ImpatientConnection
-        from advisor.integrations.serve.pages import Pages
+        from advisor.integrations.serve._access import HOST, Access, ImpatientConnection
+        from advisor.integrations.serve._pages import Pages
     except ImportError:
         raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
-    from advisor.reporting.runs import Runs
+    from advisor.reporting import Runs
 
     shown = Runs(runs)
     with bound(HOST, port) as opened:

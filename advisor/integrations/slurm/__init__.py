@@ -13,19 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from advisor.core.errors import StageError, UsageError, first_line, last_line, nearest, require_extra
-from advisor.engine.execution import Machine
-from advisor.integrations.slurm.calls import LOOKS_EVERY_S, Call, CallFolder, in_words, serve
-from advisor.isolation import CallLimits, Pause
-from advisor.isolation.pool import POOLS, TRAINERS
-from advisor.isolation.process import UNWANTED, TimedOut
+from advisor.core import StageError, UsageError, first_line, last_line, nearest, require_extra
+from advisor.engine import Machine
+from advisor.integrations.slurm._calls import LOOKS_EVERY_S, Call, CallFolder, in_words, serve
+from advisor.isolation import POOLS, TRAINERS, UNWANTED, CallLimits, Pause, TimedOut
 from advisor.measurement import host
-from advisor.store import cache_root
-from advisor.store.yamlfile import read_yaml
+from advisor.store import cache_root, read_yaml
 
 if TYPE_CHECKING:
-    from advisor.engine.execution import Executor
-    from advisor.engine.question import Execution
+    from advisor.engine import Execution, Executor
 
 Result = TypeVar("Result")
 
@@ -56,7 +52,7 @@ STATE_EVERY_S = {"slurm": 15.0, "local": 0.5}
 
 
 def executor(execution: Execution) -> Executor:
-    """Return the connected executor; see :class:`advisor.engine.execution.ExecutorSource`."""
+    """Return the connected executor; see :class:`advisor.engine._execution.ExecutorSource`."""
     return SlurmExecutor(settings(execution.cluster), execution.workers or JOBS)
 
 
@@ -200,7 +196,7 @@ class SlurmExecutor:
         try:
             found = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
             if self._settings["cluster"] == "slurm":
-                from advisor.integrations.slurm.programs import BoundedExecutor
+                from advisor.integrations.slurm._programs import BoundedExecutor
 
                 found._executor = BoundedExecutor(folder=self._folder / "logs")
             found.update_parameters(**wanted)

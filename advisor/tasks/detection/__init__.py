@@ -5,36 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.training import FINETUNE_ALL, HEAD, Gain
-from advisor.tasks.task import HeadOnMaps, OwnCards, TaskFunctions
+from advisor.core import FINETUNE_ALL, HEAD, Gain
+from advisor.tasks._task import HeadOnMaps, OwnCards, TaskFunctions
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card
-    from advisor.catalog.user_models.master import OwnFiles
-    from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
-    from advisor.engine.pipeline.stage import Stage
-    from advisor.engine.question import Question
-    from advisor.training.on_maps.kept import Labels
-    from advisor.training.on_maps.train import HeadKind
+    from advisor.catalog import Card, OwnFiles
+    from advisor.engine import FloatModel, Purpose, Question, Stage, Workload
+    from advisor.training import HeadKind, Labels
 
 
 class Detection(HeadOnMaps):
-    """See :class:`advisor.tasks.task.Task`."""
+    """See :class:`advisor.tasks.Task`."""
 
     version = "11"
 
     def own_files(self) -> OwnFiles:
         """Return what is done with detectors."""
-        from advisor.tasks.detection.files import OwnDetectors
+        from advisor.tasks.detection._files import OwnDetectors
 
         return OwnDetectors()
 
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
-        from advisor.training.detection.boxes import box_detector_head
-        from advisor.training.on_maps.fit import Hyperparameters
-        from advisor.training.on_maps.train import HeadKind
+        from advisor.training import HeadKind, Hyperparameters, box_detector_head
 
         alone = Hyperparameters(20, learning_rate=8e-3)
         whole = Hyperparameters(20, backbone_rate=0.2, batch_statistics=True)
@@ -42,13 +36,13 @@ class Detection(HeadOnMaps):
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the objects in an image."""
-        from advisor.training.on_maps.kept import objects_of
+        from advisor.training import objects_of
 
         return objects_of(own)
 
     def recognized(self, data: Path) -> str:
         """Return the formats of boxes in a folder."""
-        from advisor.datasets.boxes import formats_of
+        from advisor.datasets import formats_of
 
         found = formats_of(data) if data.is_dir() else {}
         return f"boxes, {' and '.join(found)}" if found else ""
@@ -58,8 +52,8 @@ class Detection(HeadOnMaps):
 
         The scores of the file that ships are calibrated.
         """
-        from advisor.engine.pipeline.materials import Purpose
-        from advisor.tasks.detection.stages import calibrated, own
+        from advisor.engine import Purpose
+        from advisor.tasks.detection._stages import calibrated, own
 
         if card.as_it_is:
             return own(card)
@@ -69,8 +63,8 @@ class Detection(HeadOnMaps):
     @property
     def functions(self) -> TaskFunctions:
         """The functions for images in which boxes have classes, judged by boxes that overlap."""
-        from advisor.tasks.detection import files, images
-        from advisor.tasks.detection.jobs import detect
+        from advisor.tasks.detection import _files as files, _images as images
+        from advisor.tasks.detection._jobs import detect
 
         def judge(question: Question) -> files.Detected:
             return files.Detected(self.metric, files.ByBoxes(), question.guarantees)

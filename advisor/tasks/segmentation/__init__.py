@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.training import FINETUNE_ALL, HEAD, Gain
-from advisor.tasks.task import HeadOnMaps, TaskFunctions
+from advisor.core import FINETUNE_ALL, HEAD, Gain
+from advisor.tasks._task import HeadOnMaps, TaskFunctions
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card
-    from advisor.training.on_maps.kept import Labels
-    from advisor.training.on_maps.train import HeadKind
+    from advisor.catalog import Card
+    from advisor.training import HeadKind, Labels
 
 
 STEP_S, MAP_RUNS, STEP_RUNS, STEP_RUNS_ALL = 0.06, 12.0, 4.6, 9.6
@@ -23,16 +22,15 @@ step of all layers takes 1.7 times as long as one of some."""
 
 
 class Segmentation(HeadOnMaps):
-    """See :class:`advisor.tasks.task.Task`."""
+    """See :class:`advisor.tasks.Task`."""
 
     learnt, version = "masks", "5"
 
     @property
     def head(self) -> HeadKind:
         """The decoder that is trained."""
-        from advisor.tasks.segmentation.network import decoder
-        from advisor.training.on_maps.fit import Hyperparameters
-        from advisor.training.on_maps.train import HeadKind
+        from advisor.tasks.segmentation._network import decoder
+        from advisor.training import HeadKind, Hyperparameters
 
         alone = Hyperparameters(12, batch=8, learning_rate=8e-3, averaging=0.99, least_steps=300)
         tuned = replace(alone, epochs=14, learning_rate=2e-3)
@@ -41,13 +39,13 @@ class Segmentation(HeadOnMaps):
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the mask of an image at the side of the network."""
-        from advisor.tasks.segmentation.network import PackedMask, resized
+        from advisor.tasks.segmentation._network import PackedMask, resized
 
         return PackedMask.of(resized(own.labels(), (self.side, self.side)))
 
     def seconds(self, card: Card, images: int, layers: float) -> float:
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
-        from advisor.engine.pipeline import cost
+        from advisor.engine import cost
 
         hyperparameters = self.head.tuned(layers) if layers else self.head.hyperparameters
         steps = max(hyperparameters.least_steps, hyperparameters.epochs * images / hyperparameters.batch)
@@ -57,14 +55,14 @@ class Segmentation(HeadOnMaps):
 
     def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
         """Return all images with more than one class, and half as many of the others."""
-        from advisor.tasks.segmentation.images import mixed
+        from advisor.tasks.segmentation._images import mixed
 
         return mixed(images, seed)
 
     @property
     def functions(self) -> TaskFunctions:
         """The functions for images with masks, judged by the overlap of masks."""
-        from advisor.tasks.segmentation import files, images
+        from advisor.tasks.segmentation import _files as files, _images as images
 
         judge = files.Segmented(self.metric)
         return TaskFunctions(

@@ -6,11 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from advisor.catalog.user_models import classifier
-from advisor.catalog.user_models.classifier import run
-from advisor.core.errors import UsageError
-from advisor.tflite.levels import attach_head
-from advisor.tflite.rewrite import select_output
+from advisor.catalog import classifier, run
+from advisor.core import UsageError
+from advisor.tflite import attach_head, select_output
 from tests.catalog.user_models.models import CLASSES, SIZE, network, tflite
 from tests.measurement.small_models import OPERATORS, Builder, classifier as small_classifier, dynamic_int8
 

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.catalog import load_catalogue
-from advisor.catalog.catalogue import published_labels, user_catalogue_file
-from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect, shipped_card
-from advisor.core.errors import UsageError
+from advisor.catalog import ImportedModel, load_catalogue, published_labels, shipped_card, user_catalogue_file
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
+from advisor.core import UsageError
 from advisor.isolation import Scratch
-from advisor.tasks import CLASSIFICATION, DETECTION
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
-from advisor.tflite.model import read
-from advisor.tflite.postprocess import OPERATOR
-from advisor.tflite.quantization import to_float16
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import OPERATOR, Metadata, read, read_metadata, to_float16, write_metadata
 from tests.detectors import COLOURS, SIDE as DETECTORS_SIDE, detector_file, raw_detector
 from tests.measurement import small_models
 from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator

@@ -11,13 +11,13 @@ import pytest
 from onnx import helper, numpy_helper
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.user_models.comparison import compared
-from advisor.catalog.user_models.formats import PACKAGES, OnnxOriginal, as_tflite
-from advisor.catalog.user_models.import_model import ModelDescription, add, inspect
-from advisor.catalog.user_models.onnx_files import Image
-from advisor.core.errors import UsageError
-from advisor.store.cache import import_path
-from advisor.tflite.model import Model, read
+from advisor.catalog._user_models.comparison import compared
+from advisor.catalog._user_models.formats import PACKAGES, OnnxOriginal, as_tflite
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
+from advisor.catalog._user_models.onnx_files import Image
+from advisor.core import UsageError
+from advisor.store import import_path
+from advisor.tflite import Model, read
 from tests.catalog.user_models.onnx_graphs import (
     CLASSES,
     IMAGE,

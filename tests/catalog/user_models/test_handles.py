@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from advisor import catalog
-from advisor.catalog.user_models import handles
-from advisor.catalog.user_models.handles import folder_sha256, local_source
-from advisor.core.errors import StageError, UsageError
-from advisor.downloads.files import Unavailable
+from advisor.catalog._user_models import handles
+from advisor.catalog._user_models.handles import folder_sha256, local_source
+from advisor.core import StageError, UsageError
+from advisor.downloads import Unavailable
 from advisor.isolation import CallLimits
 from tests.catalog.user_models.models import labels_file, network
 from tests.makers.servers import Answer, Shelf

@@ -13,19 +13,14 @@ import psutil
 import pytest
 
 from advisor import catalog
-from advisor.catalog import load_catalogue
-from advisor.catalog.catalogue import published_labels
-from advisor.catalog.convert import build_model, convert
-from advisor.catalog.user_models import import_model
-from advisor.catalog.user_models.classifier import run
-from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect, missing
-from advisor.catalog.user_models.keras_models import check_keras, check_saved_model, fixed_side
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.errors import StageError, UsageError, WeightsError
-from advisor.downloads.files import FetchOptions
+from advisor.catalog import ImportedModel, build_model, convert, fetch_weights, load_catalogue, published_labels, run
+from advisor.catalog._user_models import import_model
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect, missing
+from advisor.catalog._user_models.keras_models import check_keras, check_saved_model, fixed_side
+from advisor.core import StageError, UsageError, WeightsError
+from advisor.downloads import FetchOptions
 from advisor.isolation import CallLimits
-from advisor.tflite.model import read
-from advisor.tflite.quantization import to_float16
+from advisor.tflite import read, to_float16
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network
 from tests.measurement.small_models import Builder
 from tests.processes import has_ended

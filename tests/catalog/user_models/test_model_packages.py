@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from advisor import catalog
-from advisor.catalog.user_models import handles as model_packages, pt2
-from advisor.catalog.user_models.comparison import IMAGES, OriginalLayer, crops, first_wrong
-from advisor.catalog.user_models.formats import format_of
-from advisor.catalog.user_models.handles import exported, is_source, local_source
-from advisor.catalog.user_models.pt2 import read, write_copy
-from advisor.catalog.weights.readers import Array
-from advisor.core.errors import UsageError
+from advisor.catalog import Array
+from advisor.catalog._user_models import handles as model_packages, pt2
+from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, crops, first_wrong
+from advisor.catalog._user_models.formats import format_of
+from advisor.catalog._user_models.handles import exported, is_source, local_source
+from advisor.catalog._user_models.pt2 import read, write_copy
+from advisor.core import UsageError
 from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
 
 SIZE = 64

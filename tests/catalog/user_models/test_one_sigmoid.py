@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from ai_edge_litert.schema_py_generated import BuiltinOperator
 
-from advisor.catalog.user_models import classifier
-from advisor.catalog.user_models.master import prepare
-from advisor.core.errors import UsageError
+from advisor.catalog import classifier
+from advisor.catalog._user_models.master import prepare
+from advisor.core import UsageError
 from tests.measurement.small_models import Builder
 from tests.requirements import shared_case
 

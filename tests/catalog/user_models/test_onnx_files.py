@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from onnx import StringStringEntryProto, TensorProto, helper, numpy_helper
 
-from advisor.catalog.user_models import onnx_files
-from advisor.catalog.user_models.formats import OnnxOriginal
-from advisor.catalog.user_models.onnx_files import Image, checked, fixed, prepared
-from advisor.core.errors import UsageError
+from advisor.catalog._user_models import onnx_files
+from advisor.catalog._user_models.formats import OnnxOriginal
+from advisor.catalog._user_models.onnx_files import Image, checked, fixed, prepared
+from advisor.core import UsageError
 from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved
 
 FILE = Path("net.onnx")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.user_models.formats import format_of
-from advisor.core.errors import UsageError
+from advisor.catalog._user_models.formats import format_of
+from advisor.core import UsageError
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.convert import convert
-from advisor.catalog.user_models import pt2
-from advisor.catalog.user_models.classifier import run
-from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect
-from advisor.catalog.user_models.pt2 import TorchProgram
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.errors import UsageError
-from advisor.downloads.files import FetchOptions
+from advisor.catalog import ImportedModel, convert, fetch_weights, run
+from advisor.catalog._user_models import pt2
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
+from advisor.catalog._user_models.pt2 import TorchProgram
+from advisor.core import UsageError
+from advisor.downloads import FetchOptions
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.catalog.user_models.pt2_files import Program, members, write
 

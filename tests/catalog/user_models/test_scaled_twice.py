@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from ai_edge_litert.schema_py_generated import BuiltinOperator
 
-from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect
+from advisor.catalog import ImportedModel
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.measurement import small_models
 from tests.requirements import shared_case

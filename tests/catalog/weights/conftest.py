@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.downloads import delivery
-from advisor.downloads.files import FetchOptions
+from advisor.downloads import FetchOptions, _delivery as delivery
 
 
 @pytest.fixture

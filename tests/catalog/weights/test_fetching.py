@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights.fetching import fetch_weights, locate
-from advisor.core.errors import UsageError, WeightsError
-from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
+from advisor.catalog import fetch_weights, locate
+from advisor.core import UsageError, WeightsError
+from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, packaged, sha256, tarball, wheel
 
@@ -62,7 +62,7 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     for name in ("a", "b"):
         with pytest.raises(WeightsError, match="cannot be reached"):
             fetch_weights(card(home(f"{closed}/{name}.h5")), options)
-    from advisor.downloads.delivery import contact
+    from advisor.downloads._delivery import contact
 
     assert contact.cache_info().hits >= 1
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.graph_file import graph_of
-from advisor.catalog.weights import mapping
-from advisor.catalog.weights.mapping import (
+from advisor.catalog._graph_file import graph_of
+from advisor.catalog._weights import mapping
+from advisor.catalog._weights.mapping import (
     LayerSpec,
     TrackedTensors,
     folded_norm,
@@ -17,7 +17,7 @@ from advisor.catalog.weights.mapping import (
     from_runtime,
     map_weights,
 )
-from advisor.core.errors import WeightsError
+from advisor.core import WeightsError
 
 SMALL = (
     LayerSpec("first", "convolution", {"weight": (3, 3, 3, 4), "bias": (4,)}),

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.listing import fetch_all
-from advisor.catalog.weights.fetching import MOST_LINES, MissingWeights, all_missing, fetch_weights
-from advisor.core.errors import WeightsError
-from advisor.downloads.files import FetchOptions, MemberFile
+from advisor.catalog import all_missing, fetch_weights
+from advisor.catalog._listing import fetch_all
+from advisor.catalog._weights.fetching import MOST_LINES, MissingWeights
+from advisor.core import WeightsError
+from advisor.downloads import FetchOptions, MemberFile
 from tests.makers.servers import Shelf
 from tests.makers.weights import CONTENT, card, home, packaged, sha256, tarball, wheel
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.catalog.weights.mapping import map_weights
-from advisor.catalog.weights.readers import FORMATS, read
-from advisor.core.errors import WeightsError
+from advisor.catalog._weights.mapping import map_weights
+from advisor.catalog._weights.readers import FORMATS, read
+from advisor.core import WeightsError
 
 KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
 
@@ -289,7 +289,7 @@ def test_an_exported_saved_model_fills_the_graph(exported: tuple[Any, Path]) -> 
     import keras
     from keras import layers
 
-    from advisor.catalog.keras_layers import fill, layers_of
+    from advisor.catalog._keras_layers import fill, layers_of
 
     image = keras.Input((8, 8, 3), batch_size=1)
     filled = keras.Model(image, network(layers, image))  # flat and with other weights

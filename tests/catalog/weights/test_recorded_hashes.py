@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights, locate
-from advisor.core.errors import UsageError, WeightsError
-from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
+from advisor.catalog import fetch_weights, load_catalogue, locate
+from advisor.core import UsageError, WeightsError
+from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from tests.makers.servers import Shelf
 from tests.makers.weights import CONTENT, MEMBER, card, home, sha256, tarball
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.weights.readers import read
-from advisor.core.errors import WeightsError
+from advisor.catalog._weights.readers import read
+from advisor.core import WeightsError
 
 VALUES = np.arange(24, dtype=np.float32)
 

@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression.diagnosis.diagnose import compare
-from advisor.compression.diagnosis.pairs import fitted, pairs, short_name
-from advisor.compression.diagnosis.values import Diagnosis, cause
-from advisor.compression.recipes import recipe
-from advisor.core.errors import UsageError
-from advisor.tflite.model import Model, read
-from advisor.tflite.postprocess import cut_postprocess, put_back
-from advisor.tflite.rewrite import pack, unpack
+from advisor.compression import Diagnosis, recipe
+from advisor.compression._diagnosis.diagnose import compare
+from advisor.compression._diagnosis.pairs import fitted, pairs, short_name
+from advisor.compression._diagnosis.values import cause
+from advisor.core import UsageError
+from advisor.tflite import Model, cut_postprocess, pack, put_back, read, unpack
 from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
 

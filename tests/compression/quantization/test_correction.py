@@ -4,9 +4,10 @@ from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.compression.quantization.grid import Grid, Grids, clusters, spread
-from advisor.compression.quantization.layers import correct
-from advisor.compression.quantization.observe import (
+from advisor.compression import Grids, recipe
+from advisor.compression._quantization.grid import Grid, clusters, spread
+from advisor.compression._quantization.layers import correct
+from advisor.compression._quantization.observe import (
     LEVELS,
     Activation,
     Observation,
@@ -14,9 +15,9 @@ from advisor.compression.quantization.observe import (
     observe,
     widened_for_pixels,
 )
-from advisor.compression.recipes import deflated_bytes, recipe
-from advisor.core.errors import StageError
-from advisor.tflite.model import read
+from advisor.compression._recipes import deflated_bytes
+from advisor.core import StageError
+from advisor.tflite import read
 
 kernels = arrays(np.float64, (3, 2, 2, 4), elements=st.floats(-100, 100))
 grids = st.builds(Grid, bits=st.sampled_from([4, 8, 10]), per_channel=st.booleans(), power_of_two=st.booleans())
@@ -57,7 +58,7 @@ def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("grid", [Grid(4), Grid(6), Grid(6, per_channel=False)])
 def test_corrected_biases_bring_features_near_float(float_model: bytes, photographs: np.ndarray, grid: Grid) -> None:
-    from advisor.tflite.rewrite import pack, unpack
+    from advisor.tflite import pack, unpack
 
     corrected = correct(float_model, Grids(grid, grid), observe(float_model, photographs[::2]))
     biases_of_old = unpack(corrected)
@@ -98,7 +99,7 @@ def test_the_rounded_file_keeps_its_size_and_deflates_far_better(float_model: by
 
 def _with_a_dead_channel(data: bytes, value: float) -> tuple[bytes, int]:
     """The model with next to no weights, and a large bias, in the first convolution's channel 5; the bias's tensor."""
-    from advisor.tflite.rewrite import pack, unpack
+    from advisor.tflite import pack, unpack
 
     model = unpack(data)
     graph = model.subgraphs[0]

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.catalog.user_models.classifier import run
-from advisor.compression.quantization.layers import Layer, layers
-from advisor.tflite.model import read
+from advisor.catalog import run
+from advisor.compression._quantization.layers import Layer, layers
+from advisor.tflite import read
 from tests.tflite.graphs import Graph
 
 PLACES = 1000

@@ -5,15 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.quantization import observe as observing
-from advisor.compression.quantization.grid import BYTES, Grid, Grids
-from advisor.compression.quantization.layers import correct
-from advisor.compression.quantization.observe import observe
-from advisor.compression.quantization.quantizer import PreparedModel, prepare_all
-from advisor.compression.recipes import recipe
-from advisor.compression.recipes.base import RecipeInputs
-from advisor.tflite.model import read
-from advisor.tflite.rewrite import add_buffer, pack, unpack
+from advisor.compression import Grids, PreparedModel, RecipeInputs, prepare_all, recipe
+from advisor.compression._quantization import observe as observing
+from advisor.compression._quantization.grid import BYTES, Grid
+from advisor.compression._quantization.layers import correct
+from advisor.compression._quantization.observe import observe
+from advisor.tflite import add_buffer, pack, read, unpack
 
 GRIDS = (BYTES, Grids(Grid(8), None))
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from advisor.compression.quantization.grid import Grid, round_dense
+from advisor.compression import round_dense
+from advisor.compression._quantization.grid import Grid
 
 
 def features(count: int = 200) -> np.ndarray:

@@ -8,14 +8,12 @@ import json
 import sys
 from pathlib import Path
 
-from advisor.compression.calibration import CalibrationImages
-from advisor.compression.recipes import recipe
-from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
-from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.stages import jobs
-from advisor.isolation.pool import Trainers
-from advisor.store.files import sha256_file
-from advisor.tflite.metadata import Metadata
+from advisor.compression import CalibrationImages, Needs, RecipeInputs, TrainingImages, recipe
+from advisor.datasets import InputSpec
+from advisor.engine._pipeline.stages import jobs
+from advisor.isolation import Trainers
+from advisor.store import sha256_file
+from advisor.tflite import Metadata
 
 VIEW = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
 CLASSES = 4

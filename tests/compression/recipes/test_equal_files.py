@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.compression.recipes import RECIPES
-from advisor.compression.recipes.base import Needs
+from advisor.compression import RECIPES, Needs
 from tests.compression.recipes import making
 
 pytestmark = pytest.mark.integration

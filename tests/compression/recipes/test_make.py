@@ -10,13 +10,11 @@ import pytest
 import zstandard
 from hypothesis import given, strategies as st
 
-from advisor.compression.calibration import CalibrationImages, choose, from_images, from_photographs
-from advisor.compression.recipes import Sizes, arena_bytes, deflated_bytes, make_file, sizes_of, zstd_bytes
-from advisor.compression.recipes.base import RecipeInputs
-from advisor.datasets.images import InputSpec, load
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.model import read
-from advisor.tflite.postprocess import OPERATOR, Suppression, append_postprocess
+from advisor.compression import RecipeInputs, arena_bytes, choose, from_photographs, make_file, sizes_of
+from advisor.compression._calibration import CalibrationImages, from_images
+from advisor.compression._recipes import Sizes, deflated_bytes, zstd_bytes
+from advisor.datasets import InputSpec, load
+from advisor.tflite import OPERATOR, Metadata, Suppression, append_postprocess, read, read_metadata
 from tests.datasets.folders import fill
 from tests.tflite.graphs import tiny_detector
 

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.compression.quantization.quantizer import IN_FLOAT
-from advisor.compression.recipes import RECIPES, recipe
-from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs, require_float
-from advisor.compression.recipes.mixed import Deviation, FloatComparison, Mixed, OperatorChoice, answers, float_work
-from advisor.core.errors import StageError, UnsupportedRecipe
-from advisor.tflite.macs import count
-from advisor.tflite.model import read
-from advisor.tflite.quantization import quantize
+from advisor.compression import IN_FLOAT, RECIPES, Needs, RecipeInputs, recipe, require_float
+from advisor.compression._recipes.base import Compressed
+from advisor.compression._recipes.mixed import Deviation, FloatComparison, Mixed, OperatorChoice, answers, float_work
+from advisor.core import StageError, UnsupportedRecipe
+from advisor.tflite import count, quantize, read
 from tests.tflite.graphs import edited
 
 MADE = [one for one in RECIPES if one.needs < Needs.TRAINING]
@@ -70,7 +67,7 @@ def distances(photographs: np.ndarray) -> bytes:
     import keras
     from keras import ops
 
-    from advisor.training.finetune.network import flatbuffer
+    from advisor.training import flatbuffer
 
     keras.utils.set_random_seed(0)
     image = keras.Input(photographs.shape[1:], batch_size=1, name="image")

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.compression.recipes import deflated_bytes, recipe
-from advisor.compression.recipes.base import Compressed, RecipeInputs, TrainingImages
-from advisor.compression.recipes.retrained import _inner
-from advisor.core.errors import StageError
-from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import predict
-from advisor.tflite.model import read
-from advisor.training.flatgraph import read_graph
+from advisor.compression import RecipeInputs, TrainingImages, recipe
+from advisor.compression._recipes import deflated_bytes
+from advisor.compression._recipes.base import Compressed
+from advisor.compression._recipes.retrained import _inner
+from advisor.core import StageError
+from advisor.datasets import InputSpec
+from advisor.measurement import predict
+from advisor.tflite import read
+from advisor.training import read_graph
 from tests.measurement.small_models import two_levels
 
 pytestmark = pytest.mark.integration

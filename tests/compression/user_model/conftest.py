@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.engine.compress.question import CompressionQuestion, ask
+from advisor.engine import ask
+from advisor.engine._compress.question import CompressionQuestion
 from advisor.isolation import ChildPool
-from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.tflite import Metadata, write_metadata
 from tests.compression.user_model.questions import CLASSES, Asked
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from advisor.engine.compress.question import CompressionQuestion
+from advisor.engine._compress.question import CompressionQuestion
 
 Asked = Callable[..., CompressionQuestion]
 

@@ -7,21 +7,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from advisor.compression.recipes import Sizes
-from advisor.compression.user_model.values import (
-    Classifiers,
-    Compression,
-    DelegatedPart,
-    FileAgreement,
-    RecipeResult,
-    Speed,
-)
-from advisor.core.quantity import Interval
-from advisor.engine.compress.compress import _scored, compress
-from advisor.engine.compress.question import ask
+from advisor.compression import Classifiers, Compression, DelegatedPart, FileAgreement, RecipeResult, Speed
+from advisor.compression._recipes import Sizes
+from advisor.core import Interval
+from advisor.engine import ask, compress
+from advisor.engine._compress.compress import _scored
 from advisor.isolation import ChildPool
-from advisor.reporting.compression import print_compression
-from advisor.tflite.metadata import read_metadata
+from advisor.reporting import print_compression
+from advisor.tflite import read_metadata
 from tests.compression.user_model.questions import CLASSES
 from tests.measurement.small_models import of_a_newer_runtime
 

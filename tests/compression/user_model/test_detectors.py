@@ -6,15 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.values import Detectors
-from advisor.core.errors import UsageError
-from advisor.engine.compress.compress import compress
-from advisor.measurement import accuracy
-from advisor.measurement.accuracy import Detections, true_boxes
-from advisor.tasks import DETECTION
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.model import read
-from advisor.tflite.postprocess import OPERATOR
+from advisor.compression import Detectors
+from advisor.core import UsageError
+from advisor.engine import compress
+from advisor.measurement import Detections, _accuracy as accuracy, true_boxes
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import OPERATOR, read, read_metadata
 from tests.compression.user_model.questions import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
 from tests.tflite.graphs import edited, repeat_last_operator
@@ -87,8 +84,7 @@ def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(tmp_path: Path, 
 
 
 def test_images_with_boxes_are_split_as_a_search_splits_them(detector: Path, boxes: Path, asked: Asked) -> None:
-    from advisor.datasets.boxes.reading import survey_boxes
-    from advisor.datasets.division import divide_boxes
+    from advisor.datasets import divide_boxes, survey_boxes
 
     images = asked(detector, data=boxes).images
     read_again = survey_boxes(boxes)

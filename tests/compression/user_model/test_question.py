@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.compression.recipes.base import require_float
-from advisor.compression.user_model.values import notes_text
-from advisor.core.errors import UsageError
-from advisor.datasets.dataset import class_order
-from advisor.engine.compress.question import PHOTOGRAPHS, ask
-from advisor.tflite.metadata import read_metadata, write_metadata
-from advisor.tflite.quantization import to_float16
+from advisor.compression import notes_text, require_float
+from advisor.core import UsageError
+from advisor.datasets import class_order
+from advisor.engine import ask
+from advisor.engine._compress.question import PHOTOGRAPHS
+from advisor.tflite import read_metadata, to_float16, write_metadata
 from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
 from tests.tflite.graphs import edited
@@ -132,8 +131,8 @@ def test_too_few_calibration_images_are_counted(described: Path, asked: Asked, p
 
 
 def test_labelled_images_are_split_as_a_search_splits_them(described: Path, asked: Asked, photos: Path) -> None:
-    from advisor.datasets.split import split
-    from advisor.datasets.survey import survey
+    from advisor.datasets import survey
+    from advisor.datasets._split import split
 
     images = asked(described, data=photos).images
     dataset = survey(photos).dataset

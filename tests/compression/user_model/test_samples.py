@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.samples import Input, Samples, compare, read_samples
-from advisor.compression.user_model.values import ANY, Compression, notes_text
-from advisor.core.errors import UsageError
-from advisor.engine.compress.compress import compress
-from advisor.engine.compress.question import ask
-from advisor.tflite.model import read
+from advisor.compression import ANY, Compression, Samples, compare, notes_text, read_samples
+from advisor.compression._user_model.samples import Input
+from advisor.core import UsageError
+from advisor.engine import ask, compress
+from advisor.tflite import read
 from tests.compression.user_model import networks
 from tests.tflite.graphs import edited, foreign_detector
 

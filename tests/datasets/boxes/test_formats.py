@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.datasets.boxes import list_boxes
-from advisor.datasets.boxes.reading import survey_boxes
+from advisor.datasets import survey_boxes
+from advisor.datasets._boxes import list_boxes
 from tests.datasets.boxes.writers import WRITERS, Photo, coco, photos, save, write, write_coco, write_voc, write_yolo
 from tests.datasets.folders import refusal
 

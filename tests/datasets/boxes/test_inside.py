@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.datasets.boxes.inside import list_inside
-from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.checks.boxes import write_boxes
-from advisor.datasets.layouts import list_files
+from advisor.core import UsageError
+from advisor.datasets import BoxSurvey, list_files, survey_boxes, write_boxes
+from advisor.datasets._boxes.inside import list_inside
 from tests.datasets.boxes.writers import Photo, photos, write_coco
 from tests.datasets.folders import refusal
 from tests.datasets.test_records import example, written

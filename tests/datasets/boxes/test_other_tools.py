@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.boxes.values import Box
+from advisor.datasets import Box, BoxSurvey, survey_boxes
 from tests.requirements import shared_case
 
 SIDE = 100

@@ -4,12 +4,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.core.errors import UsageError
-from advisor.datasets.boxes import list_boxes, values, voc as xmlfile
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.boxes.voc import read_xml
-from advisor.datasets.division import LEAST, NO_BOX, OTHERS, divide, strata, stratified
-from advisor.datasets.split import PARTS
+from advisor.core import UsageError
+from advisor.datasets import PARTS, divide, stratified, survey_boxes
+from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
+from advisor.datasets._boxes.voc import read_xml
+from advisor.datasets._division import LEAST, NO_BOX, OTHERS, strata
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image, ImageOps
 
-from advisor.core.errors import UsageError
-from advisor.datasets.boxes import list_boxes
-from advisor.datasets.boxes.reading import Frame, survey_boxes
-from advisor.datasets.boxes.values import Box
+from advisor.core import UsageError
+from advisor.datasets import Box, Frame, survey_boxes
+from advisor.datasets._boxes import list_boxes
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_voc, xml
 
 

@@ -6,23 +6,22 @@ import pytest
 from PIL import Image, ImageFilter
 from skimage import data as skimage_data
 
-from advisor.core.errors import UsageError
-from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.boxes.values import Box
-from advisor.datasets.checks import check
-from advisor.datasets.checks.boxes import (
-    INPUTS,
-    boxes_in_parts,
+from advisor.core import UsageError
+from advisor.datasets import (
+    Box,
+    BoxSurvey,
+    Finding,
+    Kind,
+    Split,
+    check,
     check_boxes,
+    near_duplicates,
     object_sizes,
-    require_usable_boxes,
-    same_places,
-    small_objects,
+    survey,
+    survey_boxes,
 )
-from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.split import Split
-from advisor.datasets.survey import measure, survey
+from advisor.datasets._checks.boxes import INPUTS, boxes_in_parts, require_usable_boxes, same_places, small_objects
+from advisor.datasets._survey import measure
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
 

@@ -6,15 +6,27 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance, ImageFilter
 
-from advisor.core.errors import UsageError
-from advisor.datasets import duplicates as crops
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.checks import kept_together, leaks, repeated
-from advisor.datasets.checks.boxes import check_boxes, write_boxes
-from advisor.datasets.checks.findings import Finding, Kind, writable, write_manifest
-from advisor.datasets.dataset import Dataset, LabelledImage
-from advisor.datasets.duplicates import SIDE, Pair, candidates, cropped_copies, match, near_duplicates
-from advisor.datasets.survey import survey
+from advisor.core import UsageError
+from advisor.datasets import (
+    Dataset,
+    Finding,
+    Kind,
+    LabelledImage,
+    Pair,
+    _duplicates as crops,
+    check_boxes,
+    cropped_copies,
+    kept_together,
+    near_duplicates,
+    repeated,
+    survey,
+    survey_boxes,
+    writable,
+    write_boxes,
+    write_manifest,
+)
+from advisor.datasets._checks import leaks
+from advisor.datasets._duplicates import SIDE, candidates, match
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 from tests.datasets.folders import fill, make
 

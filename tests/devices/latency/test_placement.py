@@ -6,15 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.core.forms import Traits
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.latency.placement import place, release_deviation
-from advisor.devices.latency.table import Column, LatencyTable, column_of, related_releases
-from advisor.devices.prediction import CALIBRATED, Prediction, Predictor
-from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles
-from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.schema import ClusterSchema
+from advisor.core import Traits
+from advisor.devices import (
+    CALIBRATED,
+    Cluster,
+    DeviceProfile,
+    DeviceTarget,
+    Measurement,
+    ModelFeatures,
+    Prediction,
+    Predictor,
+    Profiles,
+    column_of,
+)
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.features import FeatureTable
+from advisor.devices._latency.placement import place, release_deviation
+from advisor.devices._latency.table import Column, LatencyTable, related_releases
+from advisor.devices._profiles.schema import ClusterSchema
 from tests.builders import interval
 
 BOARD = (Cluster("Cortex-A76", 2, 2200), Cluster("Cortex-A55", 4, 1800))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError, install_extra
-from advisor.engine.data_check import PREFERRED, LabelChecker, check_data
+from advisor.core import UsageError, install_extra
+from advisor.engine import LabelChecker
+from advisor.engine._data_check import PREFERRED, check_data
 from benchmarks.data_check import copies_score, labels_score
 from benchmarks.planting import plant
 from tests.makers.searches import SMALLEST

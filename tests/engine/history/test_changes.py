@@ -9,18 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import OnAllImages, UnknownFacts
-from advisor.core.quantity import Provenance
-from advisor.devices.profiles import runtimes
-from advisor.devices.profiles.listing import known_devices
-from advisor.engine.history import changes
-from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.history.reevaluate import Devices, Session, evaluate_cards, merge_evaluations, run_here
-from advisor.engine.question import Request
-from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.target_devices import TargetDevice
+from advisor.core import Evaluation, OnAllImages, Provenance, Status, UnknownFacts, UsageError
+from advisor.devices import known_devices
+from advisor.devices._profiles import runtimes
+from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice, load_run
+from advisor.engine._history import changes
+from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations, run_here
 from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
 from tests.builders import evaluation, present

@@ -12,16 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core.confidence_facts import ConfidenceFacts, Mistake
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import CardFacts, ImageAnswers
-from advisor.core.quantity import Interval
-from advisor.engine.history.compare import OTHER_IMAGES, Comparison, ComparisonResult, compare
-from advisor.engine.history.differences import Difference, find_differences
-from advisor.engine.history.insights import disagreements
-from advisor.engine.history.loaded_run import load_run
-from advisor.store import RunFolder
-from advisor.store.files import sha256_json
+from advisor.core import CardFacts, ConfidenceFacts, Evaluation, ImageAnswers, Interval, Mistake, Status
+from advisor.engine import Comparison, compare, disagreements, load_run
+from advisor.engine._history.compare import OTHER_IMAGES, ComparisonResult
+from advisor.engine._history.differences import Difference, find_differences
+from advisor.store import RunFolder, sha256_json
 from tests.builders import evaluation, present
 from tests.run_folders import HOST, VERSIONS, candidates, images, write_run
 

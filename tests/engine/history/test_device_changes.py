@@ -4,14 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.expectation import on_device
-from advisor.devices.profiles.listing import add_profile
-from advisor.engine.history.changes import ENVIRONMENTS, host_manifest
-from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.history.reevaluate import Devices, Session
-from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
-from advisor.engine.targets.target_devices import select_devices
+from advisor.core import Evaluation, on_device
+from advisor.devices._profiles.listing import add_profile
+from advisor.engine import DevicePredictor, Devices, LoadedRun, Session, load_run, select_devices
+from advisor.engine._history.changes import ENVIRONMENTS, host_manifest
+from advisor.engine._targets.device_prediction import environment_of
 from advisor.store import RunFolder
 from tests.engine.history.with_search import reevaluate, search
 from tests.predictor import own_profile, rows

@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
-from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.history.insights import ExpectedTuning, expected_tuning, incumbents, losing
-from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.question import resolve
-from advisor.reporting.files import recommendation, render_markdown
-from advisor.reporting.view import view_of
+from advisor.core import Decision, Evaluation, ImageAnswers, Provenance, Quantity
+from advisor.engine import ExpectedTuning, LoadedRun, expected_tuning, incumbents, load_run, resolve
+from advisor.engine._history.insights import losing
+from advisor.reporting import recommendation, view_of
+from advisor.reporting._files import render_markdown
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.engine.history.test_compare import answered, run

@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from advisor.catalog.catalogue import load_catalogue, shipped_files
-from advisor.engine.history.changes import find_card_changes
-from advisor.engine.history.loaded_run import CATALOGS, images_folder, keep_inputs, load_run, located
-from advisor.engine.history.manifest import card_hash
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import chosen_cards
-from advisor.engine.targets.target_devices import TargetDevices
+from advisor.catalog import load_catalogue
+from advisor.catalog._catalogue import shipped_files
+from advisor.engine import images_folder, load_run, located, resolve
+from advisor.engine._history.changes import find_card_changes
+from advisor.engine._history.loaded_run import CATALOGS, keep_inputs
+from advisor.engine._history.manifest import card_hash
+from advisor.engine._space.resolved import chosen_cards
+from advisor.engine._targets.target_devices import TargetDevices
 from advisor.store import RunFolder
 
 HASH = "a" * 64

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.recipes import RECIPES
-from advisor.core.errors import UsageError
-from advisor.downloads.files import WeightsFile
-from advisor.engine.history.loaded_run import load_run, stored_request, unfinished_search
-from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import Candidates, Resolved, resolve_cards
+from advisor.catalog import load_catalogue
+from advisor.compression import RECIPES
+from advisor.core import UsageError
+from advisor.downloads import WeightsFile
+from advisor.engine import load_run, resolve, stored_request, unfinished_search
+from advisor.engine._history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
+from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
 from tests.builders import present
 from tests.engine.pipeline.boxed import boxed_images

@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Status
-from advisor.core.quantity import Provenance
-from advisor.engine.history.changes import host_manifest
-from advisor.engine.history.compare import ComparisonResult, Reevaluation
-from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluate import Devices
-from advisor.store import RunFolder
-from advisor.store.run_folder import chained, integrity_problems
+from advisor.core import Provenance, Status, UsageError
+from advisor.engine import Devices, Reevaluation, load_run
+from advisor.engine._history.changes import host_manifest
+from advisor.engine._history.compare import ComparisonResult
+from advisor.store import RunFolder, chained, integrity_problems
 from tests.builders import interval, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.makers.searches import Searched

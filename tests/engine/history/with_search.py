@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from advisor.engine.history.compare import Reevaluation
-from advisor.engine.history.reevaluate import Devices, Session
-from advisor.engine.progress import Progress
-from advisor.engine.question import Request
-from advisor.engine.run import run_search
+from advisor.engine import Devices, Progress, Reevaluation, Request, Session, run_search
 from advisor.store import RunFolder
 
 

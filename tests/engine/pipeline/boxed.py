@@ -3,11 +3,11 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from advisor.datasets.boxes.values import ONE_CLASS
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import Split
-from advisor.engine.pipeline.materials import Boxes, Images, Object, Role
-from advisor.measurement.accuracy import save, true_boxes
+from advisor.datasets import ONE_CLASS, Dataset, LabelledImage, Split
+from advisor.datasets._dataset import fingerprint
+from advisor.engine import Boxes, Images, Role
+from advisor.engine._pipeline.materials import Object
+from advisor.measurement import save, true_boxes
 
 CLASSES = ("cat", "dog")
 CAT: Object = (0, 0.1, 0.1, 0.3, 0.3)

@@ -13,24 +13,13 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation_facts import HeadFacts
-from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.cost import DETECTOR_START_S, MOST, CostCalibration, detector_s
-from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
-from advisor.engine.pipeline.materials import Workload
-from advisor.engine.pipeline.stage import (
-    ALONE,
-    Durations,
-    EventKind,
-    Resources,
-    Results,
-    Scope,
-    Stage,
-    StageEvent,
-    StageName,
-)
-from advisor.training.finetune import WEIGHTS
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, HeadFacts
+from advisor.engine import Resources, Results, Scope, Stage, StageName, VariantStages, Workload
+from advisor.engine._pipeline.cost import DETECTOR_START_S, MOST, CostCalibration, detector_s
+from advisor.engine._pipeline.graph import CostModel, with_all_before
+from advisor.engine._pipeline.stage import ALONE, Durations, EventKind, StageEvent
+from advisor.training import WEIGHTS
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts

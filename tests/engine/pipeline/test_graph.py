@@ -10,22 +10,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.recipes import RECIPES
-from advisor.core.evaluation_facts import HeadFacts
-from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import PARTS, Split
-from advisor.devices.profiles import DeviceTarget
-from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
-from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
-from advisor.engine.pipeline.stage import Pool, Results, StageName
-from advisor.engine.pipeline.stages.backbone import convert, cut
-from advisor.engine.pipeline.stages.head import TrainedHead, fitted, refitted
-from advisor.engine.preview import overview_of
-from advisor.engine.question import Question
-from advisor.tasks import DETECTION
-from advisor.tflite.levels import FEATURES
+from advisor.catalog import load_catalogue
+from advisor.compression import RECIPES
+from advisor.core import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE, HeadFacts
+from advisor.datasets import PARTS, Dataset, LabelledImage, Split
+from advisor.datasets._dataset import fingerprint
+from advisor.devices import DeviceTarget
+from advisor.engine import Images, Pool, Purpose, Question, Results, Role, StageName, VariantStages, Workload, cut
+from advisor.engine._pipeline.graph import variant, with_all_before
+from advisor.engine._pipeline.materials import FloatModel, LocalTarget
+from advisor.engine._pipeline.stages.backbone import convert
+from advisor.engine._pipeline.stages.head import TrainedHead, fitted, refitted
+from advisor.engine._preview import overview_of
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import FEATURES
 from tests.engine.pipeline.boxed import CAT, DOG, boxed_images
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.engine.pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, Role
-from advisor.engine.pipeline.stage import Scope
+from advisor.engine import Role, Scope
+from advisor.engine._pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 

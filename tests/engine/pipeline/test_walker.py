@@ -16,16 +16,14 @@ from typing import Any
 
 import pytest
 
-from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
-from advisor.core.evaluation import Status
-from advisor.engine.execution import Machine
-from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.stage import EventKind, Pool, Resources, Scope, Stage, StageAborted, StageEvent, StageName
-from advisor.engine.pipeline.walker import Lookup, Walker, Workers, run_coroutine
-from advisor.isolation import ChildPool
-from advisor.isolation.process import run_program
-from advisor.store import ArtifactCache
-from advisor.store.limit import Hold, evict
+from advisor.core import RuntimeRefusal, StageError, Status, UnsupportedRecipe
+from advisor.engine import Machine, Pool, Resources, Scope, Stage, StageName
+from advisor.engine._pipeline.graph import with_all_before
+from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
+from advisor.engine._pipeline.walker import Lookup, Walker, Workers, run_coroutine
+from advisor.isolation import ChildPool, run_program
+from advisor.store import ArtifactCache, evict
+from advisor.store._limit import Hold
 from tests.engine.pipeline.walking import InThisProcess, materials, walk
 from tests.processes import PATIENCE_S, has_ended, until
 
@@ -185,7 +183,7 @@ def test_remeasuring_takes_timings_anew_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_a_long_stage_counts_epochs_and_leaves_no_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from advisor.engine.pipeline import walker
+    from advisor.engine._pipeline import walker
 
     monkeypatch.setattr(walker, "EPOCHS_EVERY_S", 0.01)
     events: list[StageEvent] = []

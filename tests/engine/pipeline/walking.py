@@ -5,13 +5,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from advisor.engine.execution import Machine
-from advisor.engine.pipeline.materials import Images, Materials
-from advisor.engine.pipeline.stage import Pool, Stage, StageEvent
-from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
-from advisor.engine.question import Question
+from advisor.engine import Images, Machine, Materials, Pool, Question, Stage
+from advisor.engine._pipeline.stage import StageEvent
+from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.isolation import Children
-from advisor.measurement.host import describe
+from advisor.measurement._host import describe
 from advisor.store import ArtifactCache
 
 Result = TypeVar("Result")

@@ -7,22 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.core.budget import Budget
-from advisor.core.errors import UsageError
-from advisor.core.metrics import PREFERENCES, Costs
-from advisor.core.tasks import TASKS
-from advisor.engine.question import (
-    FREE_ON_RESUME,
-    QUESTION_OPTIONS,
-    Execution,
-    Question,
-    Request,
-    resolve,
-    resolve_resumed,
-)
-from advisor.engine.question.values import LEAST_GAIN, collect_options, read_file
-from advisor.isolation.resources import usable_cores
-from advisor.store.jsonfile import value_at
+from advisor.core import TASKS, Budget, Costs, UsageError
+from advisor.core._metrics import PREFERENCES
+from advisor.engine import Execution, Question, Request, resolve, resolve_resumed
+from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
+from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file
+from advisor.isolation import usable_cores
+from advisor.store import value_at
 
 OTHER_VALUES: dict[str, Any] = {
     "task": "image-classification",

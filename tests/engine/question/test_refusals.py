@@ -7,17 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.core.confidence_facts import Guarantees, Shares
-from advisor.core.errors import UsageError
-from advisor.engine.question import (
-    FREE_ON_RESUME,
-    QUESTION_OPTIONS,
-    parse_guarantees,
-    require_classes,
-    resolve,
-    resolve_resumed,
-)
-from advisor.engine.space.resolved import read_images
+from advisor.core import Guarantees, Shares, UsageError
+from advisor.engine import resolve, resolve_resumed
+from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
+from advisor.engine._space.resolved import read_images
 from tests.makers.searches import write_photos
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"

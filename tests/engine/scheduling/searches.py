@@ -7,19 +7,15 @@ from dataclasses import replace
 
 from optuna.storages import InMemoryStorage
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation
-from advisor.core.metrics import BALANCED, Preference
-from advisor.core.names import ADVISOR
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.scheduling.belief import CardTraining, FormStep
-from advisor.engine.scheduling.prices import TimeLimit
-from advisor.engine.scheduling.scheduler import Scheduler
-from advisor.engine.scheduling.study import Study
-from advisor.engine.scheduling.worth import WorthRule
-from advisor.engine.space.plan import Plan
+from advisor.catalog import load_catalogue
+from advisor.core import ADVISOR, BALANCED, Budget, Configuration, Evaluation, Preference, Provenance, Quantity
+from advisor.engine._pipeline.cost import rough_ms, rough_size
+from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.prices import TimeLimit
+from advisor.engine._scheduling.scheduler import Scheduler
+from advisor.engine._scheduling.study import Study
+from advisor.engine._scheduling.worth import WorthRule
+from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME, evaluation
 from tests.engine.plans import changed, planned
 

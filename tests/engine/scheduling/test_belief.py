@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import Gain, shift_of
-from advisor.engine.scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, images_of, noise, seen
+from advisor.core import Evaluation, Gain, Provenance, Quantity, shift_of
+from advisor.engine._scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, images_of, noise, seen
 from tests.builders import evaluation
 from tests.engine.scheduling.searches import BEST, EXPENSIVE, OTHER, PLAN, TUNED, TWIN, WEAK, of_cards
 

@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.engine.pipeline.materials import Purpose
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.question import Question
-from advisor.engine.scheduling.belief import CardTraining, FormStep
-from advisor.engine.scheduling.prices import LEAST_SHARE, Prices, TimeLimit, share_of_gain
-from advisor.tasks import DETECTION
+from advisor.engine import Purpose, Question, StageName
+from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.prices import LEAST_SHARE, Prices, TimeLimit, share_of_gain
+from advisor.tasks.detection import DETECTION
 from tests.engine.plans import asking, changed
 from tests.engine.scheduling.searches import BEST, OTHER, PLAN, TUNED
 

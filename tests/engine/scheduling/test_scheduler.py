@@ -3,10 +3,9 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.evaluation import Configuration
-from advisor.core.names import ADVISOR, NSGA2, RANDOM, TPE
-from advisor.engine.scheduling.belief import CardTraining, FormStep
-from advisor.engine.scheduling.stopping import COMPLETE
+from advisor.core import ADVISOR, NSGA2, RANDOM, TPE, Configuration
+from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.stopping import COMPLETE
 from tests.engine.plans import changed
 from tests.engine.scheduling.searches import BEST, OTHER, PLAN, WEAK, Search
 

@@ -10,19 +10,26 @@ from pathlib import Path
 import pytest
 from optuna.storages import InMemoryStorage
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.errors import StageError
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.evaluation_facts import HoldoutPart, TimeSummary, TimingFacts, UnknownFacts
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.pipeline.stages.figures import SURVEY
-from advisor.engine.question import resolve
-from advisor.engine.scheduling import stopping as finalists
-from advisor.engine.scheduling.search_loop import SearchLoop
-from advisor.engine.scheduling.stopping import COMPLETE, PickSoFar, Stop
-from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan
+from advisor.catalog import load_catalogue
+from advisor.core import (
+    Configuration,
+    Evaluation,
+    HoldoutPart,
+    Provenance,
+    Quantity,
+    StageError,
+    Status,
+    TimeSummary,
+    TimingFacts,
+    UnknownFacts,
+)
+from advisor.engine import StageName, resolve
+from advisor.engine._pipeline.stages.figures import SURVEY
+from advisor.engine._scheduling import stopping as finalists
+from advisor.engine._scheduling.search_loop import SearchLoop
+from advisor.engine._scheduling.stopping import COMPLETE, PickSoFar, Stop
+from advisor.engine._scheduling.study import Study
+from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation, of_file
 from tests.engine.plans import changed, planned

@@ -4,11 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.scheduling.stopping import captured, ended_early, finalists
+from advisor.core import Budget, Evaluation, Provenance, Quantity, Status, decide
+from advisor.engine._scheduling.stopping import captured, ended_early, finalists
 from tests.builders import evaluation
 
 BUDGET = Budget(latency_ms=50)

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.errors import AdvisorError, UsageError
-from advisor.engine.progress import Progress
-from advisor.engine.question import resolve
-from advisor.engine.run import run_search
-from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, journal, open_storage
-from advisor.engine.scheduling.study import Study
+from advisor.catalog import load_catalogue
+from advisor.core import AdvisorError, Budget, UsageError
+from advisor.engine import Progress, resolve, run_search
+from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, journal, open_storage
+from advisor.engine._scheduling.study import Study
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
 from tests.engine import postgres

@@ -19,19 +19,27 @@ from typing import Any
 import optuna
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.names import ADVISOR, NSGA2, RANDOM, SAMPLERS, TPE
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.preview import preview
-from advisor.engine.question import resolve
-from advisor.engine.scheduling.sampler import AdvisorSampler, CandidatesExhausted
-from advisor.engine.scheduling.storage import journal
-from advisor.engine.scheduling.study import Study, configuration_of, constraints
-from advisor.engine.scheduling.suggesting import Suggester, make_suggester, parameters
-from advisor.engine.space.plan import Plan
+from advisor.catalog import load_catalogue
+from advisor.core import (
+    ADVISOR,
+    NSGA2,
+    RANDOM,
+    TPE,
+    Budget,
+    Configuration,
+    Evaluation,
+    Provenance,
+    Quantity,
+    Status,
+    UsageError,
+)
+from advisor.core._names import SAMPLERS
+from advisor.engine import preview, resolve
+from advisor.engine._scheduling.sampler import AdvisorSampler, CandidatesExhausted
+from advisor.engine._scheduling.storage import journal
+from advisor.engine._scheduling.study import Study, configuration_of, constraints
+from advisor.engine._scheduling.suggesting import Suggester, make_suggester, parameters
+from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, free_port, until

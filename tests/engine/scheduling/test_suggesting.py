@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.scheduling.suggesting import NOTHING_LEFT_S, CostEstimates, also_shown, candidate_table
-from advisor.engine.space.plan import Plan
+from advisor.catalog import load_catalogue
+from advisor.core import Evaluation, Provenance, Quantity, Status
+from advisor.engine._pipeline.cost import rough_ms, rough_size
+from advisor.engine._scheduling.suggesting import NOTHING_LEFT_S, CostEstimates, also_shown, candidate_table
+from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import planned
 

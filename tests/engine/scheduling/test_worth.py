@@ -5,16 +5,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.budget import Budget
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.metrics import BALANCED, parse_preference
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.question import Question
-from advisor.engine.scheduling.belief import CardTraining, FormStep
-from advisor.engine.scheduling.prices import TimeLimit
-from advisor.engine.scheduling.worth import NO_TIME, WorthRule
-from advisor.engine.space.plan import Plan
-from advisor.tasks import DETECTION
+from advisor.core import BALANCED, Budget, Evaluation, Status
+from advisor.core._metrics import parse_preference
+from advisor.engine import Question, StageName
+from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.prices import TimeLimit
+from advisor.engine._scheduling.worth import NO_TIME, WorthRule
+from advisor.engine._space.plan import Plan
+from advisor.tasks.detection import DETECTION
 from tests.engine.plans import asking, changed
 from tests.engine.scheduling.searches import (
     BEST,

@@ -12,21 +12,15 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.training import HEAD_SUBSET
-from advisor.engine.pipeline.materials import LARGE, Images, Role
-from advisor.engine.pipeline.rule import Rules
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.preview import overview_of
-from advisor.engine.progress import Progress
-from advisor.engine.question import Question, Request, resolve
-from advisor.engine.run import run_search
-from advisor.engine.scheduling.stopping import ended_early
-from advisor.engine.space.plan import record_unevaluated, skip_ruled_out
-from advisor.engine.space.resolved import (
+from advisor.catalog import load_catalogue
+from advisor.core import HEAD_SUBSET, Budget, Evaluation, Status, UsageError
+from advisor.engine import Images, Progress, Question, Request, Role, StageName, resolve, run_search
+from advisor.engine._pipeline.materials import LARGE
+from advisor.engine._pipeline.rule import Rules
+from advisor.engine._preview import overview_of
+from advisor.engine._scheduling.stopping import ended_early
+from advisor.engine._space.plan import record_unevaluated, skip_ruled_out
+from advisor.engine._space.resolved import (
     DEFAULT_RECIPES,
     HEAVIER_RECIPES,
     Candidates,
@@ -35,8 +29,12 @@ from advisor.engine.space.resolved import (
     resolve_cards,
 )
 from advisor.store import RunFolder
-from advisor.tasks import ANOMALY, CLASSIFICATION, COUNTING, DETECTION, SEGMENTATION
-from advisor.tasks.task import Task
+from advisor.tasks import Task
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
+from advisor.tasks.segmentation import SEGMENTATION
 from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.engine.pipeline.boxed import boxed_images

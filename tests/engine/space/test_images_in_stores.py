@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
+from advisor.core import UsageError
+from advisor.engine import resolve
+from advisor.engine._space.resolved import read_images
 from tests.datasets.folders import make
 from tests.makers.stores import S3
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import UNGROUPED, Grouping, Source, Split
-from advisor.engine.pipeline.materials import Images, Role
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images, require_metrics
+from advisor.core import UsageError
+from advisor.datasets import UNGROUPED, Dataset, Grouping, LabelledImage, Split
+from advisor.datasets._dataset import fingerprint
+from advisor.datasets._split import Source
+from advisor.engine import Images, Role, resolve
+from advisor.engine._space.resolved import read_images, require_metrics
 from tests.datasets.folders import fill
 
 EACH = 60

@@ -13,19 +13,16 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.compression.recipes import RECIPES
-from advisor.core.choosing import dominates
-from advisor.core.errors import UsageError, install_extra
-from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine.pipeline.walker import CachedResults, Lookup
-from advisor.engine.preview import latency_estimates
-from advisor.engine.question import resolve
-from advisor.engine.space.plan import MIDDLING, Plan, expected_top1, most_promising_first, prior_accuracy
-from advisor.engine.space.resolved import Candidates, resolve_parts
+from advisor.catalog import Card, fetch_weights, load_catalogue
+from advisor.compression import RECIPES
+from advisor.core import Provenance, Quantity, UsageError, install_extra
+from advisor.core._choosing import dominates
+from advisor.engine import resolve
+from advisor.engine._pipeline.cost import rough_latency_ms, rough_size
+from advisor.engine._pipeline.walker import CachedResults, Lookup
+from advisor.engine._preview import latency_estimates
+from advisor.engine._space.plan import MIDDLING, Plan, expected_top1, most_promising_first, prior_accuracy
+from advisor.engine._space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
 from tests.datasets.folders import make
 from tests.engine.plans import changed, planned

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engine.pipeline.materials import LARGE
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import resolve_cards, resolve_parts, within_time_limit
+from advisor.engine import resolve
+from advisor.engine._pipeline.materials import LARGE
+from advisor.engine._space.resolved import resolve_cards, resolve_parts, within_time_limit
 from tests.datasets.folders import make
 
 

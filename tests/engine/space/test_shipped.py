@@ -9,21 +9,12 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.user_models import import_model
-from advisor.core.errors import UsageError
-from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.engine.pipeline.materials import Images
-from advisor.engine.question import Question, resolve
-from advisor.engine.space.resolved import (
-    Candidates,
-    Resolved,
-    read_images,
-    require_known_classes,
-    resolve_cards,
-    with_files,
-)
-from advisor.tasks import CLASSIFICATION
+from advisor.catalog import load_catalogue
+from advisor.catalog._user_models import import_model
+from advisor.core import FINETUNE_CACHED, HEAD, UsageError
+from advisor.engine import Images, Question, resolve, with_files
+from advisor.engine._space.resolved import Candidates, Resolved, read_images, require_known_classes, resolve_cards
+from advisor.tasks.classification import CLASSIFICATION
 from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models

@@ -7,9 +7,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
-from advisor.catalog.user_models.import_model import ModelDescription, add, inspect
-from advisor.engine.space import twice_scaled
-from advisor.engine.space.twice_scaled import scale_warning
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
+from advisor.engine import scale_warning
+from advisor.engine._space import twice_scaled
 from tests.makers.imports import Here
 from tests.measurement.small_models import OPERATORS, Builder, saved
 

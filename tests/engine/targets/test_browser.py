@@ -2,8 +2,8 @@
 
 import pytest
 
-from advisor.engine.question import resolve
-from advisor.engine.targets.target_devices import TargetDevice, select_targets
+from advisor.engine import TargetDevice, resolve
+from advisor.engine._targets.target_devices import select_targets
 from advisor.integrations.browser import LITERT
 from tests.makers.browsers import chromium, require_runtime
 

@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.listing import CardRow
-from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import Provenance
-from advisor.engine.targets import card_front
-from advisor.engine.targets.card_front import card_front as front_of
+from advisor.catalog import Card, CardRow, load_catalogue
+from advisor.core import Provenance, StageError, UsageError
+from advisor.engine import card_front
+from advisor.engine._targets.card_front import card_front as front_of
 from advisor.isolation import ChildPool
 
 ROWS = tuple(CardRow(card, False) for card in load_catalogue().values())

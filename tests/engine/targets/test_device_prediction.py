@@ -6,14 +6,14 @@ from functools import cache
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.profiles.values import ConnectionSettings
-from advisor.engine.pipeline.rule import Known
-from advisor.engine.question import resolve
-from advisor.engine.targets import device_prediction
-from advisor.engine.targets.device_prediction import DevicePredictor, LatencyEstimate, Prefilter
-from advisor.engine.targets.target_devices import select_targets
+from advisor.catalog import load_catalogue
+from advisor.core import Provenance, Quantity
+from advisor.devices import ConnectionSettings
+from advisor.engine import DevicePredictor, resolve
+from advisor.engine._pipeline.rule import Known
+from advisor.engine._targets import device_prediction
+from advisor.engine._targets.device_prediction import LatencyEstimate, Prefilter
+from advisor.engine._targets.target_devices import select_targets
 from tests.builders import configuration
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"

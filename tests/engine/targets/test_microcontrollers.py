@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation import Status
-from advisor.core.quantity import Provenance
-from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
-from advisor.engine.history.loaded_run import load_run
-from advisor.engine.targets.multi_device import with_arena
-from advisor.engine.targets.target_devices import TargetDevice, remark_of
+from advisor.core import Provenance, Status
+from advisor.devices import DeviceProfile, DeviceTarget
+from advisor.devices._profiles import DeviceLimits
+from advisor.engine import TargetDevice, load_run
+from advisor.engine._targets.multi_device import with_arena
+from advisor.engine._targets.target_devices import remark_of
 from advisor.integrations import microcontroller as micro
 from tests.builders import evaluation
 from tests.makers.searches import heads_of, searched_once

@@ -7,16 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import Provenance
-from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.progress import Progress
-from advisor.engine.question import resolve
-from advisor.engine.run import run_search
-from advisor.reporting.answer import print_answer
-from advisor.reporting.view import load_view
-from advisor.store.files import sha256_file
-from advisor.tflite.metadata import read_metadata
+from advisor.core import Evaluation, Provenance, Status
+from advisor.engine import LoadedRun, Progress, load_run, resolve, run_search
+from advisor.reporting import load_view, print_answer
+from advisor.store import sha256_file
+from advisor.tflite import read_metadata
 from tests.makers.searches import SMALLEST, Searched
 from tests.requirements import skip_or_fail
 

@@ -14,18 +14,13 @@ from typing import cast
 import pytest
 import yaml
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity
-from advisor.devices.connections import protocol
-from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
-from advisor.devices.profiles.values import ConnectionSettings
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.progress import Progress
-from advisor.engine.question import resolve
-from advisor.engine.run import run_search
-from advisor.engine.targets.multi_device import measured_over_connection
-from advisor.engine.targets.target_devices import TargetDevice
+from advisor.core import Evaluation, LatencyDistribution, Provenance, Quantity, Status
+from advisor.core._quantity import SHARES
+from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Timing, shipped_profiles
+from advisor.devices._connections import protocol
+from advisor.devices._profiles import read_profile
+from advisor.engine import Progress, StageName, TargetDevice, resolve, run_search
+from advisor.engine._targets.multi_device import measured_over_connection
 from tests.builders import evaluation
 from tests.devices.test_adb import PRINTED, TOOL
 from tests.makers.phones import Phone

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation import Status
-from advisor.core.quantity import Provenance
-from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.core import Provenance, Status
+from advisor.engine import LoadedRun, load_run
 from tests.devices.requirements import require_onnx
 from tests.makers.searches import Searched, heads_of, searched_once
 

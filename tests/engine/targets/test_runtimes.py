@@ -8,24 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.errors import StageError, UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.forms import FileFeatures
-from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.latency.features import features_of
-from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
-from advisor.devices.profiles.runtimes import local_runtimes
-from advisor.engine.execution import Machine
-from advisor.engine.pipeline.materials import Artefact, LocalTarget
-from advisor.engine.pipeline.rule import Known
-from advisor.engine.pipeline.stage import Scope, StageName
-from advisor.engine.pipeline.stages import other_runtimes
-from advisor.engine.pipeline.stages.other_runtimes import measured_in
-from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
-from advisor.engine.question import Question, resolve
-from advisor.engine.targets import device_prediction
-from advisor.engine.targets.device_prediction import (
+from advisor.catalog import load_catalogue
+from advisor.core import Evaluation, FileFeatures, Provenance, Quantity, StageError, Status, UsageError
+from advisor.devices import DeviceProfile, DeviceTarget, features_of, local_runtimes
+from advisor.devices._profiles import DeviceLimits
+from advisor.engine import Machine, Question, Scope, StageName, TargetDevice, resolve
+from advisor.engine._pipeline.materials import Artefact, LocalTarget
+from advisor.engine._pipeline.rule import Known
+from advisor.engine._pipeline.stages import other_runtimes
+from advisor.engine._pipeline.stages.other_runtimes import measured_in
+from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
+from advisor.engine._targets import device_prediction
+from advisor.engine._targets.device_prediction import (
     LatencyEstimate,
     Prefilter,
     before_measuring,
@@ -33,9 +27,9 @@ from advisor.engine.targets.device_prediction import (
     environment_of,
     least_size,
 )
-from advisor.engine.targets.multi_device import measured_here
-from advisor.engine.targets.target_devices import TargetDevice, memory_of, rejection, select_targets
-from advisor.tflite.model import read
+from advisor.engine._targets.multi_device import measured_here
+from advisor.engine._targets.target_devices import memory_of, rejection, select_targets
+from advisor.tflite import read
 from tests.builders import configuration, evaluation
 from tests.engine.pipeline.walking import materials
 from tests.measurement import small_models

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from advisor.datasets.layouts import list_files
-from advisor.datasets.survey import survey
-from advisor.isolation.process import IN_CHILD
+from advisor.datasets import list_files, survey
+from advisor.isolation import IN_CHILD
 from tests.datasets.folders import image
 from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground

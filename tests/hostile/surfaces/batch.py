@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from advisor.core.errors import StageError
+from advisor.core import StageError
 from advisor.integrations import slurm
-from advisor.integrations.slurm import SlurmExecutor, programs, settings
+from advisor.integrations.slurm import SlurmExecutor, _programs as programs, settings
 from advisor.isolation import Pause
 from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground

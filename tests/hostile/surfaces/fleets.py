@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from advisor.fleet.phones import read_fleet
+from advisor.fleet import read_fleet
 from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground
 

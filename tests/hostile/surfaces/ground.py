@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from advisor.core.errors import AdvisorError, SeveralErrors
+from advisor.core import AdvisorError
+from advisor.core._errors import SeveralErrors
 from tests.hostile.attempts import HANG, faults
 from tests.makers import forks
 

@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from advisor.integrations.serve.access import Access
-from advisor.integrations.serve.pages import Pages
-from advisor.reporting.runs import Runs
+from advisor.integrations.serve._access import Access
+from advisor.integrations.serve._pages import Pages
+from advisor.reporting import Runs
 from tests.hostile.attempts import damages
 from tests.hostile.damages import BROKEN, Damage
 from tests.hostile.surfaces.ground import Case, Ground

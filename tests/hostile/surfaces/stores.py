@@ -8,7 +8,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from advisor.downloads.stores import local
+from advisor.downloads import local
 from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.archives import jpeg
 from tests.hostile.surfaces.ground import Case, Ground

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from advisor.isolation.process import IN_CHILD
+from advisor.isolation import IN_CHILD
 from tests.hostile.surfaces.archives import LABELS, changed, jpeg, survey_set
 from tests.hostile.surfaces.ground import Case, Ground
 

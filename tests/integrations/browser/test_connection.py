@@ -14,13 +14,13 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
-from advisor.core.errors import StageError, UsageError, install_extra
-from advisor.devices.connections.protocol import MeasurementJob
-from advisor.downloads.files import FetchOptions
+from advisor.core import StageError, UsageError, install_extra
+from advisor.devices import MeasurementJob
+from advisor.downloads import FetchOptions
 from advisor.integrations import browser as connection
 from advisor.integrations.browser import LITERT, BrowserConnection, chromium_program, fetched
 from advisor.integrations.browser.agent import BrowserPage, open_page
-from advisor.isolation.agent import AgentError
+from advisor.isolation import AgentError
 from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import until

@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 from PIL import Image
 from skimage import data
 
-from advisor.core.confidence_facts import ShippedThresholds
-from advisor.core.errors import UsageError
-from advisor.datasets.images import load
-from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import NO_PAGE, parts_of, prepare
+from advisor.core import ShippedThresholds, UsageError
+from advisor.datasets import load
+from advisor.exporting import Bundle, prepare
+from advisor.exporting._bundle import export
+from advisor.exporting._shipping import NO_PAGE, parts_of
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
-from advisor.tasks import DETECTION
-from advisor.tasks.classification.files import SHIPPING, answers
+from advisor.tasks.classification._files import SHIPPING, answers
+from advisor.tasks.detection import DETECTION
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import evaluation_of, ran
 from tests.makers.commands import called

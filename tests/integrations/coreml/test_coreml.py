@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.core.errors import UsageError
-from advisor.datasets.images import InputSpec
-from advisor.engine.history.loaded_run import load_run
-from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import artefact_of, prepare
+from advisor.core import UsageError
+from advisor.datasets import InputSpec
+from advisor.engine import load_run
+from advisor.exporting import Bundle, artefact_of, prepare
+from advisor.exporting._bundle import export
 from advisor.integrations import coreml
 from advisor.integrations.coreml import float_form
 from advisor.isolation import ChildPool
-from advisor.measurement.accuracy import predict_pixels
+from advisor.measurement import predict_pixels
 from advisor.store import RunFolder
 from tests.makers.bundles import Pixels, evaluation_of, export_form
 from tests.measurement.small_models import OPERATORS, Builder
@@ -113,7 +113,7 @@ def test_coremltools_is_an_extra(trained: RunFolder, tmp_path: Path, monkeypatch
 
 
 def write(child: ChildPool, data: bytes, package: Path) -> None:
-    child.call("advisor.integrations.coreml.convert:write", data, LABELS, 127.5, 127.5, "net", "MIT", package)
+    child.call("advisor.integrations.coreml._convert:write", data, LABELS, 127.5, 127.5, "net", "MIT", package)
 
 
 def many_operators() -> bytes:

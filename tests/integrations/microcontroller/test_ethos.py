@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import Provenance
+from advisor.core import Provenance, StageError, UsageError
 from advisor.integrations.microcontroller import ethos
 from advisor.integrations.microcontroller.ethos import CONFIGURATIONS, estimate, unit_named
-from advisor.measurement.microcontrollers import EthosEstimate, Unit
+from advisor.measurement import EthosEstimate, Unit
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 

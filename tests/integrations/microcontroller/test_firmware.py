@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
+from advisor.core import UsageError
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller.firmware import MARGIN, firmware, method
 from advisor.store import RunFolder
-from advisor.tflite.arena import micro_arena
-from advisor.tflite.model import read
+from advisor.tflite import micro_arena, read
 from tests.makers.bundles import export_form
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail

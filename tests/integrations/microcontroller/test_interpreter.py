@@ -5,13 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import Provenance
+from advisor.core import Provenance, StageError, UsageError
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller import check
-from advisor.measurement.microcontrollers import MicroCheck
-from advisor.tflite.arena import micro_arena
-from advisor.tflite.model import read
+from advisor.measurement import MicroCheck
+from advisor.tflite import micro_arena, read
 from tests.measurement import small_models
 from tests.measurement.small_models import OPERATORS, Builder
 from tests.requirements import skip_or_fail

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from advisor.core.errors import StageError
-from advisor.integrations.ray import node as ray_node
-from advisor.integrations.ray.node import FileRef, Outgoing, bundle_key, contents, replaced
+from advisor.core import StageError
+from advisor.integrations.ray import _node as ray_node
+from advisor.integrations.ray._node import FileRef, Outgoing, bundle_key, contents, replaced
 from tests.builders import present
 from tests.integrations.ray.jobs import Named, fill, join
 

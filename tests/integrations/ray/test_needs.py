@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.integrations.ray import needs
-from advisor.isolation.pool import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
+from advisor.isolation import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
 
 
 @pytest.mark.parametrize("kind", [LIGHT, HEAVY, TRAINERS])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation import Status
+from advisor.core import Status
 from advisor.store import RunFolder
 from tests.integrations.ray.nodes import ROOT, TwoNodes, environment
 from tests.makers.searches import SMALLEST, command, linked_cache
@@ -23,7 +23,7 @@ BEGIN = """
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
-    from advisor.core.errors import AdvisorError
+    from advisor.core._errors import AdvisorError
     from advisor.isolation import Pause
     from advisor.integrations import ray as cluster
     from advisor.integrations.ray import RayExecutor

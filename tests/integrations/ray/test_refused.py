@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.core.errors import UsageError
-from advisor.engine.question import resolve
+from advisor.core import UsageError
+from advisor.engine import resolve
 
 
 def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:

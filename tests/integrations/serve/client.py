@@ -5,7 +5,7 @@ from typing import Any
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from advisor.integrations.serve.access import HOST, Access
+from advisor.integrations.serve._access import HOST, Access
 
 
 class Client(TestClient):

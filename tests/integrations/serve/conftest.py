@@ -8,13 +8,13 @@ import pytest
 import uvicorn
 
 from advisor.integrations.serve import bound
-from advisor.integrations.serve.access import HOST, Access, ImpatientConnection
-from advisor.integrations.serve.pages import Pages
-from advisor.reporting.runs import Runs
+from advisor.integrations.serve._access import HOST, Access, ImpatientConnection
+from advisor.integrations.serve._pages import Pages
+from advisor.reporting import Runs
 from advisor.store import RunFolder
-from advisor.tasks import COUNTING, DETECTION
-from advisor.tflite.metadata import write_metadata
-from advisor.tflite.postprocess import cut_postprocess, put_back
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import cut_postprocess, put_back, write_metadata
 from tests.detectors import SIDE as CELLS_SIDE, detector_file, marker_file
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import COLOURS, ENDED, FORMS, SIDE, finished, keep_file

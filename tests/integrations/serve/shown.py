@@ -7,11 +7,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
-from advisor.reporting.files import write_all
-from advisor.reporting.view import load_view
+from advisor.core import BoxFacts, ClassBoxes, ImageAnswers
+from advisor.reporting import load_view, write_all
 from advisor.store import RunFolder
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from advisor.tflite import Metadata, read_metadata, write_metadata
 from tests.builders import evaluation
 from tests.detectors import COLOURS as COLOUR_NAMES
 from tests.run_folders import write_run

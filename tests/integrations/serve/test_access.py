@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.integrations.serve.access import Access
+from advisor.integrations.serve._access import Access
 from tests.integrations.serve.client import Client
 from tests.run_folders import write_run
 

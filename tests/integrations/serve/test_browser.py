@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.engine.history.changes import host_manifest
-from advisor.engine.remaining import Standing, write_standing
-from advisor.reporting.files import recommendation_json, write_all
-from advisor.reporting.view import load_view
+from advisor.engine import Standing
+from advisor.engine._history.changes import host_manifest
+from advisor.engine._remaining import write_standing
+from advisor.reporting import load_view, write_all
+from advisor.reporting._files import recommendation_json
 from advisor.store import RunFolder
 from tests.integrations.serve.shown import ENDED, photograph, two_cells
 from tests.makers.browsers import new_context

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import ExitCode, StageError, UsageError
-from advisor.integrations.serve import pages
-from advisor.integrations.serve.pages import ReevaluationJob, Reevaluations
-from advisor.isolation.process import Finished
+from advisor.core import ExitCode, StageError, UsageError
+from advisor.integrations.serve import _pages as pages
+from advisor.integrations.serve._pages import ReevaluationJob, Reevaluations
+from advisor.isolation import Finished
 from advisor.store import RunFolder
 from tests.builders import present
 from tests.integrations.serve.client import Client

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-from advisor.engine.remaining import Standing, write_standing
-from advisor.integrations.serve import pages
-from advisor.reporting.files import write_all
-from advisor.reporting.view import load_view
+from advisor.engine import Standing
+from advisor.engine._remaining import write_standing
+from advisor.integrations.serve import _pages as pages
+from advisor.reporting import load_view, write_all
 from advisor.store import RunFolder
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import ENDED

@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, Shares, Threshold
-from advisor.core.errors import AdvisorError, StageError, UsageError
-from advisor.core.quantity import Interval
-from advisor.datasets import images
-from advisor.exporting import photograph as exporting
-from advisor.exporting.photograph import Answerer, PhotographAnswer, predict, predictions
+from advisor.core import AdvisorError, ConfidenceFacts, Guarantees, Interval, Shares, StageError, Threshold, UsageError
+from advisor.datasets import _images as images
+from advisor.exporting import Answerer, PhotographAnswer, _photograph as exporting, predict
+from advisor.exporting._photograph import predictions
 from advisor.store import RunFolder
-from advisor.tflite.metadata import write_metadata
+from advisor.tflite import write_metadata
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.shown import COLOURS, keep_file, photograph, two_cells
 from tests.makers.commands import called, ended

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.engine.remaining import Standing, write_standing
-from advisor.reporting.files import write_all
-from advisor.reporting.runs import SORTS, RunRow, Runs, RunState, figures, print_runs
-from advisor.reporting.view import load_view
-from advisor.store.cache import cache_root
-from advisor.tasks import DETECTION
+from advisor.core import UsageError
+from advisor.engine import Standing
+from advisor.engine._remaining import write_standing
+from advisor.reporting import SORTS, RunRow, Runs, RunState, figures, load_view, print_runs, write_all
+from advisor.store import cache_root
+from advisor.tasks.detection import DETECTION
 from tests.builders import evaluation
 from tests.integrations.serve.shown import ENDED
 from tests.makers.commands import called, ended

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from advisor.core.errors import UsageError
+from advisor.core import UsageError
 from advisor.integrations import serve
-from advisor.integrations.serve import access, pages
+from advisor.integrations.serve import _access as access, _pages as pages
 from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError
-from advisor.integrations.slurm.calls import TRIES, Call, CallAnswer, CallFolder, in_words
+from advisor.core import StageError
+from advisor.integrations.slurm._calls import TRIES, Call, CallAnswer, CallFolder, in_words
 
 CALL = Call("light", "os:getpid", (), None)
 

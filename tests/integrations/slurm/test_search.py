@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation import Status
+from advisor.core import Status
 from advisor.store import RunFolder
 from tests.integrations.slurm import standin
 from tests.makers.searches import Searched, command, environment, heads_of, linked_cache

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
+from advisor.core import UsageError
 from advisor.integrations.slurm import USUAL, SlurmExecutor, settings
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
+from advisor.core import StageError, UnsupportedRecipe, UsageError
 from advisor.integrations import slurm
-from advisor.integrations.slurm import SlurmExecutor, programs, settings
+from advisor.integrations.slurm import SlurmExecutor, _programs as programs, settings
 from advisor.isolation import Pause
 from tests.integrations.slurm import standin
 from tests.processes import has_ended, until

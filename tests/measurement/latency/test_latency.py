@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.core.quantity import Provenance
-from advisor.measurement.host import busy_processes
-from advisor.measurement.latency import LatencyResult, ModelTiming, Verdict
-from advisor.measurement.latency.timing import judge, measure, ratios
+from advisor.core import Provenance, UsageError
+from advisor.measurement import LatencyResult, ModelTiming, Verdict, judge, measure
+from advisor.measurement._host import busy_processes
+from advisor.measurement._latency.timing import ratios
 
 QUIET = {"others_cores": 0.0, "cores": 4}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import StageError
-from advisor.measurement.latency import median_interval, paired_ratio, summarise
-from advisor.measurement.latency.scenarios import Sustained, Window, sustain
-from advisor.measurement.latency.timing import least_cpu_ms
+from advisor.core import StageError
+from advisor.measurement import least_cpu_ms
+from advisor.measurement._latency import median_interval, paired_ratio, summarise
+from advisor.measurement._latency.scenarios import Sustained, Window, sustain
 from tests.measurement import small_models
 
 

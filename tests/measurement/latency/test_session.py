@@ -13,21 +13,13 @@ import pytest
 from PIL import Image
 
 import advisor
-from advisor.core.errors import UsageError
-from advisor.measurement.latency import session
-from advisor.measurement.latency.scenarios import _normalization
-from advisor.measurement.latency.session import (
-    Benchmark,
-    Runtime,
-    benchmark,
-    interpreter,
-    parse_runtime,
-    refuse_newer_python,
-)
-from advisor.measurement.latency.timing import Setup, measure
-from advisor.measurement.on_device.gpu import benchmark_on_gpu
-from advisor.measurement.operators.profile import profile
-from advisor.tflite.postprocess import OPERATOR
+from advisor.core import UsageError
+from advisor.measurement import Benchmark, benchmark, benchmark_on_gpu, measure, session
+from advisor.measurement._latency.scenarios import _normalization
+from advisor.measurement._latency.session import Runtime, interpreter, parse_runtime, refuse_newer_python
+from advisor.measurement._latency.timing import Setup
+from advisor.measurement._operators.profile import profile
+from advisor.tflite import OPERATOR
 from tests.builders import present
 from tests.detectors import detector_file
 from tests.documents import problems

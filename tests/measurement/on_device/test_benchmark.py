@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core.errors import UsageError
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.prediction import device_predictor
-from advisor.devices.profiles import read_profile, shipped_profiles
-from advisor.engine.targets.benchmarking import benchmark_device
+from advisor.core import UsageError
+from advisor.devices import HostConnection, device_predictor, shipped_profiles
+from advisor.devices._profiles import read_profile
+from advisor.engine._targets.benchmarking import benchmark_device
 from advisor.integrations import microcontroller as micro
-from advisor.measurement.on_device import DeviceBenchmark
-from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
-from advisor.reporting.benchmark import print_device_benchmark
-from advisor.tflite.arena import micro_arena
-from advisor.tflite.model import read
+from advisor.measurement import DeviceBenchmark, RuntimeHere, benchmark_in_runtimes, benchmark_on_device
+from advisor.reporting import print_device_benchmark
+from advisor.tflite import micro_arena, read
 from tests.devices.requirements import require_onnx
 from tests.documents import problems
 from tests.measurement import small_models

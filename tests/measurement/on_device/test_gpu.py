@@ -11,11 +11,9 @@ import pytest
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from advisor.core.errors import UsageError
-from advisor.measurement.accelerators import accelerator
-from advisor.measurement.delegation import delegate
-from advisor.measurement.on_device.gpu import benchmark_on_gpu
-from advisor.tflite.model import read
+from advisor.core import UsageError
+from advisor.measurement import accelerator, benchmark_on_gpu, delegate
+from advisor.tflite import read
 from tests.documents import problems
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail

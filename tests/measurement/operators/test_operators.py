@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError, UsageError
-from advisor.measurement.delegation import execution_order
-from advisor.measurement.latency.session import advise_threads
-from advisor.measurement.latency.timing import measure
-from advisor.measurement.operators import runs
-from advisor.measurement.operators.profile import kind_of, match, measured_roofline, nodes, profile
-from advisor.measurement.operators.profile_values import Profile, advise
-from advisor.measurement.operators.runs import (
+from advisor.core import StageError, UsageError
+from advisor.measurement import Profile, measure
+from advisor.measurement._delegation import execution_order
+from advisor.measurement._latency.session import advise_threads
+from advisor.measurement._operators import runs
+from advisor.measurement._operators.profile import kind_of, match, measured_roofline, nodes, profile
+from advisor.measurement._operators.profile_values import advise
+from advisor.measurement._operators.runs import (
     BY_CUTS,
     ProfiledRun,
     ProfilerEvent,
@@ -24,9 +24,8 @@ from advisor.measurement.operators.runs import (
     prefix,
     undisturbed,
 )
-from advisor.measurement.processes import Reported
-from advisor.tflite.model import read
-from advisor.tflite.quantization import to_float16
+from advisor.measurement._processes import Reported
+from advisor.tflite import read, to_float16
 from tests.builders import present
 from tests.measurement import small_models
 

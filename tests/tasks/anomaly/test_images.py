@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from advisor.core.errors import UsageError
-from advisor.engine.data_check import check_data
-from advisor.engine.pipeline.materials import Images, Role
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
-from advisor.tasks import ANOMALY
-from advisor.tasks.anomaly.images import survey_faults
+from advisor.core import UsageError
+from advisor.engine import Images, Role, resolve
+from advisor.engine._data_check import check_data
+from advisor.engine._space.resolved import read_images
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.anomaly._images import survey_faults
 from tests.tasks.anomaly.parts import part, parts
 
 

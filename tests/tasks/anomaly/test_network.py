@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from advisor.core.evaluation import Status
-from advisor.datasets.images import InputSpec, load
-from advisor.engine.pipeline.materials import Part
-from advisor.exporting.bundle import export
-from advisor.exporting.photograph import Answerer, predict
+from advisor.core import Status
+from advisor.datasets import InputSpec, load
+from advisor.engine import Part
+from advisor.exporting import Answerer, predict
+from advisor.exporting._bundle import export
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
-from advisor.tasks.anomaly.files import Marked, Marker, heat_png, pixel_auroc, spoiled
-from advisor.tasks.anomaly.network import Scale, Usual, with_distances
+from advisor.tasks.anomaly._files import Marked, Marker, heat_png, pixel_auroc, spoiled
+from advisor.tasks.anomaly._network import Scale, Usual, with_distances
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import ran
 from tests.makers.once import make_once

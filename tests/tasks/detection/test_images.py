@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.engine.data_check import check_data
-from advisor.tasks import DETECTION
+from advisor.core import UsageError
+from advisor.engine._data_check import check_data
+from advisor.tasks.detection import DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 
 

@@ -7,19 +7,28 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from advisor.core.confidence_facts import Guarantees, Shares
-from advisor.core.evaluation_facts import BoxFacts, BoxGuarantee, BoxScores, ClassBoxes, ImageAnswers, JudgedBox
-from advisor.core.quantity import Interval, Provenance, Quantity
-from advisor.datasets.capture import STAYING
-from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, robust
-from advisor.engine.pipeline.evaluation.scorer import Scored
-from advisor.engine.pipeline.materials import Images, Role
-from advisor.engine.question import Question
-from advisor.measurement.accuracy import Detections, load, save, true_boxes
+from advisor.core import (
+    BoxFacts,
+    BoxGuarantee,
+    BoxScores,
+    ClassBoxes,
+    Guarantees,
+    ImageAnswers,
+    Interval,
+    JudgedBox,
+    Provenance,
+    Quantity,
+    Shares,
+)
+from advisor.datasets import STAYING
+from advisor.engine import AccuracyVerdict, Images, Question, Role, Scored
+from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, robust
+from advisor.measurement import Detections, load, save, true_boxes
 from advisor.store import RunFolder
-from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.detection.files import WORST, ByBoxes, ByCentres, Criterion, Detected
-from advisor.tasks.judge import HELD_OUT, VALIDATED
+from advisor.tasks._counting import COUNTING
+from advisor.tasks._judge import HELD_OUT, VALIDATED
+from advisor.tasks.detection import DETECTION
+from advisor.tasks.detection._files import WORST, ByBoxes, ByCentres, Criterion, Detected
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 

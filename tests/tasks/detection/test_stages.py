@@ -7,27 +7,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import Card, Preprocessing
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.evaluation import Status
-from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
-from advisor.datasets.capture import STAYING
-from advisor.datasets.images import InputSpec
-from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
-from advisor.engine.pipeline.graph import FLOAT, VariantStages, with_all_before
-from advisor.engine.pipeline.materials import Artefact, FloatModel, Images, Purpose, Role, Workload
-from advisor.engine.pipeline.stage import Pool, Scope, StageAborted, StageName
-from advisor.engine.pipeline.stages.artefacts import CardForms
-from advisor.engine.question import Question, resolve
-from advisor.engine.space.resolved import read_images
-from advisor.measurement.accuracy import CentreFinder, Detector, load
-from advisor.store.files import sha256_file
-from advisor.tasks import ANOMALY, COUNTING, DETECTION
-from advisor.tasks.detection import jobs
-from advisor.tflite.metadata import read_metadata, write_metadata
-from advisor.tflite.model import read
-from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
+from advisor.catalog import Card, Preprocessing, fetch_weights, load_catalogue
+from advisor.core import FINETUNE_ALL, FINETUNE_TOP, HEAD, Status
+from advisor.datasets import STAYING, InputSpec
+from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from advisor.engine import (
+    FLOAT,
+    FloatModel,
+    Images,
+    Pool,
+    Purpose,
+    Question,
+    Role,
+    Scope,
+    StageName,
+    VariantStages,
+    Workload,
+    resolve,
+)
+from advisor.engine._pipeline.graph import with_all_before
+from advisor.engine._pipeline.materials import Artefact
+from advisor.engine._pipeline.stage import StageAborted
+from advisor.engine._pipeline.stages.artefacts import CardForms
+from advisor.engine._space.resolved import read_images
+from advisor.measurement import CentreFinder, Detector, load
+from advisor.store import sha256_file
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.detection import DETECTION, _jobs as jobs
+from advisor.tflite import Suppression, append_postprocess, read, read_metadata, with_named_outputs, write_metadata
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.engine.pipeline.boxed import SIZE, boxed_images, save_found

@@ -5,15 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.engine.data_check import check_data
-from advisor.engine.pipeline.materials import Images, Role
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
-from advisor.reporting.data_check import render
-from advisor.tasks import SEGMENTATION
-from advisor.tasks.segmentation.images import mixed
-from advisor.tasks.segmentation.masks import Mask, survey_masks
+from advisor.core import UsageError
+from advisor.engine import Images, Role, resolve
+from advisor.engine._data_check import check_data
+from advisor.engine._space.resolved import read_images
+from advisor.reporting import render
+from advisor.tasks.segmentation import SEGMENTATION
+from advisor.tasks.segmentation._images import mixed
+from advisor.tasks.segmentation._masks import Mask, survey_masks
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
 

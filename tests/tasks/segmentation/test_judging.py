@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.tasks.segmentation.files import Overlaps, boundary_f1, overlaps
-from advisor.tasks.segmentation.masks import IGNORED, Mask
+from advisor.tasks.segmentation._files import Overlaps, boundary_f1, overlaps
+from advisor.tasks.segmentation._masks import IGNORED, Mask
 from tests.tasks.segmentation.shapes import save
 
 

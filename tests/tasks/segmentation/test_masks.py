@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.tasks.segmentation.masks import IGNORED, MaskSurvey, survey_masks
+from advisor.core import UsageError
+from advisor.tasks.segmentation._masks import IGNORED, MaskSurvey, survey_masks
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
 

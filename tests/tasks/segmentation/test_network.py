@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.evaluation import Status
-from advisor.datasets.images import InputSpec, load
-from advisor.exporting.bundle import export
+from advisor.core import Status
+from advisor.datasets import InputSpec, load
+from advisor.exporting import predict
+from advisor.exporting._bundle import export
 from advisor.exporting.check import other_mask
-from advisor.exporting.photograph import predict
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
-from advisor.tasks import SEGMENTATION
-from advisor.tasks.judge import PALETTE
-from advisor.tasks.segmentation.files import Segmenter, coloured
-from advisor.tasks.segmentation.network import PackedMask, _loss, decoder, resized
-from advisor.tflite.metadata import Metadata, write_metadata
-from advisor.training.on_maps.kept import ImageSection
+from advisor.tasks._judge import PALETTE
+from advisor.tasks.segmentation import SEGMENTATION
+from advisor.tasks.segmentation._files import Segmenter, coloured
+from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resized
+from advisor.tflite import Metadata, write_metadata
+from advisor.training import ImageSection
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import ran
 from tests.makers.once import make_once
@@ -42,11 +42,11 @@ VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     """A float file that learnt squares and bars on a small random backbone, and 12 images that it did not see."""
-    from advisor.training.finetune.network import flatbuffer
-    from advisor.training.on_maps import with_maps
-    from advisor.training.on_maps.fit import Hyperparameters, fit
-    from advisor.training.on_maps.kept import LabelledImages, keep_maps
-    from advisor.training.on_maps.train import joined
+    from advisor.training import Hyperparameters, LabelledImages, flatbuffer
+    from advisor.training._on_maps import with_maps
+    from advisor.training._on_maps.fit import fit
+    from advisor.training._on_maps.kept import keep_maps
+    from advisor.training._on_maps.train import joined
     from tests.training.nets import WIDE, halvings
 
     assert VIEW.size == WIDE

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from advisor.tasks import SEGMENTATION
-from advisor.tasks.segmentation import Segmentation
+from advisor.tasks.segmentation import SEGMENTATION, Segmentation
 
 if TYPE_CHECKING:
-    from advisor.training.on_maps.train import HeadKind
+    from advisor.training import HeadKind
 
 
 class SmallMasks(Segmentation):

@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.tasks.task import Task
+from advisor.tasks import Task
 
 if TYPE_CHECKING:
-    from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import Images
-    from advisor.engine.pipeline.stage import Stage
-    from advisor.engine.question import Question
+    from advisor.engine import Images, Judge, Question, Stage
 
 MOST_APART = 0.1
 
 
 class Brightness(Task):
     def read(self, question: Question, say: Any) -> Images:
-        from advisor.datasets.division import divide
-        from advisor.datasets.survey import survey
-        from advisor.engine.space.resolved import divided
+        from advisor.datasets import divide, survey
+        from advisor.engine import divided
 
         read = survey(question.require_data())
         alike = tuple(replace(image, label=0) for image in read.dataset.images)
@@ -33,9 +29,8 @@ class Brightness(Task):
         return divided(read.dataset, division, division.notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
-        from advisor.engine.pipeline.materials import FloatModel, Purpose, Role, input_spec
-        from advisor.engine.pipeline.stage import Scope, Stage, StageName
-        from advisor.engine.pipeline.stages.backbone import FEATURES, cut, identity
+        from advisor.engine import FloatModel, Purpose, Role, Scope, Stage, StageName, cut, identity, input_spec
+        from advisor.tflite import FEATURES
 
         role, backbone = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT, cut(card, FEATURES)
 
@@ -52,8 +47,7 @@ class Brightness(Task):
         )  # fmt: skip
 
     def score(self, scope: Any, spec: Any, source: Any, role: Any, cost_s: float) -> Stage[Path]:
-        from advisor.engine.pipeline.stage import StageName
-        from advisor.engine.pipeline.stages.figures import over_images
+        from advisor.engine import StageName, over_images
 
         return over_images(StageName.SCORE, answer, "answers.npy", scope, spec, source, role, cost_s)
 
@@ -63,10 +57,8 @@ class Brightness(Task):
 
 class Within:
     def verdict(self, scored: Any, images: Images, run: Any, name: str) -> Any:
-        from advisor.core.evaluation_facts import ImageAnswers
-        from advisor.core.quantity import paired_difference
-        from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, share_of
-        from advisor.engine.pipeline.materials import Role
+        from advisor.core import ImageAnswers, paired_difference
+        from advisor.engine import AccuracyVerdict, Role, drop_of, share_of
 
         own, floats = (right(file, images, Role.VALIDATION) for file in scored[:2])
         drop = drop_of(paired_difference(floats, own), len(own))
@@ -74,8 +66,7 @@ class Within:
         return AccuracyVerdict(share_of(own, "validation part, within a tenth"), drop, ImageAnswers({}, file=shares))
 
     def held_out(self, evaluation: Any, own: Path, images: Images, file: str = "") -> Any:
-        from advisor.engine.pipeline.evaluation.accuracy import share_of
-        from advisor.engine.pipeline.materials import Role
+        from advisor.engine import Role, share_of
 
         reached = share_of(right(own, images, Role.HOLDOUT), "hold-out, within a tenth")
         return replace(evaluation, holdout_accuracy=reached), {}
@@ -85,8 +76,8 @@ def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
     """Fit one output to the features of a card's backbone by least squares, and write both as one float file."""
     from ai_edge_litert import schema_py_generated as schema
 
-    from advisor.measurement.accuracy import predict
-    from advisor.tflite.rewrite import add_tensor, append_operator, pack, sign, single_graph, unpack
+    from advisor.measurement import predict
+    from advisor.tflite import add_tensor, append_operator, pack, sign, single_graph, unpack
 
     wide = np.pad(predict(backbone, images, spec), ((0, 0), (0, 1)), constant_values=1)
     fitted = np.linalg.solve(wide.T @ wide + 0.1 * np.eye(wide.shape[1]), wide.T @ brightness(images)).astype("<f4")
@@ -101,13 +92,13 @@ def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
 
 
 def answer(model: Path, images: Any, spec: Any, path: Path, _classes: Any) -> None:
-    from advisor.measurement.accuracy import predict
+    from advisor.measurement import predict
 
     np.save(path, predict(model, images, spec))
 
 
 def brightness(images: Any) -> np.ndarray:
-    from advisor.datasets.images import load
+    from advisor.datasets import load
 
     return np.array([load(path, 32).mean() / 255 for path in images])
 

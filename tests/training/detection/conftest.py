@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.training.on_maps import with_maps
-from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Objects, keep_maps
+from advisor.training import LabelledImages
+from advisor.training._on_maps import with_maps
+from advisor.training._on_maps.kept import KeptMaps, Objects, keep_maps
 from tests.training.detection.squares import IMAGES, LEARNT, VIEW
 from tests.training.nets import WIDE, halvings, uncompiled_steps
 

@@ -1,8 +1,9 @@
 """The images of red and green squares that small detectors learn from."""
 
-from advisor.datasets.images import InputSpec
-from advisor.training.on_maps.fit import Hyperparameters, MakeHead, TrainableHead, fit
-from advisor.training.on_maps.kept import KeptMaps
+from advisor.datasets import InputSpec
+from advisor.training import Hyperparameters, MakeHead, TrainableHead
+from advisor.training._on_maps.fit import fit
+from advisor.training._on_maps.kept import KeptMaps
 from tests.training.nets import WIDE
 
 VIEW = InputSpec(WIDE, (127.5,) * 3, (127.5,) * 3)

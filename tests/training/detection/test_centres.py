@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.measurement.accuracy import CentreFinder, true_boxes
-from advisor.measurement.average_precision import centre_score, match_centres
-from advisor.training.detection.boxes import centre_detector_head
-from advisor.training.finetune.network import flatbuffer
-from advisor.training.on_maps.fit import Hyperparameters
-from advisor.training.on_maps.kept import KeptMaps, LabelledImages
-from advisor.training.on_maps.train import joined
+from advisor.measurement import CentreFinder, match_centres, true_boxes
+from advisor.measurement._average_precision import centre_score
+from advisor.training import Hyperparameters, LabelledImages, centre_detector_head, flatbuffer
+from advisor.training._on_maps.kept import KeptMaps
+from advisor.training._on_maps.train import joined
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 
 pytestmark = pytest.mark.integration

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.training.detection.boxes import anchors_of, assign, overlaps
-from advisor.training.on_maps.kept import Objects, RandomChanges, changed
+from advisor.training._detection.boxes import anchors_of, assign, overlaps
+from advisor.training._on_maps.kept import Objects, RandomChanges, changed
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 FINER = anchors_of([(32, 32), (8, 8)])

@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.errors import StageError
-from advisor.measurement.accuracy import Detections, Detector
-from advisor.measurement.average_precision import score
-from advisor.tflite.postprocess import cut_postprocess, put_back
-from advisor.training.detection.boxes import box_detector_head
-from advisor.training.finetune.network import flatbuffer, freeze
-from advisor.training.loop import Timer
-from advisor.training.on_maps import fit as fit_module, kept as maps_module, separable, train as train_module, with_maps
-from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
-from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
-from advisor.training.on_maps.train import HeadKind, TrainingStart, joined, train
+from advisor.catalog import load_catalogue
+from advisor.core import StageError
+from advisor.measurement import Detections, Detector, score
+from advisor.tflite import cut_postprocess, put_back
+from advisor.training import TrainableHead, TrainingStart, box_detector_head, flatbuffer, separable, train
+from advisor.training._finetune.network import freeze
+from advisor.training._loop import Timer
+from advisor.training._on_maps import fit as fit_module, kept as maps_module, train as train_module, with_maps
+from advisor.training._on_maps.fit import Hyperparameters, fit
+from advisor.training._on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
+from advisor.training._on_maps.train import HeadKind, joined
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -196,7 +195,7 @@ def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, mo
             weight.assign(weight + 1.0)
         return not timer.is_over()
 
-    monkeypatch.setattr("advisor.catalog.convert.build_model", lambda *_: _as_of_a_card(halvings(pad=True)))
+    monkeypatch.setattr("advisor.catalog._convert.build_model", lambda *_: _as_of_a_card(halvings(pad=True)))
     monkeypatch.setattr(train_module, "fit", learn)
     monkeypatch.setattr(train_module, "flatbuffer", lambda _: b"")
     head = train(card, None, few, 2, kind, 0, tmp_path)

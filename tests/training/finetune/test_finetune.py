@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from advisor.core.errors import StageError
-from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import predict
-from advisor.training import loop
-from advisor.training.features import Augmentation
-from advisor.training.finetune import epochs_done, to_tflite
-from advisor.training.finetune.finetune import STATE, WEIGHTS, Finetuned, Finetuning, _Session, finetune
-from advisor.training.finetune.network import CHECKED, FinetuneData, first_head, level_layers, with_levels
-from advisor.training.head import Head, train_head
+from advisor.core import StageError
+from advisor.datasets import InputSpec
+from advisor.measurement import predict
+from advisor.training import WEIGHTS, Finetuning, _loop as loop, epochs_done, train_head
+from advisor.training._features import Augmentation
+from advisor.training._finetune import to_tflite
+from advisor.training._finetune.finetune import STATE, Finetuned, _Session, finetune
+from advisor.training._finetune.network import CHECKED, FinetuneData, first_head, level_layers, with_levels
+from advisor.training._head import Head
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -48,7 +48,7 @@ ON_MAPS = replace(KNOBS, cached=True, copies=1, trained=0.5, learning_rate=0.03)
 @contextmanager
 def _uncompiled() -> Iterator[None]:
     """Run steps without a graph: a few of them cost less than its trace."""
-    from advisor.training.finetune.optimizer import Optimizer
+    from advisor.training._finetune.optimizer import Optimizer
 
     begin = Optimizer.__init__
 
@@ -249,7 +249,7 @@ def test_what_ships_goes_on_with_the_validation_part_too(tuned: Tuned, folder: P
 
 
 def test_what_ships_reads_the_compared_models_maps(few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from advisor.training.finetune import maps
+    from advisor.training._finetune import maps
 
     compute, one, computed, kernels = maps.Computed.all, replace(ON_MAPS, epochs=1), [], []
 
@@ -373,7 +373,7 @@ def test_a_head_that_is_known_is_not_chosen_again(cached: bool, few: Data, monke
     learnt = ~images.unseen
     chosen, strength = first_head(backbone, images, learnt, one)
     head = train_head(images.features[learnt], np.array(images.labels)[learnt].tolist(), 2, one.seed, last=8)
-    monkeypatch.setattr("advisor.training.finetune.network.train_head", None)
+    monkeypatch.setattr("advisor.training._finetune.network.train_head", None)
     known, again = first_head(backbone, replace(images, head=head), learnt, one)
     assert again == strength
     np.testing.assert_array_equal(known.weights, chosen.weights)

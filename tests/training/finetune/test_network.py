@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core.errors import StageError
-from advisor.measurement.accuracy import Classifier
-from advisor.tflite.levels import with_levels as with_levels_of_file
-from advisor.training.features import Augmentation, Batches
-from advisor.training.finetune import convert, maps, network
-from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.finetune.maps import MapBatches, cuts, halve
+from advisor.core import StageError
+from advisor.measurement import Classifier
+from advisor.tflite import with_levels as with_levels_of_file
+from advisor.training import Finetuning
+from advisor.training._features import Augmentation, Batches
+from advisor.training._finetune import convert, maps, network
+from advisor.training._finetune.maps import MapBatches, cuts, halve
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -50,7 +50,7 @@ def _flattened() -> Any:
 
 def _optimizer(model: Any, steps: int, side: int = 32, **changed: float) -> Any:
     """Return an optimizer that took so many steps with falling losses."""
-    from advisor.training.finetune.optimizer import Optimizer
+    from advisor.training._finetune.optimizer import Optimizer
 
     made = Optimizer(model, replace(KNOBS, **changed), 8)  # type: ignore[arg-type]
     made._steps._whole = made._steps._whole.python_function  # a few steps cost less than the trace of their graph

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
-from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
+from advisor.training import FINETUNING, Finetuning, Trials
+from advisor.training._finetune.finetune import STATE, FinetuneProgress, read_progress
+from advisor.training._finetune.hyperparameters import EPOCHS, LEARNING_RATE, SPACE
 
 FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = (FINETUNING[f"finetune_{part}"] for part in ("cached", "top", "all"))
 

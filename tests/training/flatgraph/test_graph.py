@@ -3,8 +3,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from advisor.core.errors import UnsupportedRecipe
-from advisor.training.flatgraph import read_graph
+from advisor.core import UnsupportedRecipe
+from advisor.training import read_graph
 from tests.measurement import small_models
 from tests.measurement.small_models import OPERATORS, Builder
 

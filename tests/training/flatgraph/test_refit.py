@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from advisor.training.flatgraph import Graph, read_graph
-from advisor.training.flatgraph.retraining import Refitted, refit
+from advisor.training import Graph, read_graph, refit
+from advisor.training._flatgraph.retraining import Refitted
 from tests.measurement.small_models import Builder
 
 pytestmark = pytest.mark.integration

@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from advisor.training.flatgraph.retraining import DEPTHWISE, Masked, Rounded, Shared, Weight, rounded_activation
+from advisor.training import Masked, Rounded, Shared, Weight, rounded_activation
+from advisor.training._flatgraph.retraining import DEPTHWISE
 
 pytestmark = pytest.mark.integration
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from advisor.core.evaluation_facts import HeadFacts
-from advisor.training.head import fit_head
-from advisor.training.head.quantized import divergence, matched, refitted
-from advisor.training.head.trials import ALL_LEVELS, COSINE, LAST_LAYER, NEAREST_MEAN
+from advisor.core import HeadFacts
+from advisor.training import LAST_LAYER, fit_head, matched, refitted
+from advisor.training._head.quantized import divergence
+from advisor.training._head.trials import ALL_LEVELS, COSINE, NEAREST_MEAN
 from tests.training.head.blobs import blobs
 
 CLASSES = 3

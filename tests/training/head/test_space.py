@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.training.head import divided, folds, space
-from advisor.training.head.space import find_space, find_unit_space
+from advisor.training._head import divided, folds, space
+from advisor.training._head.space import find_space, find_unit_space
 
 
 def _features(rows: int, width: int) -> np.ndarray:

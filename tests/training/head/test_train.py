@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import StageError
-from advisor.training.head import Head, divided, fit_head, train_head
-from advisor.training.head.trials import GRID, STRONGER, WEAKER
+from advisor.core import StageError
+from advisor.training import fit_head, train_head
+from advisor.training._head import Head, divided
+from advisor.training._head.trials import GRID, STRONGER, WEAKER
 
 
 def _clouds(counts: list[int], width: int = 24, distance: float = 3.0, seed: int = 0) -> tuple[np.ndarray, list[int]]:
@@ -196,7 +197,7 @@ def test_features_that_do_not_vary_give_a_head_that_knows_nothing() -> None:
 def test_some_images_choose_the_head_of_a_large_set_and_all_fit_it(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = _clouds([400, 400, 40], distance=4)
     whole = train_head(features, labels, 3, seed=0)
-    monkeypatch.setattr("advisor.training.head.CHOSEN_ON", 210)
+    monkeypatch.setattr("advisor.training._head.CHOSEN_ON", 210)
     head = train_head(features, labels, 3, seed=0)
     assert head.answers is not None
     answered = head.answers.any(axis=1)

@@ -12,11 +12,9 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.exporting.documents import by_place, render_html, render_template
-from advisor.exporting.shipping import ExportedModel, Page, ShippedModel, Shipping
-from advisor.reporting.pages import content_policy, json_for_script, trusted
+from advisor.core import Evaluation, UsageError
+from advisor.exporting import ExportedModel, Page, ShippedModel, Shipping, by_place, render_html, render_template
+from advisor.reporting import content_policy, json_for_script, trusted
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
 WITH_UNKNOWN_CLASS = True
@@ -28,13 +26,13 @@ RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_w
 
 
 def check(shipping: Shipping) -> None:
-    """Check that there is a page for a task; see :class:`advisor.exporting.shipping.BundlePart`."""
+    """Check that there is a page for a task; see :class:`advisor.exporting._shipping.BundlePart`."""
     if not shipping.page.script:
         raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the files of the page; see :class:`advisor.exporting.shipping.BundlePart`."""
+    """Return the files of the page; see :class:`advisor.exporting._shipping.BundlePart`."""
     return web_page(exported.model, exported.evaluation, exported.shipping.page)
 
 

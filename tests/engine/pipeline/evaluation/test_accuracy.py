@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.confidence_facts import Guarantees, Shares, ShippedThresholds
-from advisor.core.evaluation_facts import ConditionAccuracy, UnknownFacts
-from advisor.core.quantity import Provenance, wilson
-from advisor.datasets.capture import TESTS
-from advisor.engine.pipeline.evaluation.accuracy import Captured, measured, published, quoted, robust
-from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, chosen, verified
-from advisor.engine.pipeline.evaluation.scorer import with_answers
-from advisor.engine.pipeline.materials import Images, Role
-from advisor.measurement.confidence import OutOfFold, temperature, tempered
+from advisor.catalog import load_catalogue
+from advisor.core import ConditionAccuracy, Guarantees, Provenance, Shares, ShippedThresholds, UnknownFacts, wilson
+from advisor.datasets import TESTS
+from advisor.engine import Captured, Images, Role
+from advisor.engine._pipeline.evaluation.accuracy import measured, published, quoted, robust
+from advisor.engine._pipeline.evaluation.confidence import GUARANTEE, MISTAKES, chosen, verified
+from advisor.engine._pipeline.evaluation.scorer import with_answers
+from advisor.measurement import OutOfFold, temperature, tempered
 from tests.builders import present
 from tests.engine.pipeline.boxed import two_classes
 

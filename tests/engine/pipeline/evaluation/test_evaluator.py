@@ -9,26 +9,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.recipes import RECIPES
-from advisor.core.budget import Budget
-from advisor.core.errors import StageError
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import HeadFacts, NewConditions
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import HEAD
-from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.graph import ALWAYS
-from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload
-from advisor.engine.pipeline.rule import RejectionRule, RuleNeeds, Rules
-from advisor.engine.pipeline.stage import Stage, StageName, aborted
-from advisor.engine.pipeline.stages.figures import ThreadTiming
-from advisor.engine.pipeline.stages.head import TrainedHead
-from advisor.engine.pipeline.walker import Walker, run_coroutine
-from advisor.engine.question import Question
-from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone
+from advisor.catalog import load_catalogue
+from advisor.compression import RECIPES
+from advisor.core import (
+    HEAD,
+    Budget,
+    Configuration,
+    Evaluation,
+    HeadFacts,
+    NewConditions,
+    Provenance,
+    Quantity,
+    StageError,
+    Status,
+    Target,
+)
+from advisor.engine import Images, Question, Role, Stage, StageName, Workload
+from advisor.engine._pipeline.evaluation.evaluator import Evaluator
+from advisor.engine._pipeline.graph import ALWAYS
+from advisor.engine._pipeline.materials import Artefact
+from advisor.engine._pipeline.rule import RejectionRule, RuleNeeds, Rules
+from advisor.engine._pipeline.stage import aborted
+from advisor.engine._pipeline.stages.figures import ThreadTiming
+from advisor.engine._pipeline.stages.head import TrainedHead
+from advisor.engine._pipeline.walker import Walker, run_coroutine
+from advisor.engine._rules import SCREEN_MARGIN, needless, slow_backbone
 from advisor.store import RunFolder
-from advisor.tasks import CLASSIFICATION, DETECTION
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
 from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
 from tests.engine.pipeline.walking import materials
 from tests.processes import PATIENCE_S

@@ -2,11 +2,10 @@
 
 import pytest
 
-from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.evaluation.judging import JudgingPace
-from advisor.engine.pipeline.materials import Artefact, Role, input_spec
-from advisor.engine.pipeline.stage import EventKind, Scope, StageEvent
-from advisor.engine.pipeline.stages.figures import score
+from advisor.engine import Role, Scope, cost, input_spec, score
+from advisor.engine._pipeline.evaluation.judging import JudgingPace
+from advisor.engine._pipeline.materials import Artefact
+from advisor.engine._pipeline.stage import EventKind, StageEvent
 
 from .test_evaluator import CARD
 

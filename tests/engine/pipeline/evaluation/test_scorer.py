@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core.evaluation_facts import HoldoutPart
-from advisor.core.training import HEAD
-from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.scorer import Scorer, artefact_of
-from advisor.engine.pipeline.materials import Workload
-from advisor.engine.pipeline.stage import Stage, StageAborted, StageName
-from advisor.engine.pipeline.walker import run_coroutine
-from advisor.engine.question import Question
-from advisor.store import RunFolder
-from advisor.store.files import sha256_file
-from advisor.tasks import ANOMALY, CLASSIFICATION, DETECTION, SEGMENTATION
-from advisor.tasks.judge import HELD_OUT
+from advisor.core import HEAD, HoldoutPart
+from advisor.engine import Question, Stage, StageName, Workload, accuracy
+from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of
+from advisor.engine._pipeline.stage import StageAborted
+from advisor.engine._pipeline.walker import run_coroutine
+from advisor.store import RunFolder, sha256_file
+from advisor.tasks._judge import HELD_OUT
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
+from advisor.tasks.segmentation import SEGMENTATION
 from tests.engine.pipeline.boxed import two_classes
 
 from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated

@@ -8,22 +8,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.evaluation_facts import HeadFacts
-from advisor.core.training import FINETUNE_CACHED, HEAD, HEAD_SUBSET, NONE
-from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
-from advisor.engine.pipeline.materials import Role, Workload
-from advisor.engine.pipeline.stage import StageName
-from advisor.engine.pipeline.stages.adjusting import MOST_IMAGES
-from advisor.engine.pipeline.stages.adjusting_jobs import KEPT, MATCHED, REFITTED, SHIPS_FILE, HeadImages, adjust_head
-from advisor.engine.question import Question
-from advisor.measurement.accuracy import predict
-from advisor.tasks import DETECTION
-from advisor.tflite.heads import read_head
-from advisor.tflite.rewrite import pack, unpack
-from advisor.tflite.unknown import with_probe
-from advisor.training.features import extract
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, NONE, HeadFacts
+from advisor.datasets import InputSpec
+from advisor.engine import Question, Role, StageName, VariantStages, Workload
+from advisor.engine._pipeline.graph import with_all_before
+from advisor.engine._pipeline.stages.adjusting import MOST_IMAGES
+from advisor.engine._pipeline.stages.adjusting_jobs import KEPT, MATCHED, REFITTED, SHIPS_FILE, HeadImages, adjust_head
+from advisor.measurement import predict
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import pack, read_head, unpack, with_probe
+from advisor.training import extract
 from tests.engine.plans import image_counts
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier, form, random_images
 
@@ -131,7 +126,7 @@ def test_a_file_with_another_backbone_makes_its_own_pass(made: Make) -> None:
 
 @pytest.mark.integration
 def test_a_float_head_is_rounded_again(made: Make, paths: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.training.head.quantized.matched", lambda *_: None)
+    monkeypatch.setattr("advisor.training._head.quantized.matched", lambda *_: None)
     result, file = made(coarse(form(1, "int8")), matched=True)
     assert result["notes"]["head"] == KEPT
     assert divergence(paths, file) < divergence(paths, file.with_name("int8.tflite")) / 4

@@ -14,29 +14,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import Card, Preprocessing
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch_weights
-from advisor.core.errors import UnsupportedRecipe
-from advisor.core.training import FINETUNE_CACHED, HEAD, HEAD_SUBSET
-from advisor.datasets.images import InputSpec
-from advisor.datasets.split import Split
-from advisor.datasets.survey import survey
-from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
-from advisor.engine.pipeline.evaluation.accuracy import per_class
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
-from advisor.engine.pipeline.materials import Artefact, FloatModel, Images, Part, Role, Workload
-from advisor.engine.pipeline.stage import EventKind, Results, Scope, StageEvent, StageName
-from advisor.engine.pipeline.stages import jobs as stages_jobs
-from advisor.engine.pipeline.stages.backbone import features, require_classes
-from advisor.engine.pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
-from advisor.engine.question import resolve
-from advisor.engine.space.resolved import read_images
+from advisor.catalog import Card, Preprocessing, fetch_weights, load_catalogue
+from advisor.core import FINETUNE_CACHED, HEAD, HEAD_SUBSET, UnsupportedRecipe
+from advisor.datasets import InputSpec, Split, survey
+from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from advisor.engine import Part, Results, Role, Scope, StageName, VariantStages, Workload, require_classes, resolve
+from advisor.engine._pipeline.evaluation.accuracy import per_class
+from advisor.engine._pipeline.graph import with_all_before
+from advisor.engine._pipeline.materials import Artefact, FloatModel, Images
+from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._pipeline.stages import jobs as stages_jobs
+from advisor.engine._pipeline.stages.backbone import features
+from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
+from advisor.engine._space.resolved import read_images
 from advisor.isolation import ChildPool
-from advisor.store.files import sha256_file
-from advisor.tasks.classification import images as classification
-from advisor.tflite.metadata import Metadata, write_metadata
-from advisor.training.features import AS_IT_IS, CAPTURED, CaptureAugmentation
+from advisor.store import sha256_file
+from advisor.tasks.classification import _images as classification
+from advisor.tflite import Metadata, write_metadata
+from advisor.training import AS_IT_IS, CAPTURED, CaptureAugmentation
 from tests.builders import present
 from tests.datasets.folders import fill, make
 from tests.engine.pipeline.walking import materials, walk

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation import Status
+from advisor.core import Status
 from advisor.store import RunFolder
 from tests.makers.searches import SMALLEST, command, environment, search
 

@@ -9,18 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.datasets.split import split
-from advisor.datasets.survey import survey
-from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import RESULT, Scope, Stage
-from advisor.engine.pipeline.stages import finetuning as stages
-from advisor.engine.pipeline.stages.finetuning import finetuned
-from advisor.engine.question import Question
-from advisor.isolation import ChildPool
-from advisor.isolation.pool import Trainers
-from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
+from advisor.catalog import load_catalogue
+from advisor.core import FINETUNE_CACHED, HEAD
+from advisor.datasets import survey
+from advisor.datasets._split import split
+from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, finetuned, input_spec
+from advisor.engine._pipeline.stage import RESULT
+from advisor.engine._pipeline.stages import finetuning as stages
+from advisor.isolation import ChildPool, Trainers
+from advisor.training import FINETUNING, Finetuning
 from tests.engine.pipeline.walking import materials, walk, walk_all
 from tests.training import nets
 
@@ -111,7 +108,7 @@ def test_a_network_for_all_images_follows_the_compared_one_and_of_a_large_set_so
 
 
 def test_what_ships_goes_on_from_what_was_compared(images: Images, made: tuple[FloatModel, FloatModel]) -> None:
-    from advisor.measurement.accuracy import predict
+    from advisor.measurement import predict
 
     compared, ships = made
     assert compared.sha256 != ships.sha256
@@ -166,7 +163,7 @@ def test_a_limited_training_is_continued(images: Images, training: ChildPool, tm
 def test_a_study_trains_as_often_as_it_may_and_keeps_the_best(
     images: Images, training: ChildPool, tmp_path: Path, few_epochs: None, monkeypatch: Any
 ) -> None:
-    from advisor.training.finetune import hyperparameters as trials
+    from advisor.training._finetune import hyperparameters as trials
 
     monkeypatch.setattr(trials, "EPOCHS", (1, 2))
     compared, ships = _tuned(images, training, tmp_path, trials=2)

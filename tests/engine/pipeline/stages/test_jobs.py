@@ -14,33 +14,26 @@ from hypothesis import given, strategies as st
 from PIL import Image
 from scipy.special import softmax
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.calibration import CalibrationImages
-from advisor.compression.quantization.grid import BYTES
-from advisor.compression.recipes.mixed import answers
-from advisor.core.codec import parse
-from advisor.core.evaluation import Status
-from advisor.core.evaluation_facts import UnknownFacts
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.images import InputSpec
-from advisor.datasets.split import split
-from advisor.engine.decide import decide_run
-from advisor.engine.pipeline import materials as images_module
-from advisor.engine.pipeline.materials import Images, Role
-from advisor.engine.pipeline.stages import jobs
-from advisor.engine.pipeline.stages.artefacts import STAND_IN_CROPS
-from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
-from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, LearntImages, add_unknown, probe
-from advisor.engine.progress import Progress
-from advisor.engine.question import resolve
-from advisor.engine.run import run_search
-from advisor.engine.space import resolved as reading
-from advisor.engine.space.resolved import Candidates, Resolved, resolve_cards
-from advisor.store.files import sha256_json
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
-from advisor.tflite.model import read
-from advisor.tflite.unknown import with_probe
-from advisor.training.features import extract
+from advisor.catalog import load_catalogue
+from advisor.compression import CalibrationImages
+from advisor.compression._quantization.grid import BYTES
+from advisor.compression._recipes.mixed import answers
+from advisor.core import Status, UnknownFacts, parse
+from advisor.datasets import Dataset, InputSpec, LabelledImage
+from advisor.datasets._dataset import fingerprint
+from advisor.datasets._split import split
+from advisor.engine import Images, Progress, Role, resolve, run_search
+from advisor.engine._decide import decide_run
+from advisor.engine._pipeline import materials as images_module
+from advisor.engine._pipeline.stages import jobs
+from advisor.engine._pipeline.stages.artefacts import STAND_IN_CROPS
+from advisor.engine._pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
+from advisor.engine._pipeline.stages.unknown_jobs import HeadSpec, LearntImages, add_unknown, probe
+from advisor.engine._space import resolved as reading
+from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
+from advisor.store import sha256_json
+from advisor.tflite import Metadata, read, read_metadata, with_probe, write_metadata
+from advisor.training import extract
 from tests.builders import present
 from tests.makers.searches import SMALLEST, Searched
 from tests.measurement import small_models

@@ -7,20 +7,18 @@ from typing import Any
 
 import pytest
 
-from advisor.core.errors import StageError
-from advisor.core.evaluation import Status
-from advisor.core.quantity import Provenance
-from advisor.devices.profiles import MICRO_RUNTIME, runtimes
-from advisor.devices.profiles.runtimes import installed_version, local_runtimes
-from advisor.engine.pipeline.materials import Artefact, LocalTarget, Materials
-from advisor.engine.pipeline.stage import EventKind, Scope, Stage, StageAborted, StageEvent, StageName
-from advisor.engine.pipeline.stages import other_runtimes
-from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
+from advisor.core import Provenance, StageError, Status
+from advisor.devices import MICRO_RUNTIME, installed_version, local_runtimes
+from advisor.devices._profiles import runtimes
+from advisor.engine import Materials, Scope, Stage, StageName
+from advisor.engine._pipeline.materials import Artefact, LocalTarget
+from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
+from advisor.engine._pipeline.stages import other_runtimes
+from advisor.engine._pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.browser import ONNXRUNTIME
 from advisor.isolation import ChildPool
-from advisor.store import cache_root
-from advisor.store.files import sha256_file
+from advisor.store import cache_root, sha256_file
 from tests.devices.requirements import require_onnx
 from tests.engine.pipeline.walking import materials, walk
 from tests.makers.browsers import chromium, require_runtime

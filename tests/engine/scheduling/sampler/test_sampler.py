@@ -16,8 +16,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
-from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
-from advisor.engine.scheduling.sampler.hypervolume import hypervolume
+from advisor.engine._scheduling.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
+from advisor.engine._scheduling.sampler.hypervolume import hypervolume
 
 OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
 POOL = Path(__file__).resolve().parents[4].parent / "shared" / "data" / "search" / "timm_pool.csv"

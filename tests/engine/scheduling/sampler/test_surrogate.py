@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from optuna._hypervolume import compute_hypervolume
 
-from advisor.engine.scheduling.sampler.hypervolume import (
+from advisor.engine._scheduling.sampler.hypervolume import (
     Floats,
     expected_gain,
     hypervolume,
@@ -21,7 +21,7 @@ from advisor.engine.scheduling.sampler.hypervolume import (
     pareto_mask,
     prior_order,
 )
-from advisor.engine.scheduling.sampler.surrogate import Surrogate, make_design
+from advisor.engine._scheduling.sampler.surrogate import Surrogate, make_design
 
 COUNT = 120
 FEW = settings(max_examples=40)  # a set of few points on a small lattice has each kind of tie and copy by then

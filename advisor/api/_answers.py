@@ -1,0 +1,393 @@
+"""Functions for finished runs: decide again, export, compare, re-evaluate, check the files of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Unpack
+
+from advisor.core import Decision, Evaluation, LimitOptions, UsageError, bounded, integration, registered, takes_options
+from advisor.isolation import usable_cores
+from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from advisor.devices import ConnectionSettings
+    from advisor.engine import Comparison, Reevaluation, Request
+    from advisor.exporting import Bundle, PhotographAnswer
+    from advisor.fleet import FleetChange, VerifiedFiles
+    from advisor.reporting import RunRow, RunView
+
+
+EXPERIMENT_LOGS = "advisor.experiment_logs"
+"""Entry points of :class:`ExperimentLog`: modules or objects, by the word before the colon of ``--log-to``."""
+
+
+class ExperimentLog(Protocol):
+    """Keeps the answers of runs where a team keeps its experiments."""
+
+    EXAMPLE: str
+    """A value of ``--log-to``."""
+
+    def require_installed(self) -> None:
+        """Raise a ``UsageError`` if a package is not installed."""
+
+    def require_reachable(self, address: str) -> None:
+        """Raise a ``UsageError`` if the address cannot be used, or does not answer soon."""
+
+    def log_run(self, view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
+        """Log the answer of a run, and return the identity of the new entry.
+
+        Args:
+            view: the answer.
+            folder: the run folder, whose report files are kept with the entry.
+            address: what follows the colon of ``--log-to``.
+            bundle: folder of the exported pick; None without a pick.
+
+        Raises:
+            UsageError: the address cannot be used.
+        """
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """A run that was decided again.
+
+    Attributes:
+        view: the content of the report; ``view.decision`` is the answer.
+        files: the files that were written; empty if a limit changed and no folder was given.
+    """
+
+    view: RunView
+    files: tuple[Path, ...] = ()
+
+    @property
+    def decision(self) -> Decision:
+        """The answer to the question with its present limits."""
+        return self.view.decision
+
+    def __repr__(self) -> str:
+        return f"Report({self.view.name}: {self.decision.reason})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every evaluation as a row of a table, as :meth:`advisor.Run.to_frame` does."""
+        from advisor.reporting import evaluations_frame
+
+        return evaluations_frame(self.view, self.view.evaluations)
+
+    def _repr_html_(self) -> str:
+        from advisor.reporting import summary_html
+
+        return summary_html(self.view)
+
+
+@takes_options(LimitOptions, defaults=False)
+def report(
+    run: str | Path,
+    *,
+    images: bool = True,
+    to: str | Path | None = None,
+    force: bool = False,
+    **limits: Unpack[LimitOptions],
+) -> Report:
+    """Decide again from the measurements of a run and write the report. Nothing is measured or trained.
+
+    Each option replaces the run's own value; None keeps it.
+
+    ::
+
+        import advisor
+        print(advisor.report("runs/latest", prefer="size", budget="30ms").decision.reason)
+
+    Args:
+        run: the run folder.
+        images: show images that the pick judged wrongly, and where compression changed its answer, in ``report.html``.
+        to: folder for the report files. Default: the run folder, if no option changed the question.
+        force: replace report files that are in ``to``.
+
+    Raises:
+        UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
+    """
+    from advisor.engine import load_run
+    from advisor.reporting import report_folder, view_of, write_all, write_own
+
+    folder = report_folder(Path(to), force) if to is not None else None
+    loaded = load_run(run, limits)
+    if folder is None and loaded.own_question:
+        folder = loaded.folder.path
+    view = view_of(loaded)
+    view = view if images else replace(view, images=None)
+    if folder == loaded.folder.path:
+        return Report(view, write_own(loaded.folder, view))
+    return Report(view, write_all(view, folder) if folder else ())
+
+
+def predict(
+    run: str | Path, photographs: Sequence[str | Path], to: str | Path | None = None
+) -> tuple[PhotographAnswer, ...]:
+    """Return what the pick of a run answers to photographs, each with its own error.
+
+    ::
+
+        import advisor
+        (first,) = advisor.predict("runs/latest", ["bottle.jpg"])
+        print(first.answer, first.found[0].score)
+
+    Args:
+        run: the run folder.
+        photographs: files of photographs, or folders of them.
+        to: folder for copies on which the found objects are drawn; None for none.
+
+    Raises:
+        UsageError: the run has no file, or no objects to draw; or files of ``to`` are in the way.
+        StageError: the file cannot run, or took too long.
+    """
+    from advisor.exporting import predict as answered
+
+    return answered(Path(run), [Path(each) for each in photographs], Path(to) if to is not None else None)
+
+
+def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:
+    """Return the runs of a folder, the newest first, with pick, figures and state.
+
+    Args:
+        folder: the folder of the runs.
+
+    Raises:
+        UsageError: it is no folder.
+    """
+    from advisor.reporting import Runs
+
+    return tuple(Runs(Path(folder)).rows())
+
+
+def export(
+    run: str | Path,
+    to: str | Path,
+    *,
+    pick: str | int | None = None,
+    targets: Sequence[str] = (),
+    force: bool = False,
+    unknown_class: bool = False,
+    web: bool | None = None,
+    sign: str | Path | None = None,
+    tiers: int = 0,
+) -> Bundle:
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app, a page to try it.
+
+    ::
+
+        import advisor
+        print(advisor.export("runs/latest", "bundle", targets=["android"]).files)
+
+    Args:
+        run: the run folder.
+        to: folder that is created.
+        pick: number of a candidate in :func:`exportable`, counted from 1, or its key. Default: the pick of the run.
+        targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``, ``coreml``, ``tiers`` (the
+            files for a fleet). Default: the first three.
+        force: replace a bundle that exists.
+        unknown_class: the model has one more class, for images of things that are none of the others.
+        web: the bundle has the page to try a classifier. None leaves it out where its runtime cannot be fetched, and
+            the bundle's ``without_page`` says why; True refuses then, and for other tasks.
+        sign: a private Ed25519 key in PEM. ``SHA256SUMS.sig`` is the signature of ``SHA256SUMS``; ``check.py --key``
+            verifies it.
+        tiers: number of files for the fleet, 1 to 3; 0 for the recommended number.
+
+    Raises:
+        UsageError: the run has no such candidate, a target is invalid, the candidate has no file with a class for
+            unknown things, a part of the run that the bundle depends on has changed, the key cannot sign, or the folder
+            exists. Nothing is written.
+    """
+    from advisor.exporting import bundle
+
+    named = None if pick is None else str(pick)
+    return bundle.export(run, to, named, targets, force, unknown_class, web, sign, bounded("tiers", tiers))
+
+
+def exportable(run: str | Path) -> tuple[Evaluation, ...]:
+    """Return the evaluations that :func:`export` takes by number: the pick, the runner-up, the ties, the front.
+
+    Args:
+        run: the run folder.
+
+    Raises:
+        UsageError: no run folder, or a damaged one.
+    """
+    from advisor.engine import load_run
+    from advisor.exporting import choices
+
+    return choices(load_run(run).decision)
+
+
+def log_to(run: str | Path, place: str) -> str:
+    """Log a finished run where your team keeps its experiments, and return the identity of the new entry.
+
+    It has the question as parameters, the figures of the pick with their intervals as metrics, the report files, and
+    the bundle of the pick.
+
+    ::
+
+        import advisor
+        advisor.log_to("runs/latest", "mlflow:sqlite:///experiments.db")
+
+    Args:
+        run: the run folder.
+        place: ``mlflow:ADDRESS``, the address of MLflow's tracking server or database.
+
+    Raises:
+        UsageError: an unknown place, one that cannot be used, or MLflow is not installed.
+    """
+    from advisor.isolation import Scratch
+    from advisor.reporting import load_view
+
+    log, address = experiment_log(place)
+    folder = RunFolder.open(Path(run))
+    view = load_view(folder)
+    if not view.decision.feasible:
+        return log.log_run(view, folder.path, address, None)
+    with Scratch() as scratch:
+        export(folder.path, scratch / "bundle")
+        return log.log_run(view, folder.path, address, scratch / "bundle")
+
+
+def experiment_log(place: str) -> tuple[ExperimentLog, str]:
+    """Return what logs to a place, such as ``mlflow:sqlite:///experiments.db``, and the address there.
+
+    Raises:
+        UsageError: an unknown place, one that does not answer, or the package for it is not installed.
+    """
+    name, _, address = place.partition(":")
+    names = registered(EXPERIMENT_LOGS)
+    if name not in names or not address:
+        example = integration(EXPERIMENT_LOGS, names[0]).EXAMPLE
+        raise UsageError(f"--log-to: unknown place '{place}'", f"write for example {example}")
+    log: ExperimentLog = integration(EXPERIMENT_LOGS, name)
+    log.require_installed()
+    log.require_reachable(address)
+    return log, address
+
+
+def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
+    """Return the files of a run folder that are damaged or missing, one line for each.
+
+    Args:
+        run: the run folder.
+        artefacts: also hash every model file (about one second for each gigabyte).
+
+    Raises:
+        UsageError: no run folder.
+    """
+    from advisor.store import integrity_problems
+
+    return tuple(str(problem) for problem in integrity_problems(RunFolder.open(Path(run)), artefacts))
+
+
+def compare(before: str | Path, after: str | Path) -> Comparison:
+    """Compare two runs: what changed, and whether the recommendation changed by more than the noise.
+
+    ::
+
+        import advisor
+        print(advisor.compare("runs/20260131-120000-photos", "runs/latest").reason)
+
+    Args:
+        before: folder of the earlier run.
+        after: folder of the later run.
+
+    Raises:
+        UsageError: one of them is no run folder, or is damaged.
+    """
+    from advisor.engine import compare as compared, load_run
+
+    return compared(load_run(before), load_run(after))
+
+
+def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
+    """Answer a run for a fleet that changed, or whose device profiles changed. Nothing is measured or trained.
+
+    The new answer is a new run, whose bundle has the new files.
+
+    ::
+
+        import advisor
+        change = advisor.reevaluate_fleet("runs/latest", "fleet.csv")
+        print(change.changed, change.share, change.sentences)
+
+    Args:
+        run: the run folder.
+        fleet: a table of phones, or the name of a shipped one (``phones-2026``).
+
+    Raises:
+        UsageError: no run folder, one that does not prove itself, or a fleet that cannot be read.
+        StageError: the run has no file.
+    """
+    from advisor.fleet import reevaluate_fleet as answered
+    from advisor.reporting import write_at
+
+    found = answered(Path(run), fleet)
+    write_at(found.run)
+    return found
+
+
+def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> VerifiedFiles:
+    """Run the test vectors of a bundle with the files of a fleet on a device, and time each file there.
+
+    Args:
+        device: name of the device.
+        bundle: folder of the bundle.
+        connection: the connection. Default: that of the device's profile.
+
+    Raises:
+        UsageError: no such bundle, an unknown device, or no connection.
+        StageError: the device could not run the files.
+    """
+    from advisor.fleet import verify as verified
+
+    return verified(device, Path(bundle), connection)
+
+
+def reevaluate(
+    run: str | Path | None = None,
+    *,
+    runs: str | Path = "runs",
+    device: Sequence[str] = (),
+    profiles: Sequence[str | Path] = (),
+    since_last: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> tuple[Reevaluation, ...]:
+    """Answer earlier runs again after a change of devices, runtime, machine or catalogue. Nothing is trained.
+
+    Each new answer is a new run that names its parent and has report files.
+
+    ::
+
+        import advisor
+        for found in advisor.reevaluate(device=["raspberry-pi-4"]):
+            print(found.parent, found.comparison and found.comparison.reason)
+
+    Args:
+        run: one run folder. Default: every search in ``runs``.
+        runs: folder of the runs.
+        device: devices (``raspberry-pi-4``, or ``device:target``) to predict for.
+        profiles: folders of your own device profiles. Without ``device``, all their devices are predicted for.
+        since_last: compare with the latest answer to each run instead of the run itself, and return only what is new.
+        tell: called with a line about each step.
+
+    Raises:
+        UsageError: no run folder, an unknown device, or a profile that is refused.
+    """
+    from advisor.engine import Devices, Progress, Session, run_search
+    from advisor.reporting import Writers
+
+    def search(request: Request) -> RunFolder:
+        return run_search(request, Progress()).run
+
+    devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
+    with Writers(usable_cores() - 1 if run is None else 0) as writers:
+        session = Session(devices, search, since_last, tell or (lambda _text: None), writers)
+        found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
+        found = tuple(replace(each, error=each.error or writers.problem(each.run)) for each in found)
+    return tuple(result for result in found if result.new) if since_last else found

@@ -1,0 +1,75 @@
+"""The cache: what is in it, what goes, and what stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from advisor.api._models import cache_bytes
+from advisor.core import UsageError, nearest
+from advisor.store import (
+    CacheContents,
+    CacheUse,
+    Evicted,
+    cache_root,
+    entries_of,
+    evict,
+    keep_run as kept,
+    limit_bytes,
+    uses_of,
+)
+
+
+def cache() -> CacheContents:
+    """Return what is in the cache, by kind and by run, and its limit.
+
+    ::
+
+        import advisor
+        found = advisor.cache()
+        print(found.size_bytes, found.limit_bytes)
+
+    Raises:
+        UsageError: ``$ADVISOR_CACHE_SIZE`` is no size.
+    """
+    root = _root()
+    return CacheContents(root, limit_bytes(root), entries_of(root), uses_of(root))
+
+
+def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) -> Evicted:
+    """Remove the least recently used results until the cache is within its limit, or all entries of some kinds.
+
+    Results of running searches and of kept runs stay. Downloads go only if their kind is named and nothing runs.
+
+    Args:
+        kinds: kinds of entries, as :func:`advisor.cache` names them.
+        size: the limit, such as ``5GB``. Default: the usual one.
+        everything: remove all results that may go.
+
+    Raises:
+        UsageError: a kind is unknown, or the size is no size.
+    """
+    root, known = _root(), {entry.kind for entry in entries_of(_root())}
+    for kind in kinds:
+        if kind not in known:
+            there = f"in the cache: {', '.join(sorted(known)) or 'nothing'}"
+            raise UsageError(f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}", there)
+    return evict(root, 0 if everything else limit_bytes(root, cache_bytes(size)), kinds)
+
+
+def keep_run(run: str | Path, *, keep: bool = True) -> CacheUse:
+    """Keep the results that a run used until you say otherwise.
+
+    Args:
+        run: the run folder.
+        keep: False if the results may go again.
+
+    Raises:
+        UsageError: the cache has no record of the run.
+    """
+    return kept(_root(), Path(run), keep)
+
+
+def _root() -> Path:
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    return root

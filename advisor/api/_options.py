@@ -1,0 +1,95 @@
+"""The options of a search for their users: names that a shell completes, request files."""
+
+import os
+import textwrap
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from advisor.core import GROUPS, PLAN, SEARCH, plain
+
+WIDTH = 100
+"""Columns of a comment."""
+
+LISTED: Mapping[str, tuple[str, str]] = {
+    "compressions": ("advisor.compression._recipes", "RECIPES"),
+    "task": ("advisor.core._tasks", "TASKS"),
+    "training": ("advisor.core._training", "choosable"),
+}
+"""Module, and value or function, that list the names of an option; the module is imported when it is needed."""
+
+
+def choices(option: str) -> tuple[str, ...]:
+    """Return the names that an option takes; none for an option that takes something else."""
+    if option in ("candidates", "card"):
+        from advisor.catalog import load_catalogue
+
+        catalogue = load_catalogue([])
+        return (*(catalogue.families if option == "candidates" else ()), *catalogue)
+    if option in ("device", "must_run_on"):
+        from advisor.devices import device_names, known_devices
+
+        return tuple(dict.fromkeys((*known_devices(()), *device_names())))
+    if option not in LISTED:
+        return SEARCH[option].choices if option in SEARCH else ()
+    module, value = LISTED[option]
+    listed = getattr(import_module(module), value)
+    return tuple(each if isinstance(each, str) else each.name for each in (listed() if callable(listed) else listed))
+
+
+def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool = False) -> Path:
+    """Write a request file: the options that are given, and all others as comments with their defaults.
+
+    Args:
+        file: the YAML file to write.
+        options: value by name of the option; None is an option that was not given.
+        force: replace a file that exists.
+
+    Raises:
+        UsageError: an option is not valid, the file exists, or its folder does not.
+    """
+    from advisor.core import UsageError
+    from advisor.engine import resolve
+    from advisor.store import write_atomically
+
+    path = Path(file)
+    if path.exists() and not force:
+        raise UsageError(f"'{path}' already exists", "give another name, or add --force to replace it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"the folder '{path.parent}' does not exist", "create it, or give another folder")
+    given = {name: value for name, value in options.items() if value is not None}
+    resolve(given)
+    write_atomically(path, "\n".join(_lines(path, given)) + "\n")
+    return path
+
+
+def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
+    from advisor.store import shipped_folder
+
+    # Editors read the schema that this comment names: they complete keys and mark mistakes. The path is relative, so it
+    # holds for everyone whose environment lies in the same place beside the file.
+    schema = (shipped_folder("schemas") / "request.schema.json").resolve()
+    yield f"# yaml-language-server: $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
+    yield f"# Run it with: advisor search --request {plain(path.name)}. Options on the command line take precedence."
+    yield "schema_version: 1"
+    for group in GROUPS:
+        yield f"\n# ---- {group} ----"
+        for key, option in PLAN.items():
+            if option.group == group and option.kept:
+                yield ""
+                yield from textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
+                line = _line(key, given.get(key, option.default))
+                yield line if key in given else f"# {line}"
+
+
+def _line(option: str, value: object) -> str:
+    import yaml
+
+    if value in ("", (), 0) and not isinstance(value, bool):
+        return f"{option}:"
+    if isinstance(value, list | tuple):
+        listed = yaml.safe_dump(list(value), default_flow_style=True, allow_unicode=True, width=10_000)
+        return f"{option}: {listed.strip()}"
+    plain = value if isinstance(value, bool | int) else str(value)
+    return yaml.safe_dump({option: plain}, allow_unicode=True, width=10_000).strip()

@@ -1,0 +1,350 @@
+"""Search and plan, and check before whether this machine has what a search needs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from advisor.core import (
+    COMMAND_BEGAN,
+    SEARCH,
+    AdvisorError,
+    Decision,
+    Evaluation,
+    PlanOptions,
+    SearchOptions,
+    UsageError,
+    show_bytes,
+    takes_options,
+)
+from advisor.isolation import memory_there as memory_there, require_memory
+from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from advisor.engine import PlanView, Request
+    from advisor.exporting import PhotographAnswer
+    from advisor.reporting import RunView
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished or interrupted search, read from its folder.
+
+    Attributes:
+        path: the run folder.
+        interrupted: True if the user interrupted the search.
+        stopped: why the search ended before every configuration was evaluated; empty if it did not.
+    """
+
+    path: Path
+    interrupted: bool = False
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # users give a text
+
+    @cached_property
+    def view(self) -> RunView:
+        """The content of the report."""
+        from advisor.reporting import load_view
+
+        return load_view(RunFolder.open(self.path))
+
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """Every configuration with its result, or the reason why it has none."""
+        return self.view.evaluations
+
+    @property
+    def decision(self) -> Decision:
+        """The pick with its reason, the runner-up, the ties, and what would change the pick."""
+        return self.view.decision
+
+    @property
+    def pick(self) -> Evaluation | None:
+        """The recommended evaluation; the one closest to the limits if nothing meets the budget."""
+        return self.decision.pick
+
+    @property
+    def report(self) -> Path:
+        """Path of the report to open in a browser."""
+        return self.path / "report.html"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every evaluation as a row of a table.
+
+        The unit is in the name of a column: ``latency_p90_ms``, ``size_bytes``, ``top1_percent``. Texts have the type
+        ``str``, numbers ``float64``, whole numbers ``Int64`` and true or false ``boolean``; see ``docs/report.md``.
+        """
+        from advisor.reporting import evaluations_frame
+
+        return evaluations_frame(self.view, self.evaluations)
+
+    def predict(self, photographs: Sequence[str | Path]) -> tuple[PhotographAnswer, ...]:
+        """Return what the pick answers to photographs; see :func:`advisor.predict`."""
+        from advisor.exporting import predict
+
+        return predict(self.path, [Path(each) for each in photographs])
+
+    def _repr_html_(self) -> str:
+        from advisor.reporting import summary_html
+
+        return summary_html(self.view)
+
+
+@takes_options(SearchOptions)
+def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[SearchOptions]) -> Run:
+    """Find the model to ship: evaluate candidates under a budget and recommend one with its reasons.
+
+    Every option is optional, and a list where the command line repeats it. Precedence: argument, request file, default.
+
+    ::
+
+        import advisor
+        run = advisor.search(budget="50ms", data="photos")
+        print(run.decision.reason, run.report)
+
+    Args:
+        verbose: show the output of the libraries instead of writing it to ``log.txt``.
+        quiet: show no progress. Without it, a notebook shows a cell with a bar, the answer so far and a plot; standard
+            error gets a bar otherwise, or lines if it is not a terminal.
+
+    Raises:
+        UsageError: an option, the images or the output folder is invalid. Nothing was spent.
+        WeightsError: none of the candidates has weights that can be fetched.
+    """
+    started = COMMAND_BEGAN.get() or time.monotonic()
+    require_memory("a search", *SEARCH_BYTES)
+    from advisor.engine import STARTING, Progress, display
+
+    shown = None
+    if not quiet and "IPython" in sys.modules:
+        from advisor.reporting import cell
+
+        shown = cell()
+
+    def answer(run: RunFolder) -> str:
+        from advisor.reporting import load_view, so_far, write_all
+
+        view = load_view(run, running=True)
+        write_all(view, run.path)
+        return so_far(view) if shown is None else shown.answer(view)
+
+    folder = Path(resume) if (resume := options.get("resume")) is not None else None
+    with Progress(None if quiet else shown or display(), answer) as progress:
+        # The other imports take a second of the processor: first the user sees that the search begins.
+        progress.say(STARTING)
+        with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
+            warnings.filterwarnings("ignore", "IProgress not found")
+            import_module("optuna")
+        from advisor.engine import diagnose_run, run_search
+        from advisor.reporting import write_own
+
+        outcome = run_search(_request(options), progress, folder, verbose, started)
+        if outcome.stop.why not in ("interrupt", "time_limit"):  # seconds for each form
+            progress.say("finding where compressed forms lose accuracy")
+            diagnose_run(outcome.run)
+        progress.say("writing the report")
+        run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
+        write_own(outcome.run, run.view)
+        if shown is not None:
+            shown.answer(run.view)
+    return run
+
+
+@takes_options(PlanOptions)
+def plan(**options: Unpack[PlanOptions]) -> PlanView:
+    """Return what a search with the same options would do and cost. Nothing is spent, no connection is opened.
+
+    ::
+
+        import advisor
+        view = advisor.plan(budget="50ms", data="photos", time_limit="10min")
+        print(view.price_s, [forecast.configuration.key for forecast in view.forecasts])
+
+    Raises:
+        UsageError: an option or the images are invalid, as in :func:`search`.
+    """
+    require_memory("a plan", *PLAN_BYTES)
+    from advisor.engine import preview
+
+    return preview(_request(options))
+
+
+def _request(given: Mapping[str, Any]) -> Request:
+    """Return the request of a new run, or of one that continues; a ``UsageError`` as of :func:`search`."""
+    from advisor.engine import located, resolve, resolve_resumed, stored_request, with_files
+
+    options = {name: given.get(name) for name, option in SEARCH.items() if option.kept}
+    file = Path(given["request"]) if given.get("request") else None
+    resume, extend = given.get("resume"), given.get("extend")
+    if resume is not None:
+        run = RunFolder.open(Path(resume))
+        for name in (name for name in ("request.yaml", "manifest.json") if not run.unchanged(name)):
+            what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
+            raise UsageError(what, "start a new run: unchanged work is taken from the cache")
+        return located(resolve_resumed(stored_request(run), options, file, extend), run)
+    if extend is not None:
+        raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
+    asked = with_files(resolve(options, file))
+    if asked.question.fleet:
+        from advisor.fleet import read_fleet
+
+        read_fleet(asked.question.fleet, asked.question.profiles)
+    return asked
+
+
+PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
+TRAINING = ("tensorflow", "keras")
+MEMORY_BYTES = 4_000_000_000
+"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
+
+PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_000)
+"""Memory and addresses that the smallest plan and search take: a search converts one model at a time, by TensorFlow."""
+
+DISK_BYTES = 3_000_000_000
+"""The weights and results of a search with the default cards took 1.2 GB."""
+
+
+class State(StrEnum):
+    """The outcome of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One checked property of the machine.
+
+    Attributes:
+        name: what was checked.
+        state: the outcome.
+        found: what was found.
+        hint: what to do about it; empty if nothing is wrong.
+    """
+
+    name: str
+    state: State
+    found: str
+    hint: str = ""
+
+
+def doctor(run: str | Path | None = None, *, run_model: bool = True) -> tuple[Check, ...]:
+    """Check this machine for what a search needs: packages, memory, disk, weights, load. Or check a run.
+
+    Args:
+        run: a run folder: check its lines, files and hashes, and recompute accuracies, sizes and counts instead.
+        run_model: also start a child process that loads the runtime (about a second).
+
+    Raises:
+        UsageError: no run folder.
+    """
+    if run is not None:
+        return _run(RunFolder.open(Path(run)))
+    return (*_packages(), *_training(), *_machine(), *_cache(), *_weights(), *(_runtime() if run_model else ()))
+
+
+def _run(run: RunFolder) -> tuple[Check, ...]:
+    """Return a check for each thing of a run that does not fit, or one that says that all does."""
+    from advisor.engine import recomputed_problems
+    from advisor.store import OLD, integrity_problems
+
+    found = (*integrity_problems(run), *recomputed_problems(run))
+    states = {True: State.WARNING, False: State.FAILED}
+    checks = tuple(Check(each.file, states[each.kind == OLD], each.what) for each in found)
+    return checks or (Check("run folder", State.OK, "every line, file and figure is as it was written"),)
+
+
+def _check(name: str, good: bool, found: str, hint: str, otherwise: State = State.WARNING) -> Check:
+    """Return the check of a property that is good, or else needs the hint."""
+    return Check(name, State.OK, found) if good else Check(name, otherwise, found, hint)
+
+
+def _packages() -> Iterator[Check]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    yield _check("python", fits, found, "use Python 3.11, 3.12 or 3.13", State.FAILED)
+    for package in PACKAGES:
+        try:
+            yield Check(package, State.OK, version(package))
+        except PackageNotFoundError:
+            yield Check(package, State.FAILED, "not installed", f"install it: pip install {package}")
+
+
+def _training() -> Iterator[Check]:
+    from advisor.core import install_extra
+    from advisor.devices import installed_version
+
+    found = [f"{package} {version}" for package in TRAINING if (version := installed_version(package))]
+    hint = f"advisor search needs it: {install_extra('train')}"
+    yield _check("training", len(found) == len(TRAINING), ", ".join(found) or "not installed", hint)
+
+
+def _machine() -> Iterator[Check]:
+    import psutil
+
+    from advisor.measurement import host
+
+    yield Check("processor", State.OK, str(host.describe()))
+    free = psutil.virtual_memory().available
+    hint = f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
+    yield _check("free memory", free >= MEMORY_BYTES, show_bytes(free), hint)
+    load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
+    hint = "timings will be marked as contended: end other programs first"
+    yield _check("load a core", load < 0.5, f"{load:.2f}", hint)
+
+
+def _cache() -> Iterator[Check]:
+    from advisor.store import cache_root
+
+    root = cache_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        yield Check("cache", State.FAILED, f"{root}: {error.strerror}", "name another folder with ADVISOR_CACHE_DIR")
+        return
+    free = shutil.disk_usage(root).free
+    hint = f"a search may need {show_bytes(DISK_BYTES)}; name another disk with ADVISOR_CACHE_DIR"
+    yield _check("cache", free >= DISK_BYTES, f"{root}, {show_bytes(free)} free", hint)
+
+
+def _weights() -> Iterator[Check]:
+    from advisor.catalog import load_catalogue, locate
+    from advisor.downloads import FetchOptions
+
+    cards = load_catalogue().values()
+    here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
+    found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
+    hint = "the first search fetches them; without a network: run advisor catalog fetch --all on another machine"
+    yield _check("weights", bool(here), found, hint)
+
+
+def _runtime() -> Iterator[Check]:
+    from advisor.isolation import CallLimits, ChildPool, Scratch
+
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        try:
+            pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60))
+            network = pool.call("advisor.isolation._child:has_network")
+        except AdvisorError as error:
+            yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
+            return
+    confined = "this system lets it have a network" if network else "it has no network"
+    yield Check("child process", State.OK, f"the runtime loads in a child process; {confined}")

@@ -1,0 +1,298 @@
+"""MobileNet V1 and V2, EfficientNet-Lite, MNASNet, SqueezeNet, ResNet, ShuffleNet V2: networks of few kinds of blocks.
+
+Layers of MobileNet carry the names of Keras' own implementation, so its weight files fit. Layers of MNASNet, ResNet and
+ShuffleNet carry the paths of torchvision's modules (``layer1.0.conv1``), so that a ``.pth`` file's tensors find their
+layer by name alone. Where Keras pads by hand before a stride, these graphs say ``same``: for even sizes the two are the
+same numbers, with fewer operators.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import keras
+from keras import layers, ops
+
+from advisor.catalog._graph import Tensor, divisible, image_input, network, pooled_classifier
+
+# Output channels at width 1 and stride of the thirteen separable blocks (table 1 of arXiv 1704.04861).
+_V1_BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))
+
+# Expansion, output channels, repeats and first stride of the stages (table 2 of arXiv 1801.04381).
+_V2_STAGES = (
+    (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
+)  # fmt: skip
+
+# EfficientNet-Lite: kernel, repeats, output channels, expansion and first stride at width and depth 1.
+_LITE_STAGES = (
+    (3, 1, 16, 1, 1), (3, 2, 24, 6, 2), (5, 2, 40, 6, 2), (3, 3, 80, 6, 2), (5, 3, 112, 6, 1), (5, 4, 192, 6, 2),
+    (3, 1, 320, 6, 1),
+)  # fmt: skip
+
+# Figure 7 of the paper of MNASNet, without its SE blocks: the channels of the stem, of the first separable convolution
+# and of the six stacks; then kernel, stride, expansion and repeats of each stack.
+_MNASNET_CHANNELS = (32, 16, 24, 40, 80, 96, 192, 320)
+_MNASNET_STACKS = ((3, 2, 3, 3), (5, 2, 3, 3), (5, 2, 6, 3), (3, 1, 6, 2), (5, 2, 6, 4), (3, 1, 6, 1))
+
+# SqueezeNet: channels of the squeeze layer of fire2..fire9; each of the two expand layers has four times as many.
+_SQUEEZE = (16, 16, 32, 32, 48, 48, 64, 64)
+# By version: channels and kernel of the first convolution, and the fire modules after which the maps are pooled.
+_STEMS = {"1.0": (96, 7, (4, 8)), "1.1": (64, 3, (3, 5))}
+
+# Table 1 of the paper of ResNet: blocks of each of the four stages, by depth.
+_RESNET_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
+_RESNET_WIDTHS = (64, 128, 256, 512)
+_RESNET_EXPANSION = 4
+
+# Table 5 of the paper of ShuffleNet V2: channels of stages 2 to 4 and of the last convolution, by width.
+_SHUFFLENET_CHANNELS = {
+    0.5: (48, 96, 192, 1024), 1.0: (116, 232, 464, 1024), 1.5: (176, 352, 704, 1024), 2.0: (244, 488, 976, 2048)
+}  # fmt: skip
+_SHUFFLENET_REPEATS = (4, 8, 4)
+
+Parts = Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Convolutions:
+    """Convolutions without bias, each normalized, as one library pads and normalizes them.
+
+    ``limit`` is the largest output of ReLU. With ``pad``, an ending for names of layers, a stride pads both sides by
+    half the kernel, as PyTorch does; TensorFlow's ``same`` does so at stride 1, and pads the far side only at stride 2.
+    ``pointwise`` is the padding of 1x1 convolutions, which changes no number.
+    """
+
+    epsilon: float = 1e-3
+    momentum: float = 0.99
+    limit: float | None = 6.0
+    pad: str = ""
+    pointwise: str = "valid"
+
+    def __call__(
+        self, x: Tensor, filters: int, kernel: int, stride: int, name: str, norm: str, relu: str = ""
+    ) -> Tensor:
+        """Return a convolution (depthwise for 0 filters) after normalization, and after ReLU if that has a name."""
+        x = layers.BatchNormalization(epsilon=self.epsilon, momentum=self.momentum, name=norm)(
+            self.convolution(x, filters, kernel, stride, name)
+        )
+        return layers.ReLU(self.limit, name=relu)(x) if relu else x
+
+    def convolution(self, x: Tensor, filters: int, kernel: int, stride: int, name: str) -> Tensor:
+        """Return the convolution alone."""
+        padding = self.pointwise if kernel == 1 else "same"
+        if self.pad and stride != 1 and kernel != 1:
+            x, padding = layers.ZeroPadding2D(kernel // 2, name=f"{name}{self.pad}")(x), "valid"
+        if filters:
+            return layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=name)(x)
+        return layers.DepthwiseConv2D(kernel, stride, padding=padding, use_bias=False, name=name)(x)
+
+    def inverted_residual(
+        self, x: Tensor, filters: int, kernel: int, stride: int, expansion: int, parts: Parts
+    ) -> Tensor:
+        """Widen, filter each channel, narrow; no activation after the last. ``parts`` names the layers of the three."""
+        if expansion > 1:
+            x = self(x, x.shape[-1] * expansion, 1, 1, *parts[0])
+        return self(self(x, 0, kernel, stride, *parts[1]), filters, 1, 1, *parts[2])
+
+
+TORCH = Convolutions(1e-5, limit=None, pad=".pad", pointwise="same")
+"""As torchvision built them, with the default epsilon of torch.nn.BatchNorm2d."""
+
+
+def mobilenet_v1(input_size: int, classes: int, width: float = 1.0) -> keras.Model:
+    """Build MobileNet V1 (https://arxiv.org/abs/1704.04861) with every channel count multiplied by ``width``."""
+    convolved, image = Convolutions(), image_input(input_size)
+    x = convolved(image, int(32 * width), 3, 2, "conv1", "conv1_bn", "conv1_relu")
+    for index, (channels, stride) in enumerate(_V1_BLOCKS, start=1):
+        for name, filters, kernel, step in (("dw", 0, 3, stride), ("pw", int(channels * width), 1, 1)):
+            name = f"conv_{name}_{index}"
+            x = convolved(x, filters, kernel, step, name, f"{name}_bn", f"{name}_relu")
+    return pooled_classifier(image, x, classes)
+
+
+def mobilenet_v2(
+    input_size: int,
+    classes: int,
+    width: float = 1.0,
+    padding: Literal["same", "symmetric"] = "same",
+    batch_norm_epsilon: float = 1e-3,
+) -> keras.Model:
+    """Build MobileNet V2 (https://arxiv.org/abs/1801.04381) at ``width``.
+
+    ``symmetric`` padding and an epsilon of 1e-5 are torchvision's variant.
+    """
+    if padding not in ("same", "symmetric"):
+        raise ValueError(f"padding '{padding}' is neither 'same' nor 'symmetric'")
+    pad = "_pad" if padding == "symmetric" else ""
+    convolved = Convolutions(batch_norm_epsilon, 0.999, pad=pad, pointwise="same")
+    image = image_input(input_size)
+    x = convolved(image, divisible(32 * width), 3, 2, "Conv1", "bn_Conv1", "Conv1_relu")
+    index = 0
+    for expansion, channels, repeats, first_stride in _V2_STAGES:
+        for repeat in range(repeats):
+            prefix = f"block_{index}_" if index else "expanded_conv_"
+            parts = [(f"{prefix}{part}", f"{prefix}{part}_BN") for part in ("expand", "depthwise", "project")]
+            named = [(*part, f"{part[0]}_relu") for part in parts[:2]] + parts[2:]
+            stride, filters = 1 if repeat else first_stride, divisible(channels * width)
+            y = convolved.inverted_residual(x, filters, 3, stride, expansion, named)
+            x = layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and x.shape[-1] == filters else y
+            index += 1
+    last = divisible(1280 * width) if width > 1.0 else 1280
+    return pooled_classifier(image, convolved(x, last, 1, 1, "Conv_1", "Conv_1_bn", "out_relu"), classes)
+
+
+def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> keras.Model:
+    """Build EfficientNet-Lite: channels times ``width``, repeats times ``depth`` but in the first and last stage.
+
+    EfficientNet without squeeze-and-excitation, ReLU6 for swish, a stem and a head of fixed width (tensorflow/tpu,
+    models/official/efficientnet/lite).
+    """
+    convolved, image = Convolutions(), image_input(input_size)
+    x = convolved(image, 32, 3, 2, "conv_stem", "bn0", "relu0")
+    index = 0
+    for stage, (kernel, repeats, channels, expansion, first_stride) in enumerate(_LITE_STAGES):
+        fixed = stage in (0, len(_LITE_STAGES) - 1)
+        for repeat in range(repeats if fixed else ceil(depth * repeats)):
+            prefix = f"blocks_{index}_"
+            parts = (("expand_conv", "bn0", "relu0"), ("depthwise_conv", "bn1", "relu1"), ("project_conv", "bn2"))
+            named = [tuple(prefix + name for name in part) for part in parts]
+            stride, filters = 1 if repeat else first_stride, divisible(channels * width)
+            y = convolved.inverted_residual(x, filters, kernel, stride, expansion, named)
+            x = layers.Add(name=f"{prefix}add")([y, x]) if stride == 1 and x.shape[-1] == filters else y
+            index += 1
+    return pooled_classifier(image, convolved(x, 1280, 1, 1, "conv_head", "bn1", "relu1"), classes)
+
+
+def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
+    """Build MNASNet-B1 (https://arxiv.org/abs/1807.11626); ``width`` scales every depth but the last convolution's.
+
+    The B1 network has no squeeze-and-excite; TensorFlow's hosted MnasNet files are of the same shape.
+    """
+    if width <= 0:
+        raise ValueError(f"a width is positive, not {width}")
+    stem, first, *depths = (divisible(channels * width) for channels in _MNASNET_CHANNELS)
+    image = image_input(input_size)
+    x = TORCH(image, stem, 3, 2, *_torch_names("layers", 0, 1))
+    x = TORCH(x, 0, 3, 1, *_torch_names("layers", 3, 4))
+    x = TORCH(x, first, 1, 1, "layers.6", "layers.7")
+    for index, (depth, (kernel, stride, expansion, repeats)) in enumerate(zip(depths, _MNASNET_STACKS, strict=True)):
+        for repeat in range(repeats):
+            name = f"layers.{index + 8}.{repeat}"
+            inner = f"{name}.layers"
+            parts = (_torch_names(inner, 0, 1), _torch_names(inner, 3, 4), (f"{inner}.6", f"{inner}.7"))
+            y = TORCH.inverted_residual(x, depth, kernel, 1 if repeat else stride, expansion, parts)
+            x = layers.Add(name=f"{name}.add")([y, x]) if repeat else y
+    return pooled_classifier(image, TORCH(x, 1280, 1, 1, *_torch_names("layers", 14, 15)), classes, "classifier.1")
+
+
+def _torch_names(module: str, convolution: int | str, norm: int | str) -> tuple[str, str, str]:
+    return f"{module}.{convolution}", f"{module}.{norm}", f"{module}.{norm}.relu"
+
+
+def squeezenet(input_size: int, classes: int, version: str = "1.1") -> keras.Model:
+    """Build SqueezeNet. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean."""
+    if version not in _STEMS:
+        raise ValueError(f"SqueezeNet has no version '{version}' (there are {', '.join(_STEMS)})")
+    channels, kernel, pooled_after = _STEMS[version]
+    image = image_input(input_size)
+    x = layers.Conv2D(channels, kernel, strides=2, activation="relu", name="conv1")(image)
+    x = max_pool(x, "pool1")
+    for index, squeeze in enumerate(_SQUEEZE, start=2):
+        fire = f"fire{index}"
+        x = layers.Conv2D(squeeze, 1, activation="relu", name=f"{fire}_squeeze1x1")(x)
+        one = layers.Conv2D(4 * squeeze, 1, activation="relu", name=f"{fire}_expand1x1")(x)
+        three = layers.Conv2D(4 * squeeze, 3, padding="same", activation="relu", name=f"{fire}_expand3x3")(x)
+        x = layers.Concatenate(name=f"{fire}_concat")([one, three])
+        x = max_pool(x, f"pool{index}") if index in pooled_after else x
+    features = layers.GlobalAveragePooling2D(name="features")(x)
+    maps = layers.Conv2D(classes, 1, activation="relu", name="conv10")(x)
+    logits = layers.GlobalAveragePooling2D(name="pool10")(maps)
+    return network(image, layers.Softmax(name="probabilities")(logits), features)
+
+
+def max_pool(x: Tensor, name: str) -> Tensor:
+    """Pool 3x3 at stride 2 as Caffe does, which rounds the pooled size up.
+
+    A window may hang over the right and lower edge by one. 'same' padding is exactly that where the windows do not fit
+    evenly; where they do, nothing is padded.
+    """
+    fits = (x.shape[1] - 3) % 2 == 0
+    return layers.MaxPooling2D(3, strides=2, padding="valid" if fits else "same", name=name)(x)
+
+
+def padded_max_pool(x: Tensor) -> Tensor:
+    """Pool 3x3 at stride 2 with one row of padding; ``x`` comes from a ReLU, so that zeros are neutral."""
+    return layers.MaxPooling2D(3, 2, name="maxpool")(layers.ZeroPadding2D(1, name="maxpool.pad")(x))
+
+
+def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
+    """Build a ResNet (https://arxiv.org/abs/1512.03385) of 18, 34 or 50 layers.
+
+    ResNet-50 halves the image in the 3x3 convolution of a block (often called v1.5), where the paper and Keras'
+    applications do it in the first 1x1; Keras' also keeps biases and was trained on BGR, so it is another network.
+    """
+    if depth not in _RESNET_BLOCKS:
+        raise ValueError(f"ResNet has {', '.join(map(str, _RESNET_BLOCKS))} layers, not {depth}")
+    image = image_input(input_size)
+    x = padded_max_pool(TORCH(image, _RESNET_WIDTHS[0], 7, 2, "conv1", "bn1", "bn1.relu"))
+    for stage, (width, blocks) in enumerate(zip(_RESNET_WIDTHS, _RESNET_BLOCKS[depth], strict=True)):
+        # Channels, kernel and stride of the convolutions of a block; all but the first block of a stage have stride 1.
+        basic, bottleneck = ((width, 3), (width, 3)), ((width, 1), (width, 3), (width * _RESNET_EXPANSION, 1))
+        for index in range(blocks):
+            x = _residual(
+                x, bottleneck if depth >= 50 else basic, 2 if stage and not index else 1, f"layer{stage + 1}.{index}"
+            )
+    return pooled_classifier(image, x, classes, "fc")
+
+
+def _residual(x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, name: str) -> Tensor:
+    """Return convolutions beside a shortcut; the first 3x3 has the stride, and no activation is after the last."""
+    y, left = x, stride
+    for place, (filters, kernel) in enumerate(convolutions, start=1):
+        names = _torch_names(name, f"conv{place}", f"bn{place}")[: 2 if place == len(convolutions) else 3]
+        y = TORCH(y, filters, kernel, left if kernel == 3 else 1, *names)
+        left = 1 if kernel == 3 else left
+    if stride != 1 or x.shape[-1] != filters:
+        x = TORCH(x, filters, 1, stride, f"{name}.downsample.0", f"{name}.downsample.1")
+    return layers.ReLU(name=f"{name}.relu")(layers.Add(name=f"{name}.add")([y, x]))
+
+
+def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
+    """Build ShuffleNet V2 (https://arxiv.org/abs/1807.11164) at width 0.5, 1.0, 1.5 or 2.0."""
+    if width not in _SHUFFLENET_CHANNELS:
+        raise ValueError(f"ShuffleNet V2 has widths {', '.join(map(str, _SHUFFLENET_CHANNELS))}, not {width}")
+    *stages, last = _SHUFFLENET_CHANNELS[width]
+    image = image_input(input_size)
+    x = padded_max_pool(TORCH(image, 24, 3, 2, *_torch_names("conv1", 0, 1)))
+    for index, (channels, repeats) in enumerate(zip(stages, _SHUFFLENET_REPEATS, strict=True)):
+        for repeat in range(repeats):
+            x = _shuffle_unit(x, channels // 2, halves=not repeat, name=f"stage{index + 2}.{repeat}")
+    return pooled_classifier(image, TORCH(x, last, 1, 1, *_torch_names("conv5", 0, 1)), classes, "fc")
+
+
+def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
+    """Return two branches of ``half`` the channels; a unit that halves the image has convolutions in both."""
+    if halves:
+        left, right = TORCH(x, 0, 3, 2, f"{name}.branch1.0", f"{name}.branch1.1"), x
+        left = TORCH(left, half, 1, 1, *_torch_names(f"{name}.branch1", 2, 3))
+    else:
+        left, right = ops.split(x, 2, axis=-1)
+    inner = f"{name}.branch2"
+    parts = _torch_names(inner, 0, 1), (f"{inner}.3", f"{inner}.4"), _torch_names(inner, 5, 6)
+    right = TORCH(right, half, 1, 1, *parts[0])
+    right = TORCH(TORCH(right, 0, 3, 2 if halves else 1, *parts[1]), half, 1, 1, *parts[2])
+    return shuffled(left, right, name)
+
+
+def shuffled(left: Tensor, right: Tensor, name: str) -> Tensor:
+    """Return both halves with their channels interleaved.
+
+    Height and width are one axis while the channels change places: the transpose stays four-dimensional, which more
+    accelerators take than the five dimensions of the usual form.
+    """
+    x = layers.Concatenate(name=f"{name}.concat")([left, right])
+    _, height, width, channels = x.shape
+    x = layers.Reshape((height * width, 2, channels // 2), name=f"{name}.groups")(x)
+    x = layers.Permute((1, 3, 2), name=f"{name}.interleave")(x)
+    return layers.Reshape((height, width, channels), name=f"{name}.shuffled")(x)

@@ -1,0 +1,252 @@
+"""Inception V1 to V4 as TF-Slim built and trained them, without their auxiliary classifiers.
+
+A layer carries the variable scope it stands for, so that a checkpoint's variables find their layer by name: with dots
+for slashes (``Mixed_3b.Branch_0.Conv2d_0a_1x1``), in V3 with underscores. Slim's batch normalization has no gamma here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import keras
+from keras import layers
+
+from advisor.catalog._graph import Tensor, image_input, network, pooled_classifier
+
+Kernel = int | tuple[int, int]
+Branch = tuple[tuple[int, Kernel], ...]
+"""Channels and kernel of each convolution, one after the other."""
+
+_BATCH_NORM_EPSILON = 1e-3  # inception_utils.inception_arg_scope
+
+
+@dataclass(frozen=True)
+class _Slim:
+    """Slim's layers, named as the checkpoint of one network names them.
+
+    ``separator`` stands for the dots of a scope, ``relu`` is the name of the activation in the scope of its
+    convolution, and ``renamed`` has the scopes that do not follow the pattern of :meth:`branch`.
+    """
+
+    separator: str = "."
+    relu: str = "Relu"
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def convolution(
+        self, x: Tensor, filters: int, kernel: Kernel, scope: str, stride: int = 1, padding: str = "same"
+    ) -> Tensor:
+        """Return a bias-free convolution, normalized, then ReLU."""
+        scope = self.renamed.get(scope, scope)
+        x = layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=self._name(scope))(x)
+        name = self._name(f"{scope}.BatchNorm")
+        x = layers.BatchNormalization(scale=False, epsilon=_BATCH_NORM_EPSILON, name=name)(x)
+        return layers.ReLU(name=self._name(f"{scope}.{self.relu}"))(x)
+
+    def branch(self, x: Tensor, scope: str, *steps: tuple[int, Kernel]) -> Tensor:
+        """Return convolutions one after the other, called ``Conv2d_0a_1x1``, ``Conv2d_0b_3x3`` and so on."""
+        for letter, (filters, kernel) in zip("abcde", steps, strict=False):
+            height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
+            x = self.convolution(x, filters, kernel, f"{scope}.Conv2d_0{letter}_{height}x{width}")
+        return x
+
+    def module(self, x: Tensor, scope: str, branches: tuple[Branch, ...], pooled: int, maximum: bool = False) -> Tensor:
+        """Return three ``branches`` beside a branch that pools first and has ``pooled`` channels."""
+        outputs = [self.branch(x, f"{scope}.Branch_{index}", *steps) for index, steps in enumerate(branches)]
+        return self.joined([*outputs, self.pooled(x, pooled, f"{scope}.Branch_3", maximum)], scope)
+
+    def pooled(self, x: Tensor, filters: int, scope: str, maximum: bool = False) -> Tensor:
+        """Return 3x3 windows pooled at stride 1, then a 1x1 convolution."""
+        if maximum:
+            x = self.max_pool(x, f"{scope}.MaxPool_0a_3x3")
+        else:
+            x = layers.AveragePooling2D(3, 1, padding="same", name=self._name(f"{scope}.AvgPool_0a_3x3"))(x)
+        return self.convolution(x, filters, 1, f"{scope}.Conv2d_0b_1x1")
+
+    def max_pool(self, x: Tensor, scope: str, stride: int = 1, size: int = 3, padding: str = "same") -> Tensor:
+        """Return the maximum of each window."""
+        return layers.MaxPooling2D(size, stride, padding=padding, name=self._name(scope))(x)
+
+    def halving(self, x: Tensor, filters: int, scope: str, padding: str = "valid") -> Tensor:
+        """Return a 3x3 convolution at stride 2."""
+        return self.convolution(x, filters, 3, scope, stride=2, padding=padding)
+
+    def halving_pool(self, x: Tensor, scope: str) -> Tensor:
+        """Return the maximum of 3x3 windows at stride 2, without padding."""
+        return self.max_pool(x, scope, stride=2, padding="valid")
+
+    def reduction(self, x: Tensor, scope: str, *branches: tuple[Branch, int], padding: str = "valid") -> Tensor:
+        """Return branches that each end in a 3x3 convolution at stride 2, of so many channels, beside a maximum."""
+        outputs = []
+        for index, (steps, filters) in enumerate(branches):
+            inner = f"{scope}.Branch_{index}"
+            outputs.append(self.halving(self.branch(x, inner, *steps), filters, f"{inner}.Conv2d_1a_3x3", padding))
+        pool = self.max_pool(x, f"{scope}.Branch_{len(branches)}.MaxPool_1a_3x3", stride=2, padding=padding)
+        return self.joined([*outputs, pool], scope)
+
+    def fan(self, x: Tensor, filters: int, scope: str, letters: str) -> list[Tensor]:
+        """Return a 1x3 and a 3x1 convolution of the same input."""
+        kernels = zip(letters, ((1, 3), (3, 1)), strict=True)
+        return [self.convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}") for letter, (h, w) in kernels]
+
+    def joined(self, branches: list[Tensor], scope: str) -> Tensor:
+        """Return the branches of a module, channel after channel."""
+        return layers.Concatenate(name=self._name(f"{scope}.concat"))(branches)
+
+    def _name(self, scope: str) -> str:
+        return scope.replace(".", self.separator)
+
+
+_V1 = _Slim(renamed={"Mixed_5b.Branch_2.Conv2d_0b_3x3": "Mixed_5b.Branch_2.Conv2d_0a_3x3"})
+_V2 = _Slim()
+_V3 = _Slim(
+    "_",
+    "relu",
+    {
+        "Mixed_5c.Branch_1.Conv2d_0a_1x1": "Mixed_5c.Branch_1.Conv2d_0b_1x1",
+        "Mixed_5c.Branch_1.Conv2d_0b_5x5": "Mixed_5c.Branch_1.Conv_1_0c_5x5",
+        "Mixed_6a.Branch_0.Conv2d_1a_3x3": "Mixed_6a.Branch_0.Conv2d_1a_1x1",
+        "Mixed_6a.Branch_1.Conv2d_1a_3x3": "Mixed_6a.Branch_1.Conv2d_1a_1x1",
+        "Mixed_7b.Branch_1.Conv2d_0c_3x1": "Mixed_7b.Branch_1.Conv2d_0b_3x1",
+    },
+)
+_V4 = _Slim()
+
+
+def inception_v1(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V1, or GoogLeNet (https://arxiv.org/abs/1409.4842).
+
+    With batch normalization, and with 3x3 where the paper has 5x5.
+    """
+    image = image_input(input_size)
+    x = _V1.convolution(image, 64, 7, "Conv2d_1a_7x7", stride=2)
+    x = _V1.max_pool(x, "MaxPool_2a_3x3", stride=2)
+    x = _V1.convolution(x, 64, 1, "Conv2d_2b_1x1")
+    x = _V1.convolution(x, 192, 3, "Conv2d_2c_3x3")
+    x = _V1.max_pool(x, "MaxPool_3a_3x3", stride=2)
+    x = _modules(_V1, x, ("3b", 64, 96, 128, 16, 32, 32), ("3c", 128, 128, 192, 32, 96, 64), maximum=True)
+    x = _V1.max_pool(x, "MaxPool_4a_3x3", stride=2)
+    x = _modules(
+        _V1, x, ("4b", 192, 96, 208, 16, 48, 64), ("4c", 160, 112, 224, 24, 64, 64), ("4d", 128, 128, 256, 24, 64, 64),
+        ("4e", 112, 144, 288, 32, 64, 64), ("4f", 256, 160, 320, 32, 128, 128), maximum=True,
+    )  # fmt: skip
+    x = _V1.max_pool(x, "MaxPool_5a_2x2", stride=2, size=2)
+    x = _modules(_V1, x, ("5b", 256, 160, 320, 32, 128, 128), ("5c", 384, 192, 384, 48, 128, 128), maximum=True)
+    return _convolutional_classifier(image, x, classes, "Logits.Conv2d_0c_1x1")
+
+
+def _modules(slim: _Slim, x: Tensor, *rows: tuple[str, int, int, int, int, int, int], maximum: bool = False) -> Tensor:
+    """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
+    for place, one, reduce3, three, reduce5, five, pooled in rows:
+        last = ((five, 3),) * (1 if slim is _V1 else 2)
+        branches = ((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
+        x = slim.module(x, f"Mixed_{place}", branches, pooled, maximum)
+    return x
+
+
+def inception_v2(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V2 (https://arxiv.org/abs/1502.03167), whose first layer is separable."""
+    image = image_input(input_size)
+    depthwise = layers.DepthwiseConv2D(
+        7, 2, padding="same", depth_multiplier=8, use_bias=False, name="Conv2d_1a_7x7.depthwise"
+    )
+    # Slim's scope normalizes plain convolutions only: this one has a bias instead.
+    x = layers.Conv2D(64, 1, name="Conv2d_1a_7x7.pointwise")(depthwise(image))
+    x = _V2.max_pool(layers.ReLU(name="Conv2d_1a_7x7.Relu")(x), "MaxPool_2a_3x3", stride=2)
+    x = _V2.convolution(x, 64, 1, "Conv2d_2b_1x1")
+    x = _V2.convolution(x, 192, 3, "Conv2d_2c_3x3")
+    x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
+    x = _modules(_V2, x, ("3b", 64, 64, 64, 64, 96, 32), ("3c", 64, 64, 96, 64, 96, 64))
+    x = _V2.reduction(x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same")
+    x = _modules(
+        _V2, x, ("4b", 224, 64, 96, 96, 128, 128), ("4c", 192, 96, 128, 96, 128, 128),
+        ("4d", 160, 128, 160, 128, 160, 96), ("4e", 96, 128, 192, 160, 192, 96),
+    )  # fmt: skip
+    x = _V2.reduction(x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same")
+    x = _modules(_V2, x, ("5b", 352, 192, 320, 160, 224, 128))
+    x = _modules(_V2, x, ("5c", 352, 192, 320, 192, 224, 128), maximum=True)
+    return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
+
+
+def inception_v3(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V3 (https://arxiv.org/abs/1512.00567)."""
+    image = image_input(input_size)
+    x = _V3.halving(image, 32, "Conv2d_1a_3x3")
+    x = _V3.convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
+    x = _V3.convolution(x, 64, 3, "Conv2d_2b_3x3")
+    x = _V3.halving_pool(x, "MaxPool_3a_3x3")
+    x = _V3.convolution(x, 80, 1, "Conv2d_3b_1x1", padding="valid")
+    x = _V3.convolution(x, 192, 3, "Conv2d_4a_3x3", padding="valid")
+    x = _V3.halving_pool(x, "MaxPool_5a_3x3")
+    branches: tuple[Branch, ...] = (((64, 1),), ((48, 1), (64, 5)), ((64, 1), (96, 3), (96, 3)))
+    for letter, pooled in (("b", 32), ("c", 64), ("d", 64)):
+        x = _V3.module(x, f"Mixed_5{letter}", branches, pooled)
+    x = _V3.reduction(x, "Mixed_6a", ((), 384), (((64, 1), (96, 3)), 96))
+    for letter, inner in (("b", 128), ("c", 160), ("d", 160), ("e", 192)):
+        seven: Branch = ((inner, 1), (inner, (1, 7)), (192, (7, 1)))
+        double: Branch = ((inner, 1), (inner, (7, 1)), (inner, (1, 7)), (inner, (7, 1)), (192, (1, 7)))
+        x = _V3.module(x, f"Mixed_6{letter}", (((192, 1),), seven, double), 192)
+    seven = ((192, 1), (192, (1, 7)), (192, (7, 1)))
+    x = _V3.reduction(x, "Mixed_7a", (((192, 1),), 320), (seven, 192))
+    for scope in ("Mixed_7b", "Mixed_7c"):
+        x = _v3_last_module(x, scope)
+    return pooled_classifier(image, x, classes)
+
+
+def _v3_last_module(x: Tensor, scope: str) -> Tensor:
+    one = _V3.branch(x, f"{scope}.Branch_0", (320, 1))
+    split = _V3.fan(_V3.branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc")
+    deep = _V3.fan(_V3.branch(x, f"{scope}.Branch_2", (448, 1), (384, 3)), 384, f"{scope}.Branch_2", "cd")
+    return _V3.joined([one, *split, *deep, _V3.pooled(x, 192, f"{scope}.Branch_3")], scope)
+
+
+def inception_v4(input_size: int, classes: int) -> keras.Model:
+    """Build Inception V4 (https://arxiv.org/abs/1602.07261); ``input_size`` is at least 75."""
+    image = image_input(input_size)
+    x = _v4_stem(image)
+    inception_a: tuple[Branch, ...] = (((96, 1),), ((64, 1), (96, 3)), ((64, 1), (96, 3), (96, 3)))
+    for letter in "bcde":
+        x = _V4.module(x, f"Mixed_5{letter}", inception_a, 96)
+    x = _V4.reduction(x, "Mixed_6a", ((), 384), (((192, 1), (224, 3)), 256))
+    inception_b: tuple[Branch, ...] = (
+        ((384, 1),),
+        ((192, 1), (224, (1, 7)), (256, (7, 1))),
+        ((192, 1), (192, (7, 1)), (224, (1, 7)), (224, (7, 1)), (256, (1, 7))),
+    )
+    for letter in "bcdefgh":
+        x = _V4.module(x, f"Mixed_6{letter}", inception_b, 128)
+    x = _V4.reduction(x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320))
+    for scope in ("Mixed_7b", "Mixed_7c", "Mixed_7d"):
+        x = _v4_last_module(x, scope)
+    return pooled_classifier(image, x, classes, "Logits.Logits")
+
+
+def _v4_stem(x: Tensor) -> Tensor:
+    """Figure 3 of the paper: 299 x 299 x 3 becomes 35 x 35 x 384."""
+    x = _V4.halving(x, 32, "Conv2d_1a_3x3")
+    x = _V4.convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
+    x = _V4.convolution(x, 64, 3, "Conv2d_2b_3x3")
+    pooled = _V4.halving_pool(x, "Mixed_3a.Branch_0.MaxPool_0a_3x3")
+    x = _V4.joined([pooled, _V4.halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a")
+    first = _V4.branch(x, "Mixed_4a.Branch_0", (64, 1))
+    first = _V4.convolution(first, 96, 3, "Mixed_4a.Branch_0.Conv2d_1a_3x3", padding="valid")
+    second = _V4.branch(x, "Mixed_4a.Branch_1", (64, 1), (64, (1, 7)), (64, (7, 1)))
+    second = _V4.convolution(second, 96, 3, "Mixed_4a.Branch_1.Conv2d_1a_3x3", padding="valid")
+    x = _V4.joined([first, second], "Mixed_4a")
+    halved = _V4.halving(x, 192, "Mixed_5a.Branch_0.Conv2d_1a_3x3")
+    return _V4.joined([halved, _V4.halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a")
+
+
+def _v4_last_module(x: Tensor, scope: str) -> Tensor:
+    first = _V4.branch(x, f"{scope}.Branch_0", (256, 1))
+    second = _V4.fan(_V4.branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc")
+    third = _V4.branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
+    third = _V4.fan(third, 256, f"{scope}.Branch_2", "de")
+    fans = [_V4.joined(each, f"{scope}.Branch_{index}") for index, each in ((1, second), (2, third))]
+    return _V4.joined([first, *fans, _V4.pooled(x, 256, f"{scope}.Branch_3")], scope)
+
+
+def _convolutional_classifier(image: Tensor, x: Tensor, classes: int, scope: str) -> keras.Model:
+    """Pool ``x`` and classify it with the 1x1 convolution ``scope`` of the checkpoint."""
+    pooled = layers.GlobalAveragePooling2D(keepdims=True, name="pooled")(x)
+    logits = layers.Flatten(name="logits")(layers.Conv2D(classes, 1, name=scope)(pooled))
+    features = layers.Flatten(name="features")(pooled)
+    return network(image, layers.Softmax(name="probabilities")(logits), features)

@@ -1,0 +1,156 @@
+"""Define model cards: what a candidate is, what was published about it, and where its weights are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from advisor.core import TASKS
+from advisor.downloads import WeightSource
+
+if TYPE_CHECKING:
+    from advisor.tasks import Task
+
+Scalar = bool | int | float | str
+
+GRAPH_FILE = "graph_file"
+"""Architecture of a card whose graph is a file in ``catalogs/graphs``: its arguments are ``file`` and ``sha256``."""
+
+OWN_FILES: Mapping[str, Task] = MappingProxyType(
+    {
+        architecture: task
+        for task in TASKS.values()
+        if task.own_cards is not None
+        for architecture in (task.own_cards.architecture, task.own_cards.finished)
+    }
+)
+"""The tasks of users' own ``.tflite`` files, by the architecture in their cards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing:
+    """Conversion of RGB values 0..255 to the model's input: ``(value - mean) / std``, channel by channel."""
+
+    mean: tuple[float, float, float]  #: value that is subtracted from red, green and blue, 0 to 255
+    std: tuple[float, float, float]  #: value that the difference is divided by
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The figures that one source publishes."""
+
+    #: form of the file; ``int8_qat`` where the figure belongs to weights from quantization-aware training, which
+    #: quantizing the float weights does not reach.
+    precision: str
+    source: str  #: where the figures are from
+    top1: float | None = None  #: share in % of the ImageNet validation set whose first answer is right
+    top5: float | None = None  #: share in % with the right answer among the first five
+    params: int | None = None  #: number of parameters as the source rounds it; the card's own is exact
+    macs: int | None = None  #: number of multiply-accumulates for one image, likewise
+    note: str = ""  #: why a figure differs from those of the card
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The conversion of a user's model of another framework to the card's ``.tflite``, and its agreement."""
+
+    converter: str  #: the converter and its version, such as ``onnx2tf 2.6.9``
+    runtime: str  #: the runtime of the original, such as ``onnxruntime 1.31.1``
+    images: int  #: number of images that both ran
+    difference: float  #: the largest difference of a score, relative to the largest score of the image
+    agreement: float  #: share of the images with the same class on top, 0 to 1
+    transposes: int = 0  #: number of transposes that the conversion left in the graph
+    transposed: float = 0.0  #: their share in the values that operators read and write, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReference:
+    """A graph file of ``catalogs/graphs``, which becomes the card's float file without TensorFlow."""
+
+    file: str  #: its name
+    side: int  #: side of its input in pixels; at another side, the card has no graph file
+    sha256: str  #: its hash: 64 hexadecimal digits
+    #: the largest difference of an answer from the file that TensorFlow converts, relative to the largest answer.
+    difference: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One row of the catalogue."""
+
+    name: str  #: unique name, such as ``mobilenet_v2_1.0_224``
+    family: str  #: family of networks
+    input_size: int  #: side of the square input in pixels
+    preprocessing: Preprocessing  #: how an image becomes the input
+    params: int  #: number of trained values of the graph as built; BatchNorm's moving statistics are not among them
+    macs: int  #: number of multiply-accumulates of its convolutions and dense layers for one image
+    licence: str  #: SPDX identifier, or other words
+    paper: str  #: where the network is described
+    architecture: str  #: function that builds the graph
+    #: what that function takes besides the side of the input and the classes.
+    arguments: tuple[tuple[str, Scalar], ...] = ()
+    classes: int = 1000  #: number of classes of the published weights
+    label_offset: int = 0  #: 1 where label 0 is the background, else 0
+    published: tuple[Published, ...] = ()  #: figures that sources publish
+    weights: tuple[WeightSource, ...] = ()  #: places of the weights, the preferred one first
+    note: str = ""  #: what is to know of the card
+    conversion: Conversion | None = None  #: how it was made from a model of another framework, None if it was not
+    graph: GraphReference | None = None  #: the graph as a file, None if only Keras builds it
+
+    @property
+    def own_file(self) -> bool:
+        """True if the card is a user's own file, for which no graph is built."""
+        return self.architecture in OWN_FILES
+
+    @property
+    def by_file(self) -> bool:
+        """True if no Keras graph is built for the card: its graph is a file, of the catalogue or the user's own."""
+        return self.own_file or self.architecture == GRAPH_FILE
+
+    @property
+    def needs_converter(self) -> bool:
+        """True if TensorFlow makes the card's float file: it has no graph file for its side."""
+        return not self.by_file and self.filled_graph is None
+
+    @property
+    def filled_graph(self) -> GraphReference | None:
+        """The graph file at the card's side, None if only Keras builds the graph at this side."""
+        return self.graph if self.graph and self.graph.side == self.input_size else None
+
+    @property
+    def task(self) -> str:
+        """The only task of a user's own file; empty for a network, which is trained for any task."""
+        return OWN_FILES[self.architecture].name if self.own_file else ""
+
+    @property
+    def as_it_is(self) -> bool:
+        """True for a user's own detector or finished file, which is judged but never trained."""
+        own = OWN_FILES[self.architecture].own_cards if self.own_file else None
+        return own is not None and (not own.trained or self.architecture == own.finished)
+
+    @property
+    def form(self) -> str:
+        """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
+        own = OWN_FILES[self.architecture].own_cards if self.own_file else None
+        finished = own is not None and self.architecture == own.finished
+        return str(self.keywords.get("form", "float32")) if finished else ""
+
+    @property
+    def keywords(self) -> dict[str, Scalar]:
+        """The architecture's arguments as a dictionary."""
+        return dict(self.arguments)
+
+    def top1(self, precision: str = "float32") -> float | None:
+        """Return the first published top-1 (percent) at ``precision``, or None."""
+        return next((p.top1 for p in self.published if p.precision == precision and p.top1 is not None), None)
+
+    def at(self, side: int) -> Card:
+        """Return the card with another side of the input, in pixels: the weights of convolutions fit every size.
+
+        A graph that is a file alone keeps its side.
+        """
+        if self.by_file:
+            return self
+        return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))

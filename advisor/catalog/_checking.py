@@ -1,0 +1,241 @@
+"""Check every card against its schema, its hashes and published figures; with ``--build``, against its Keras graph."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from pathlib import Path
+
+from advisor.catalog._cards import GRAPH_FILE, Card, Published
+from advisor.catalog._catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
+from advisor.core import AdvisorError, StageError, UsageError, nearest, require_training
+from advisor.downloads import Cache, FetchOptions, WeightSource
+from advisor.isolation import CallLimits, ChildPool
+from advisor.store import sha256_file
+
+MACS_TOLERANCE = 0.02
+CHILDREN = 2
+# A note explains a difference where it speaks of what is counted.
+_EXPLAINS = {"MACs": ("mac", "flop"), "parameters": ("param", "value", "statistic", "gamma")}
+_LIMITS = CallLimits(seconds=600, memory_bytes=4_000_000_000)
+_DAMAGED = "the cache holds another file than its hash says; it is not used: `advisor catalog fetch` gets it anew"
+
+
+class FindingLevel(StrEnum):
+    """The severity of a finding: an error makes the check fail, a note does not."""
+
+    ERROR = "error"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueFinding:
+    """One finding: its ``file:line``, its card (empty for a whole file), and a message."""
+
+    level: FindingLevel
+    place: str
+    card: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The evidence that a check has."""
+
+    counts: int  #: published parameters and MACs that cards were compared with
+    strong: int  #: sources whose file or archive is known by SHA-256 or SHA-384
+    weak: int  #: sources known by an MD5 or the first digits of a hash
+    unknown: int  #: sources without a hash, which are never downloaded
+    sourceless: tuple[str, ...]  #: cards without any source, whose weights only a file of the user's own can be
+    hashed: tuple[str, ...]  #: cards whose file in the cache was hashed and is the one on the card
+    damaged: tuple[str, ...]  #: cards whose file in the cache is another one
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of a check."""
+
+    cards: int  #: number of cards that were read
+    findings: tuple[CatalogueFinding, ...]  #: errors first
+    verified: Verified  #: what the check could use
+    built: int = 0  #: how many graphs were built
+
+    @property
+    def errors(self) -> tuple[CatalogueFinding, ...]:
+        """The findings that make the check fail."""
+        return tuple(finding for finding in self.findings if finding.level is FindingLevel.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The trained values of a graph, the same with BatchNorm's moving statistics (as some sources count), and MACs."""
+
+    params: int
+    values: int
+    macs: int
+
+
+def check_catalogue(
+    extra: Sequence[Path] = (), build: bool = False, built: Callable[[str], None] | None = None
+) -> Checked:
+    """Check every card of the shipped catalogue, the user's own and the ``extra`` files.
+
+    ``build`` also builds every card's Keras graph, in child processes, and counts it; seconds a card. Not begun where a
+    file cannot be read, or holds a mistake that reading finds: the check would have to be made again. ``built`` is
+    called with the name of each card whose graph was built.
+    """
+    if build:
+        require_training("--build")
+    mistakes: list[UsageError] = []
+    files = list(_read(catalogue_paths(extra), mistakes))
+    wrong = [_broken(error) for error in (*mistakes, *repeated_names(files))]
+    places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
+    cards = {card.name: card for file in files for card in file.cards}
+    counts = _count_all(tuple(cards.values()), built) if build and not wrong else {}
+    for card in cards.values():
+        found = counts.get(card.name)
+        wrong += [CatalogueFinding(level, places[card.name], card.name, text) for level, text in _findings(card, found)]
+    against = verified(tuple(cards.values()))
+    wrong += [CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED) for name in against.damaged]
+    findings = tuple(sorted(wrong, key=lambda finding: finding.level is FindingLevel.NOTE))
+    return Checked(len(cards), findings, against, len(counts))
+
+
+def count_graph(card: Card) -> Counts:
+    """Build the card's graph and count it (a user's own file is read instead); runs in a child process."""
+    if card.own_file:
+        from advisor.catalog._weights.fetching import fetch_weights
+        from advisor.tflite import count, read, split_postprocess
+
+        path = fetch_weights(card, FetchOptions(offline=True)).path
+        cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
+        return Counts(cost.parameters, cost.parameters, cost.macs)
+    if card.architecture == GRAPH_FILE:
+        from advisor.catalog._graph_file import graph_of
+        from advisor.tflite import count, read
+
+        given = graph_of(card)
+        values = sum(prod(shape) for shape in given.shapes.values())
+        return Counts(given.params, values, count(read(given.filled(given.random()))).macs)
+    import keras
+
+    from advisor.catalog import _architectures as architectures, _graph as graph
+    from advisor.catalog._weights import mapping
+
+    for source in card.weights:
+        if source.port not in mapping.RULES:
+            raise UsageError(
+                f"no rule is called '{source.port}'{nearest(source.port, mapping.RULES)}",
+                f"rules: {', '.join(mapping.RULES)}",
+            )
+    model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
+    try:
+        values = sum(prod(variable.shape) for variable in model.variables)
+        return Counts(graph.parameters(model), values, graph.macs(model))
+    finally:
+        keras.backend.clear_session()
+
+
+def _read(paths: Sequence[Path], mistakes: list[UsageError]) -> Iterator[CardFile]:
+    for path in paths:
+        try:
+            yield read_catalogue_file(path, mistakes)
+        except UsageError as error:
+            mistakes.append(error)
+
+
+def _broken(error: UsageError) -> CatalogueFinding:
+    place, _, text = error.message.partition(": ")
+    return CatalogueFinding(FindingLevel.ERROR, place, "", text or error.message)
+
+
+def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> dict[str, Counts | AdvisorError]:
+    with ChildPool(Path("/dev/null")) as pool, ThreadPoolExecutor(CHILDREN) as callers:
+
+        def one(card: Card) -> Counts | AdvisorError:
+            try:
+                found: Counts = pool.call(f"{__name__}:count_graph", card, limits=_LIMITS)
+                return found
+            except AdvisorError as error:
+                return error
+            finally:
+                if built is not None:
+                    built(card.name)
+
+        return dict(zip((card.name for card in cards), callers.map(one, cards), strict=True))
+
+
+def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[FindingLevel, str]]:
+    for source in card.weights:
+        yield from _of_source(source)
+    exact = counts if isinstance(counts, Counts) else None
+    for published in card.published:
+        yield from _of_published(card, published, exact)
+    if isinstance(counts, AdvisorError):
+        kind = "crashed" if isinstance(counts, StageError) else "refused"
+        yield FindingLevel.ERROR, f"its graph is not built ({kind}): {counts.message}"
+    if exact is not None and exact.params != card.params:
+        yield FindingLevel.ERROR, f"its graph has {exact.params} parameters, the card says {card.params}"
+    if exact is not None and abs(exact.macs - card.macs) > MACS_TOLERANCE * card.macs:
+        yield FindingLevel.ERROR, f"its graph has {exact.macs} MACs, the card says {card.macs}"
+
+
+def _of_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
+    if not all(member.key for member in source.members):
+        level = FindingLevel.NOTE if source.url else FindingLevel.ERROR
+        yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
+    elif source.kind == "huggingface" and not source.file.checkable:
+        yield FindingLevel.NOTE, "a source without a hash: the hub's is checked, and kept on first use"
+    elif not all(member.strong or member.archive for member in source.members):
+        yield (
+            FindingLevel.NOTE,
+            "a source known by an MD5 or the first digits of a hash: enough against damage, not forgery",
+        )
+    if source.kind == "file":
+        path = Path(source.file.path)
+        if not path.is_file():
+            yield FindingLevel.ERROR, f"its file {path} is not there"
+        elif source.file.sha256 and (found := sha256_file(path)) != source.file.sha256:
+            yield FindingLevel.ERROR, f"its file {path} has sha256 {found}, expected {source.file.sha256}"
+
+
+def _of_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[FindingLevel, str]]:
+    notes = f"{published.note} {card.note}".casefold()
+    params = (card.params, counts.values) if counts else (card.params,)
+    compared = (("parameters", published.params, params, 0.0), ("MACs", published.macs, (card.macs,), MACS_TOLERANCE))
+    for what, theirs, own, tolerance in compared:
+        if theirs is None or min(abs(each - theirs) for each in own) <= max(tolerance * theirs, rounding(theirs)):
+            continue
+        if any(word in notes for word in _EXPLAINS[what]):
+            yield FindingLevel.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
+            continue
+        text = f"{published.source} says {theirs} {what}, the card {own[0]} ({100 * (own[0] / theirs - 1):+.1f} %)"
+        yield FindingLevel.ERROR, f"{text}, and no note explains it"
+
+
+def verified(cards: Sequence[Card]) -> Verified:
+    """Count what the cards state, and hash what the cache holds of their weights."""
+    sources = [source for card in cards for source in card.weights]
+    strong = sum(all(member.strong or member.archive for member in source.members) for source in sources)
+    known = sum(all(member.key for member in source.members) for source in sources)
+    cache = Cache(FetchOptions().cache_root)
+    kept = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
+    found = {(name, cache.find(source) is not None) for name, source in kept}
+    return Verified(
+        counts=sum((row.params is not None) + (row.macs is not None) for card in cards for row in card.published),
+        strong=strong,
+        weak=known - strong,
+        unknown=len(sources) - known,
+        sourceless=tuple(card.name for card in cards if not card.weights),
+        hashed=tuple(sorted(name for name, right in found if right)),
+        damaged=tuple(sorted(name for name, right in found if not right)),
+    )
+
+
+def rounding(value: int) -> int:
+    """Return the unit to which ``value`` was rounded, from its trailing zeros."""
+    unit = 1
+    while value and value % (unit * 10) == 0:
+        unit *= 10
+    return unit

@@ -1,0 +1,173 @@
+"""Build a card's Keras graph, and convert it to the float ``.tflite`` that all other files are made from."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog import _architectures as architectures
+from advisor.catalog._cards import GRAPH_FILE, Card
+from advisor.catalog._graph_file import graph_of
+from advisor.catalog._user_models.classifier import photograph, run
+from advisor.core import StageError, UnsupportedRecipe
+from advisor.downloads import WeightsFile
+from advisor.tflite import pack, sign, unpack
+
+if TYPE_CHECKING:
+    import keras
+
+CONVERT_VERSION = "convert-4"
+INPUT, OUTPUTS = "image", ("probabilities", "features")
+MAX_DIFFERENCE = 1e-3
+"""Largest difference between Keras and the converted file: of a probability, and of a feature as a share of the
+largest feature; measured ports stay below 1e-4 in both."""
+
+
+def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
+    """Build the card's ``keras.Model``.
+
+    Input ``image``: (1, S, S, 3) float32 RGB, already normalised by ``card.preprocessing``. Outputs, a dictionary:
+    ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
+    Without ``weights`` the values are random with a fixed seed; latency and memory are those of the trained network.
+    """
+    if card.architecture == GRAPH_FILE:
+        from advisor.catalog._keras_graph import keras_graph
+
+        return keras_graph(_filled(card, weights), card.name)
+    if card.own_file:
+        from advisor.catalog._keras_graph import keras_graph
+        from advisor.catalog._user_models import master
+
+        data, has_features = master.master_of(card, master.content_of_own(card, weights), softmax=False)
+        if not has_features:
+            raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
+        return keras_graph(data, card.name)
+    model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
+    from advisor.catalog._keras_layers import fill, layers_of
+    from advisor.catalog._weights import mapping, readers
+
+    if weights is not None:
+        fill(model, mapping.map_weights(weights.port, layers_of(model), readers.read(weights.format, weights.path)))
+    elif card.filled_graph:
+        fill(model, graph_of(card).random())  # the weights of the converted file
+    else:
+        fill_randomly(model)
+    return model
+
+
+def fill_randomly(model: keras.Model) -> None:
+    """Fill ``model`` with random weights whose activations keep their scale, BatchNorm statistics included.
+
+    Kernels are drawn as in He et al. (arXiv 1502.01852). Then one image of noise passes in training mode with a
+    momentum of zero, which sets every moving mean and variance to that of the layer's input. With the default values,
+    activations shrink layer by layer into denormal numbers, which processors compute many times slower.
+    """
+    from keras import layers
+
+    rng = np.random.default_rng(0)
+    for layer in model.layers:
+        # The names of Slim's and torch's layers do not say that they are depthwise.
+        whole = isinstance(layer, layers.DepthwiseConv2D)
+        for variable in layer.trainable_variables:
+            if len(shape := variable.shape) >= 2:
+                depthwise = whole or (isinstance(layer, layers.SeparableConv2D) and variable is layer.depthwise_kernel)
+                fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
+                variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
+    settle_statistics(model, rng)
+
+
+def settle_statistics(model: keras.Model, rng: np.random.Generator) -> None:
+    """Set every moving mean and variance of ``model`` to that of its layer's input, for one image of noise."""
+    from keras import layers
+
+    norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
+    momenta = [layer.momentum for layer in norms]
+    for layer in norms:
+        layer.momentum = 0.0
+    model(rng.normal(size=model.inputs[0].shape).astype(np.float32), training=True)
+    for layer, momentum in zip(norms, momenta, strict=True):
+        layer.momentum = momentum
+
+
+def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
+    """Write the card's float file to ``path`` and check it on a photograph.
+
+    A card of a user's own file is that file with its outputs named, and a graph file gets its constants. A card without
+    a graph file for its side is built in Keras and converted. Without weights, they are random with a fixed seed
+    (latency, memory and operators do not depend on them). The file has the input ``image`` float32 (1, S, S, 3) and the
+    outputs ``probabilities`` and ``features``. The result has the largest ``difference`` of a probability between Keras
+    and LiteRT, and ``features_difference``: that of a feature, as a share of the largest one; of a graph file, the
+    largest difference of an answer that was found when it was made.
+    """
+    if card.own_file:
+        from advisor.catalog._user_models.master import convert_own
+
+        return convert_own(card, weights, path)
+    if not card.needs_converter:
+        path.write_bytes(_filled(card, weights))
+        made = card.filled_graph or card.conversion
+        return {"difference": made.difference if made else 0.0}
+    import keras
+
+    try:
+        model = build_model(card, weights)
+        with contextlib.redirect_stdout(io.StringIO()):
+            data = to_tflite(model)
+        differences = _differences(model, data, photograph(card.preprocessing, card.input_size))
+    finally:
+        keras.backend.clear_session()
+    for output, difference in differences.items():
+        if not difference <= MAX_DIFFERENCE:
+            raise StageError(f"the converted {card.name} differs from its Keras graph by {difference:.2g} in {output}")
+    path.write_bytes(data)
+    return {"difference": differences["probabilities"], "features_difference": differences["features"]}
+
+
+def _filled(card: Card, weights: WeightsFile | None) -> bytes:
+    """Return the file of a card whose graph is a file, with its weights or random ones."""
+    from advisor.catalog._weights import readers
+
+    graph = graph_of(card)
+    if weights is None:
+        return graph.filled(graph.random())
+    return graph.filled(graph.tensors_of(weights.port, readers.read(weights.format, weights.path)))
+
+
+def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:
+    """Return the largest difference of each output, of features as a share of the largest one.
+
+    Probabilities alone would not do: a saturated softmax hides what went wrong in the backbone.
+    """
+    expected, actual = model(image, training=False), run(data, image)
+    differences = {}
+    for name in OUTPUTS:
+        wanted = np.asarray(expected[name])
+        scale = max(float(np.abs(wanted).max()), 1e-12) if name == "features" else 1.0
+        differences[name] = float(np.abs(wanted - actual[name]).max()) / scale
+    return differences
+
+
+def to_tflite(model: keras.Model) -> bytes:
+    """Convert a ``keras.Model`` of one fixed input and the outputs :data:`OUTPUTS`.
+
+    The converter's method for Keras models writes a SavedModel and reads it back, which traces the graph five times.
+    From a single trace, whose variables it makes constants, it takes a third of the processor time and gives the same
+    operators, without names for inputs and outputs. The file has one signature: ``image`` in, the outputs out.
+    """
+    import tensorflow as tf
+
+    image = tf.TensorSpec(model.inputs[0].shape, tf.float32, name=INPUT)
+    called = tf.function(lambda image: tuple(model(image, training=False)[name] for name in OUTPUTS))
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([called.get_concrete_function(image)])
+    tables = unpack(converter.convert())
+    graph = tables.subgraphs[0]
+    if len(graph.outputs) != len(OUTPUTS):
+        raise StageError(f"the converted file has {len(graph.outputs)} outputs, {' and '.join(OUTPUTS)} were wanted")
+    sign(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
+    return pack(tables)

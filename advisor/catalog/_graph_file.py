@@ -1,0 +1,211 @@
+"""Read a graph file: a network's ``.tflite`` without weights, and how each constant follows from a checkpoint.
+
+It is a zip archive with ``graph.tflite``, whose named constants are empty, ``constants.json``, and arrays of indices. A
+constant is a sum of terms; a term is a tensor of the checkpoint with its axes moved, times factors of its output
+channels: what is left of BatchNorm, and other scales that were folded into the layer. Branches that add up to one
+convolution are such a sum too: smaller kernels with zeros around them, and the kernel of an identity branch.
+``tools/graphs`` makes the files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog._cards import Card
+from advisor.catalog._weights.mapping import LayerSpec, TrackedTensors, map_weights
+from advisor.catalog._weights.readers import Array
+from advisor.core import UsageError, WeightsError
+from advisor.store import open_file, sha256_file, shipped_folder
+from advisor.tflite import pack, unpack
+
+GRAPH, CONSTANTS = "graph.tflite", "constants.json"
+MAX_BYTES = 2**24
+IGNORED = ("num_batches_tracked",)
+"""Ends of names of tensors that no graph needs."""
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """A network without weights.
+
+    Attributes:
+        graph: the ``.tflite``; the tensors of ``constants`` have empty buffers.
+        constants: the terms of each constant by its tensor.
+        norms: epsilon of each BatchNorm by the path of its tensors.
+        shapes: shape of each tensor of a checkpoint by its name.
+        indices: positions in a tensor's values, for constants that are gathered.
+        layers: the layers whose weights the tensors are, in the layout of Keras; none if the tensors have PyTorch's.
+    """
+
+    graph: bytes
+    constants: Mapping[int, list[dict[str, Any]]]
+    norms: Mapping[str, float]
+    shapes: Mapping[str, tuple[int, ...]]
+    indices: Mapping[str, Array]
+    layers: tuple[LayerSpec, ...] = ()
+
+    def tensors_of(self, port: str, tensors: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return a file's tensors under the names of this graph.
+
+        Raises:
+            WeightsError: a tensor is missing, does not fit, or has no place.
+        """
+        return map_weights(port, self.layers, tensors) if self.layers else tensors
+
+    def filled(self, tensors: Mapping[str, Array]) -> bytes:
+        """Return the ``.tflite`` with the constants that follow from a checkpoint's tensors, by name.
+
+        Raises:
+            WeightsError: a tensor is missing, has another shape or values that are not finite, or has no place.
+        """
+        tracked = TrackedTensors(tensors)
+        found = {name: self._checked(name, shape, tracked(name)) for name, shape in self.shapes.items()}
+        left = [name for name in tracked.unused() if not name.endswith(IGNORED)]
+        if left:
+            raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
+        model = unpack(self.graph)
+        (graph,) = model.subgraphs
+        for place, terms in self.constants.items():
+            value = reduce(np.add, (self.term(term, found) for term in terms))
+            entry = graph.tensors[place]
+            content = np.ascontiguousarray(value.reshape([int(side) for side in entry.shape]), dtype="<f4")
+            model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
+        return pack(model)
+
+    def term(self, term: Mapping[str, Any], tensors: Mapping[str, Array]) -> Array:
+        """Return the value of one term in double precision."""
+        if "number" in term:
+            value = np.array(float(term["number"]))
+        elif "scale" in term:
+            value = self.scale(term["scale"], tensors)
+        elif "deviation" in term:
+            value = self.deviation(term["deviation"], tensors) ** term.get("power", 1)
+        elif "shift" in term:
+            bias = tensors[term["bias"]].astype(np.float64) if term.get("bias") else 0.0
+            value = self.shift(term["shift"], tensors, bias)
+        elif "matrix" in term:
+            matrix, by = tensors[term["matrix"]].astype(np.float64), term["by"]
+            vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
+            rows = matrix.reshape(len(matrix), -1)
+            value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
+        elif "identity" in term:
+            value = identity(term["identity"]).transpose(term["axes"])
+        else:
+            value = tensors[term["from"]].astype(np.float64)
+            if "index" in term:
+                value = value.reshape(-1)[self.indices[term["index"]]]
+            elif "sides" in term:
+                value = padded(value, term["sides"]).transpose(term["axes"])
+            elif "axes" in term:
+                value = value.transpose(term["axes"])
+        for factor, axis in term.get("times", ()):
+            if isinstance(factor, str):
+                vector = self.scale(factor, tensors) if factor in self.norms else tensors[factor].astype(np.float64)
+                value = value * vector.reshape([-1 if side == axis else 1 for side in range(value.ndim)])
+            else:
+                value = value * factor
+        return value
+
+    def shift(self, norm: str, tensors: Mapping[str, Array], bias: Array | float = 0.0) -> Array:
+        """Return what a BatchNorm adds to each channel, after a bias."""
+        mean = tensors[f"{norm}.running_mean"].astype(np.float64)
+        shift: Array = tensors[f"{norm}.bias"] + (bias - mean) * self.scale(norm, tensors)
+        return shift
+
+    def scale(self, norm: str, tensors: Mapping[str, Array]) -> Array:
+        """Return what a BatchNorm multiplies each channel by; without a weight it only divides."""
+        scale: Array = tensors.get(f"{norm}.weight", 1.0) / self.deviation(norm, tensors)
+        return scale
+
+    def deviation(self, norm: str, tensors: Mapping[str, Array]) -> Array:
+        """Return what a BatchNorm divides each channel by."""
+        deviation: Array = np.sqrt(tensors[f"{norm}.running_var"].astype(np.float64) + self.norms[norm])
+        return deviation
+
+    @staticmethod
+    def _checked(name: str, shape: tuple[int, ...], value: Array) -> Array:
+        if value.shape != shape:
+            raise WeightsError(f"the tensor '{name}' has the shape {value.shape}, the graph takes {shape}")
+        if not np.isfinite(value).all():
+            raise WeightsError(f"the values of the tensor '{name}' are not all finite")
+        return value
+
+    @property
+    def params(self) -> int:
+        """Number of trained values; BatchNorm's moving statistics are not among them."""
+        return sum(prod(shape) for name, shape in self.shapes.items() if ".running_" not in name)
+
+    def random(self) -> dict[str, Array]:
+        """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
+        draw, found = np.random.default_rng(0), dict[str, Array]()
+        fans_in = {layer.tensor(part): layer.fan_in(part) for layer in self.layers for part in layer.shapes}
+        for name, shape in self.shapes.items():
+            end = name.rpartition(".")[2]
+            if len(shape) > 1:
+                spread = (2.0 / max(fans_in.get(name, prod(shape[1:])), 1)) ** 0.5
+                found[name] = draw.normal(0.0, spread, shape).astype(np.float32)
+            else:
+                found[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
+        return found
+
+
+def padded(kernel: Array, sides: Sequence[int]) -> Array:
+    """Return a kernel (out, in, height, width) with zeros around it, so that it has these odd sides."""
+    margins = [((wanted - has) // 2,) * 2 for wanted, has in zip(sides, kernel.shape[2:], strict=True)]
+    return np.pad(kernel, [(0, 0), (0, 0), *margins])
+
+
+def identity(shape: Sequence[int]) -> Array:
+    """Return the kernel (out, in, height, width), of odd sides, of a convolution that returns its input."""
+    out, into, height, width = shape
+    kernel = np.zeros(shape)
+    kernel[range(out), [each % into for each in range(out)], height // 2, width // 2] = 1.0
+    return kernel
+
+
+def graph_of(card: Card) -> GraphFile:
+    """Return the graph of a card; UsageError if its file is missing, damaged or another one than the card names."""
+    named = card.filled_graph
+    file, sha256 = (named.file, named.sha256) if named else (card.keywords.get("file", ""), card.keywords.get("sha256"))
+    path = shipped_folder("catalogs") / "graphs" / str(file)
+    if path.is_file() and (found := sha256_file(path)) != sha256:
+        raise UsageError(f"{path} has changed: its sha256 is {found[:12]}..., the card has another", "install it again")
+    return read_graph(path)
+
+
+def _layer(entry: Sequence[Any], shapes: Mapping[str, tuple[int, ...]], norms: Mapping[str, float]) -> LayerSpec:
+    name, kind, parts = entry
+    return LayerSpec(name, kind, {part: shapes[f"{name}.{part}"] for part in parts}, norms.get(name, 0.0))
+
+
+def read_graph(path: Path) -> GraphFile:
+    """Read a graph file; UsageError if it is missing or damaged."""
+    try:
+        with open_file(path, MAX_BYTES) as file, zipfile.ZipFile(io.BytesIO(file.read())) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > 8 * MAX_BYTES:
+                raise ValueError("it is too large")
+            said = json.loads(archive.read(CONSTANTS))
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            shapes = {name: tuple(shape) for name, shape in said["shapes"].items()}
+            return GraphFile(
+                archive.read(GRAPH),
+                {int(place): terms for place, terms in said["constants"].items()},
+                said["norms"],
+                shapes,
+                {name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
+                tuple(_layer(entry, shapes, said["norms"]) for entry in said.get("layers", ())),
+            )
+    except UsageError:
+        raise
+    except Exception as error:  # a damaged file can fail a parser in any way
+        raise UsageError(f"{path} is not a graph file: {error}", "install the advisor again") from error

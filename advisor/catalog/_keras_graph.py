@@ -1,0 +1,342 @@
+"""Build the Keras graph of a float ``.tflite`` of one image, so that the network can be trained again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.core import StageError, UnsupportedRecipe
+from advisor.tflite import Model, Operator, Tensor, read, real_values, slices_of
+
+if TYPE_CHECKING:
+    import keras
+
+_ELEMENTWISE = {
+    "ADD": "add", "SUB": "subtract", "MUL": "multiply", "DIV": "divide", "MAXIMUM": "maximum", "POW": "power",
+    "FLOOR_DIV": "floor_divide", "SQUARED_DIFFERENCE": "subtract",
+}  # fmt: skip
+_UNARY = {
+    "RELU": "relu", "RELU6": "relu6", "HARD_SWISH": "hard_swish", "LOGISTIC": "sigmoid", "RSQRT": "rsqrt",
+    "SQRT": "sqrt", "TANH": "tanh", "SQUARE": "square", "ABS": "abs", "SIN": "sin", "COS": "cos",
+    "EXP": "exp",
+}  # fmt: skip
+_FUSED = {"NONE": "", "RELU": "relu", "RELU6": "relu6"}
+
+
+def keras_graph(data: bytes, name: str) -> keras.Model:
+    """Return the Keras model of a file with one input and named outputs, with its weights.
+
+    Convolutions and dense layers are layers that can be trained; other constants stay. Raises UnsupportedRecipe if it
+    has an operator that this version does not know.
+    """
+    import keras
+
+    model = read(data, name)
+    graph, (signature,) = model.subgraphs[0], model.signatures
+    image = model.inputs[0]
+    values: dict[int, Any] = {graph.inputs[0]: keras.Input(image.shape[1:], batch_size=1, name="image")}
+    first = values[graph.inputs[0]]
+    for number, operator in enumerate(model.operators):
+        inputs = [values.get(index, graph.tensors[index] if index >= 0 else None) for index in operator.inputs]
+        node = _Node(model, operator, inputs, f"{operator.name.lower()}.{number}")
+        make = _of_all_axes if node.loses_batch else _MAKERS.get(operator.name)
+        if make is None:
+            raise UnsupportedRecipe(f"{name}: training a file with the operator {operator.name} is not supported")
+        value = make(node)
+        if all(each is None or _is_constant(each) for each in inputs):
+            value = keras.ops.convert_to_numpy(value).reshape(node.shape)
+        elif not isinstance(value._keras_history.operation, keras.layers.Layer):
+            # Fine-tuning names layers: those whose maps are cached, and levels that the head reads.
+            value = keras.layers.Activation("linear", name=f"{node.name}.out")(value)
+        values[operator.outputs[0]] = value
+    return keras.Model(first, {output: values[index] for output, index in signature.outputs})
+
+
+@dataclass(frozen=True)
+class _Node:
+    """One operator, its inputs as Keras tensors or constants of the file, and the name of its layer."""
+
+    model: Model
+    operator: Operator
+    inputs: list[Any]
+    name: str
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the inputs in the file; their first axis is 1, the batch, or the file has none there."""
+        tensors = self.model.subgraphs[0].tensors
+        return [tensors[index].shape for index in self.operator.inputs if index >= 0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the output in the file."""
+        return self.model.subgraphs[0].tensors[self.operator.outputs[0]].shape
+
+    @property
+    def loses_batch(self) -> bool:
+        """Whether a value that is no constant has no batch as first axis, or another number of axes than the output."""
+        if self.operator.name not in (*_ELEMENTWISE, "MEAN"):
+            return False
+        given = [shape for shape, value in zip(self.shapes, self.inputs, strict=True) if not _is_constant(value)]
+        return not given or any(shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*given, self.shape))
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, Tensor | np.ndarray)
+
+
+def _constant(tensor: Any) -> Any:
+    if not isinstance(tensor, Tensor):
+        return tensor
+    value = real_values(tensor)
+    if value is None:
+        raise StageError("a constant of the file has no values")
+    return np.asarray(value, np.float32 if tensor.dtype.startswith("float") else np.int32).reshape(tensor.shape)
+
+
+def _activated(value: Any, operator: Operator) -> Any:
+    from keras import ops
+
+    fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
+    return getattr(ops, fused)(value) if fused else value
+
+
+def _pads(operator: Operator) -> str:
+    return "valid" if operator.options.get("padding") == 1 else "same"
+
+
+def _strides(operator: Operator) -> tuple[int, int]:
+    return int(operator.options["stride_h"]), int(operator.options["stride_w"])
+
+
+def _moved(node: _Node, bias: Any) -> dict[str, Any]:
+    """Return how a kernel moves over the image, as arguments of a layer."""
+    options = node.operator.options
+    dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
+    return {
+        "strides": _strides(node.operator), "padding": _pads(node.operator), "dilation_rate": dilation,
+        "use_bias": bias is not None, "name": node.name,
+    }  # fmt: skip
+
+
+def _with(layer: Any, node: _Node, arrays: list[Any]) -> Any:
+    """Return the layer's output with its weights set; a bias may be missing."""
+    given = _constant(node.inputs[0])
+    value = layer(given)
+    layer.set_weights([np.asarray(array, np.float32) for array in arrays if array is not None])
+    # Keras computed with a constant at once, before the weights were set.
+    return _activated(layer(given) if isinstance(given, np.ndarray) else value, node.operator)
+
+
+def _bias(node: _Node) -> Any:
+    return _constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
+
+
+def _convolution(node: _Node) -> Any:
+    from keras import layers
+
+    kernel, bias = _constant(node.inputs[1]).transpose(1, 2, 3, 0), _bias(node)
+    groups = node.inputs[0].shape[3] // kernel.shape[2]
+    layer = layers.Conv2D(kernel.shape[3], kernel.shape[:2], groups=groups, **_moved(node, bias))
+    return _with(layer, node, [kernel, bias])
+
+
+def _depthwise(node: _Node) -> Any:
+    from keras import layers
+
+    kernel, bias, channels = _constant(node.inputs[1])[0], _bias(node), node.inputs[0].shape[3]
+    layer = layers.DepthwiseConv2D(kernel.shape[:2], depth_multiplier=kernel.shape[2] // channels, **_moved(node, bias))
+    return _with(layer, node, [kernel.reshape(*kernel.shape[:2], channels, -1), bias])
+
+
+def _dense(node: _Node) -> Any:
+    from keras import layers
+
+    if not _is_constant(node.inputs[1]):  # attention can multiply two activations so
+        return _of_all_axes(node)
+    kernel, bias = _constant(node.inputs[1]).T, _bias(node)
+    bias = None if bias is None else bias.reshape(-1)
+    value = _with(layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name), node, [kernel, bias])
+    return value if len(value.shape) == len(_after_batch(node.shape)) + 1 else _reshaped(value, node.shape)
+
+
+def _pad(node: _Node) -> Any:
+    from keras import layers, ops
+
+    sides = tuple((int(before), int(after)) for before, after in _constant(node.inputs[1])[1:3])
+    if len(node.inputs) > 2:  # the value to pad with, such as the least number before a maximum
+        return ops.pad(node.inputs[0], ((0, 0), *sides, (0, 0)), constant_values=float(_constant(node.inputs[2])))
+    return layers.ZeroPadding2D(sides, name=node.name)(node.inputs[0])
+
+
+def _elementwise(node: _Node) -> Any:
+    from keras import layers, ops
+
+    both = [_constant(each) for each in node.inputs]
+    if node.operator.name == "ADD" and len(node.shape) == 3:
+        # Keras adds a second value with one axis longer than 1 as a bias, which the converter refuses with three axes.
+        both.sort(key=lambda value: prod(value.shape[1:]))
+    whole = not any(isinstance(each, np.ndarray) for each in both)
+    merged = {"ADD": layers.Add, "MUL": layers.Multiply}.get(node.operator.name) if whole else None
+    value = merged(name=node.name)(both) if merged else getattr(ops, _ELEMENTWISE[node.operator.name])(*both)
+    value = ops.square(value) if node.operator.name == "SQUARED_DIFFERENCE" else value
+    return _activated(value, node.operator)
+
+
+def _unary(node: _Node) -> Any:
+    from keras import ops
+
+    return getattr(ops, _UNARY[node.operator.name])(_constant(node.inputs[0]))
+
+
+def _gelu(node: _Node) -> Any:
+    from keras import ops
+
+    return ops.gelu(node.inputs[0], approximate=False)
+
+
+def _mean(node: _Node) -> Any:
+    from keras import layers, ops
+
+    axes, kept = (
+        tuple(int(axis) for axis in _constant(node.inputs[1]).reshape(-1)),
+        bool(node.operator.options.get("keep_dims")),
+    )
+    if axes == (1, 2):
+        return layers.GlobalAveragePooling2D(keepdims=kept, name=node.name)(node.inputs[0])
+    return ops.mean(node.inputs[0], axes, keepdims=kept)
+
+
+def _reshape(node: _Node) -> Any:
+    from keras import layers
+
+    if _is_constant(node.inputs[0]):
+        return _constant(node.inputs[0])
+    return layers.Reshape(_after_batch(node.shape), name=node.name)(node.inputs[0])
+
+
+def _pool(node: _Node) -> Any:
+    from keras import layers
+
+    kind = layers.AveragePooling2D if node.operator.name == "AVERAGE_POOL_2D" else layers.MaxPooling2D
+    size = int(node.operator.options["filter_height"]), int(node.operator.options["filter_width"])
+    return kind(size, _strides(node.operator), _pads(node.operator), name=node.name)(node.inputs[0])
+
+
+def _resized(node: _Node) -> Any:
+    from keras import ops
+
+    options, value, name = node.operator.options, node.inputs[0], node.operator.name
+    half = 0.5 if options.get("half_pixel_centers") else 0.0
+    if options.get("align_corners") or (name == "RESIZE_BILINEAR" and not half):
+        raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")
+    if name == "RESIZE_BILINEAR":
+        return ops.image.resize(value, node.shape[1:3], data_format="channels_last")
+    for axis in (1, 2):
+        before, after = value.shape[axis], node.shape[axis]
+        value = ops.take(value, np.int32((np.arange(after) + half) * before / after), axis=axis)
+    return value
+
+
+def _softmax(node: _Node) -> Any:
+    from keras import ops
+
+    return ops.softmax(node.inputs[0], axis=-1)
+
+
+def _after_batch(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes of a value of one image: without the batch, if the file has it as first axis."""
+    return shape[1:] if shape[:1] == (1,) else shape
+
+
+def _reshaped(value: Any, shape: tuple[int, ...]) -> Any:
+    from keras import ops
+
+    return ops.reshape(value, (-1, *_after_batch(shape)))
+
+
+def _of_all_axes(node: _Node) -> Any:
+    """Return what an operator computes for each image, with a batch before all axes that a value has in the file.
+
+    Attention moves an axis of the file to where a batch would be, and multiplies matrices there.
+    """
+    from keras import ops
+
+    rank = len(node.shape) if node.operator.name in _ELEMENTWISE else 0
+    given = list[Any]()
+    inputs = [value for value in node.inputs if value is not None]
+    for value, shape in zip(inputs, node.shapes, strict=True):
+        whole = (*[1] * (rank - len(shape)), *shape)
+        constant = _is_constant(value)
+        given.append(_constant(value).reshape(1, *whole) if constant else ops.reshape(value, (-1, *whole)))
+    if rank:
+        found = _elementwise(replace(node, inputs=given))
+    else:
+        found = _OF_ALL_AXES[node.operator.name](given, node.operator.options)
+    if tuple(found.shape[1:]) != node.shape:
+        raise StageError(f"{node.name} has the shape {tuple(found.shape[1:])}, and {node.shape} in the file")
+    return _reshaped(found, node.shape)
+
+
+def _transposed(given: list[Any], _: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    return ops.transpose(given[0], (0, *(int(axis) + 1 for axis in given[1][0])))
+
+
+def _sliced(given: list[Any], options: Mapping[str, Any]) -> Any:
+    value, *numbers = given
+    return value[(slice(None), *slices_of(options, *(each[0] for each in numbers)))]
+
+
+def _multiplied(given: list[Any], options: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    one, two = (
+        ops.swapaxes(value, -1, -2) if options.get(key) else value
+        for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
+    )
+    return ops.matmul(one, two)
+
+
+def _by_rows(given: list[Any], _: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    value, other = given[:2]
+    width = other.shape[-1]
+    found = ops.matmul(ops.reshape(value, (-1, prod(value.shape[1:]) // width, width)), ops.swapaxes(other, -1, -2))
+    return ops.reshape(found, (-1, *value.shape[1:-1], other.shape[-2]))
+
+
+def _joined(given: list[Any], options: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    axis = int(options["axis"])
+    return ops.concatenate(given, axis=axis + 1 if axis >= 0 else axis)
+
+
+def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    axes = tuple(int(axis) + 1 if axis >= 0 else int(axis) for axis in given[1].reshape(-1))
+    return getattr(ops, kind)(given[0], axes, keepdims=bool(options.get("keep_dims")))
+
+
+_OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
+    "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
+    "CONCATENATION": _joined, "SUM": partial(_reduced, "sum"), "MEAN": partial(_reduced, "mean"),
+    "REDUCE_MAX": partial(_reduced, "max"), "FULLY_CONNECTED": _by_rows,
+}  # fmt: skip
+"""Operators on values with a batch before all axes that they have in the file."""
+_MAKERS: dict[str, Callable[[_Node], Any]] = {
+    **dict.fromkeys(_OF_ALL_AXES, _of_all_axes),
+    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad, "PADV2": _pad,
+    "GELU": _gelu, "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool,
+    "MAX_POOL_2D": _pool, "RESIZE_NEAREST_NEIGHBOR": _resized, "RESIZE_BILINEAR": _resized,
+    **dict.fromkeys(_ELEMENTWISE, _elementwise), **dict.fromkeys(_UNARY, _unary),
+}  # fmt: skip

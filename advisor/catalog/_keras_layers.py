@@ -1,0 +1,37 @@
+"""Describe the layers of a Keras graph, and give them their weights."""
+
+from collections.abc import Mapping
+
+import keras
+from keras import layers
+
+from advisor.catalog._weights.mapping import NORM_PARTS, LayerKind, LayerSpec
+from advisor.catalog._weights.readers import Array
+
+# A separable convolution is a Conv2D in Keras too, so its row comes first.
+_KINDS: tuple[tuple[type, LayerKind, tuple[str, ...]], ...] = (
+    (layers.SeparableConv2D, "separable", ("depthwise", "pointwise", "bias")),
+    (layers.DepthwiseConv2D, "depthwise", ("weight", "bias")),
+    (layers.Conv2D, "convolution", ("weight", "bias")),
+    (layers.Dense, "dense", ("weight", "bias")),
+)
+
+
+def layers_of(model: keras.Model) -> tuple[LayerSpec, ...]:
+    """Return the layers of a model that have weights, in the order of the graph."""
+    return tuple(_described(layer) for layer in model.layers if layer.weights)
+
+
+def _described(layer: keras.Layer) -> LayerSpec:
+    shapes = [tuple(weight.shape) for weight in layer.weights]
+    if isinstance(layer, layers.BatchNormalization):
+        of_norm = NORM_PARTS if layer.scale else NORM_PARTS[1:]
+        return LayerSpec(layer.name, "norm", dict(zip(of_norm, shapes, strict=True)), layer.epsilon)
+    kind, parts = next((kind, parts) for kind_of_layer, kind, parts in _KINDS if isinstance(layer, kind_of_layer))
+    return LayerSpec(layer.name, kind, dict(zip(parts, shapes, strict=False)))
+
+
+def fill(model: keras.Model, weights: Mapping[str, Array]) -> None:
+    """Give every layer of a model its weights, which have the names of :meth:`.LayerSpec.tensor`."""
+    for layer in layers_of(model):
+        model.get_layer(layer.name).set_weights([weights[layer.tensor(part)] for part in layer.shapes])

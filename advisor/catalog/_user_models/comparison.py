@@ -1,0 +1,158 @@
+"""Compare a converted model with its original, and name the layer where they begin to differ."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from advisor.catalog._cards import Conversion
+from advisor.catalog._user_models import classifier
+from advisor.catalog._weights.readers import Array
+from advisor.core import UsageError
+from advisor.tflite import TRANSPOSE, Model, read, transposes
+
+IMAGES = 32
+MAX_DIFFERENCE = 1e-3
+"""Largest difference of a score, relative to the largest score of the image."""
+
+_PHOTOGRAPHS = ("chelsea", "coffee", "rocket", "astronaut")
+_REPORT = "export the model with other operators there, or convert it to .tflite yourself and add that file"
+
+
+@dataclass(frozen=True)
+class OriginalLayer:
+    """A layer of the original model, and what it computes of one image, in the original's order of dimensions.
+
+    ``operator`` is that of the original's format, such as ``Conv``; ``inputs`` are the names of the layers it reads.
+    """
+
+    name: str
+    operator: str
+    inputs: tuple[str, ...]
+    values: Array
+
+
+class Original(Protocol):
+    """A user's model in the runtime that it was made for."""
+
+    @property
+    def converter(self) -> str:
+        """The converter of this format and its version, such as ``onnx2tf 2.6.9``."""
+
+    @property
+    def runtime(self) -> str:
+        """The runtime and its version, such as ``onnxruntime 1.31.1``."""
+
+    def scores(self, images: Array) -> Array:
+        """Return the scores (N, C) of images (N, S, S, 3) that are normalised as the model expects."""
+
+    def layers(self, image: Array) -> Sequence[OriginalLayer]:
+        """Return every layer for one image (1, S, S, 3), each after those that it reads."""
+
+
+def compared(original: Original, data: bytes, name: str) -> Conversion:
+    """Return how a float ``.tflite``, one image in NHWC to one row of scores, compares with the model it was made of.
+
+    Both run on crops of photographs. ``name`` is what to call the model in an error.
+    """
+    side, _ = classifier.shape_of(data, name)
+    model, images, runner = read(data, name), crops(side), _runner(data)
+    expected, found = original.scores(images), np.stack([_run(runner, image[None]).reshape(-1) for image in images])
+    if expected.shape != found.shape:
+        raise UsageError(
+            f"{name}: it gives {expected.shape[1]} scores an image, and {found.shape[1]} after the conversion", _REPORT
+        )
+    if not np.isfinite(expected).all():
+        raise UsageError(f"{name}: its scores of a photograph are not finite numbers in {original.runtime}", _REPORT)
+    largest = np.abs(expected).max(axis=1, keepdims=True)
+    difference = float((np.abs(expected - found) / np.maximum(largest, 1e-12)).max())
+    if not difference <= MAX_DIFFERENCE:
+        begins = first_wrong(original.layers(images[:1]), _activations(data, images[:1]))
+        where = f": it begins at the layer '{begins.name}' ({begins.operator})" if begins else ""
+        raise UsageError(
+            f"{name}: after the conversion, a score differs from {original.runtime} by {difference:.2g} of the "
+            f"largest, more than {MAX_DIFFERENCE:g}{where}",
+            _REPORT,
+        )
+    agreement = float((expected.argmax(axis=1) == found.argmax(axis=1)).mean())
+    left, share = transposes(model), transposed_share(model)
+    return Conversion(original.converter, original.runtime, len(images), difference, agreement, left, share)
+
+
+def crops(side: int) -> Array:
+    """Return :data:`IMAGES` crops (N, S, S, 3) of photographs, with mean 0 and deviation 1 each; always the same."""
+    from PIL import Image
+    from skimage import data
+
+    rng = np.random.default_rng(0)
+    photographs = [getattr(data, name)() for name in _PHOTOGRAPHS]
+    found = []
+    for number in range(IMAGES):
+        photograph = photographs[number % len(photographs)]
+        edge = int(rng.integers(100, min(photograph.shape[:2]) + 1))
+        top, left = (int(rng.integers(0, limit - edge + 1)) for limit in photograph.shape[:2])
+        image = Image.fromarray(photograph[top : top + edge, left : left + edge])
+        crop = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR), np.float32)
+        found.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
+    return np.stack(found).astype(np.float32)
+
+
+def transposed_share(model: Model) -> float:
+    """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
+
+    def moved(operators: Iterable[Any]) -> int:
+        touched = (index for operator in operators for index in (*operator.inputs, *operator.outputs) if index >= 0)
+        return sum(model.tensors[index].elements for index in touched)
+
+    ours = [operator for operator in model.operators if operator.name == TRANSPOSE]
+    return moved(ours) / max(moved(model.operators), 1)
+
+
+def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -> OriginalLayer | None:
+    """Return the first layer whose output no activation has, and the output of no layer that depends on it.
+
+    A layer inside an operator that does the work of several is not wrong if one behind it is right. ``layers`` are
+    those of the original, each after those that it reads, ``activations`` those of the converted model, in NHWC.
+    """
+    by_size: dict[int, list[Array]] = {}
+    for activation in activations:
+        by_size.setdefault(activation.size, []).append(activation)
+    right: set[str] = set()
+    for layer in reversed(layers):
+        if layer.name in right or any(_equal(layer.values, each) for each in by_size.get(layer.values.size, [])):
+            right |= {layer.name, *layer.inputs}
+    return next((layer for layer in layers if layer.name not in right), None)
+
+
+def _equal(expected: Array, found: Array) -> bool:
+    limit = MAX_DIFFERENCE * float(np.abs(expected).max(initial=0.0))
+    turned = [expected.transpose(0, 2, 3, 1)] if expected.ndim == 4 else []
+    return any(bool((np.abs(each.ravel() - found.ravel()) <= limit).all()) for each in (*turned, expected))
+
+
+def _activations(data: bytes, image: Array) -> list[Array]:
+    """Return the float outputs of every operator for one image."""
+    runner = _runner(data, keep_all=True)
+    _run(runner, image)
+    made = {index for operator in read(data).operators for index in operator.outputs}
+    floats = [entry["index"] for entry in runner.get_tensor_details() if entry["dtype"] == np.float32]
+    return [runner.get_tensor(index) for index in floats if index in made]
+
+
+def _runner(data: bytes, keep_all: bool = False) -> Any:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if keep_all else OpResolverType.AUTO
+    runner = Interpreter(
+        model_content=data, experimental_op_resolver_type=kind, experimental_preserve_all_tensors=keep_all
+    )
+    runner.allocate_tensors()
+    return runner
+
+
+def _run(runner: Any, image: Array) -> Array:
+    runner.set_tensor(runner.get_input_details()[0]["index"], image)
+    runner.invoke()
+    scores: Array = runner.get_tensor(runner.get_output_details()[0]["index"])
+    return scores

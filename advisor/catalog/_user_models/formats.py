@@ -1,0 +1,272 @@
+"""The formats of users' models: how each is checked and becomes a float ``.tflite``, and what it came from."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.catalog._cards import Conversion
+from advisor.catalog._user_models import keras_models, onnx_files, pt2
+from advisor.catalog._user_models.comparison import Original, OriginalLayer, compared
+from advisor.catalog._user_models.onnx_files import VERSION, Image
+from advisor.catalog._weights.readers import Array
+from advisor.core import UsageError, message_of
+from advisor.store import Packages
+from advisor.tflite import read, simplified, without_transposes
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+_CONVERTED = "convert it to .tflite yourself, and add that file"
+PACKAGES = Packages(
+    "onnx2tf",
+    (
+        f"onnx2tf=={VERSION} --hash=sha256:98515924d59b22d530eb2e958fe660c5b2beef1863ef20b073ba385e78667be4",
+        "sng4onnx==2.0.1 --hash=sha256:3bcbdaf79c8c4f107a340802f9562620ac5b3c83b3b8e8d08a553276d754168f",
+    ),
+    # It pins other versions of packages that we have, and Python 3.12, which the part that is used here does not need.
+    ("--no-deps", "--ignore-requires-python"),
+)
+
+PICKLES = frozenset({".pt", ".pth", ".ckpt", ".pkl"})
+"""Suffixes of PyTorch's other files, whose reading can run the code in them."""
+
+_FROM_KERAS = "save it with model.save('name.keras')"
+
+OTHER_FORMATS = {
+    ".h5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
+    ".hdf5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
+    ".pb": ("the graph of a SavedModel, or of TensorFlow 1", "give the folder of the SavedModel, which has this file"),
+    ".safetensors": ("a file of weights without a network", f"build the network, load the weights, and {pt2.EXPORT}"),
+    ".mlmodel": ("a Core ML file", "give the model that it was converted from"),
+    ".mlpackage": ("a Core ML package", "give the model that it was converted from"),
+    ".engine": ("a TensorRT engine, which runs on one kind of GPU", "give the ONNX file that it was made from"),
+    ".caffemodel": ("a Caffe file", "convert it to ONNX"),
+    ".torchscript": ("a TorchScript file", pt2.EXPORT),
+}
+"""The name of another tool's file by its extension, and what to give instead."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that users' models come in. Its functions run in a child process.
+
+    Each takes the file and the side of its input, in pixels, where the file leaves it open.
+    """
+
+    what: str  #: the file in a few words, such as ``a .keras file``
+    library: str  #: the library that reads it, for errors
+    suffix: str  #: of its files; empty for a folder
+    #: refuses a file that is damaged, would run code of its own, or reads other files, with a ``UsageError``; needs no
+    #: package beside.
+    check: Callable[[Path, int | None], object]
+    convert: Callable[[Path, int | None], bytes]  #: returns a checked file as a ``.tflite``
+    #: returns the model in its own runtime, None where the library that reads it also converts it.
+    original: Callable[[Path, int | None], Original] | None = None
+    #: packages that the converter needs and that do not fit those of this environment; its child has them.
+    packages: Packages | None = None
+    tensorflow: bool = False  #: whether its functions need TensorFlow
+
+    def takes(self, file: Path) -> bool:
+        """Return whether the file, which exists, is of this format by its name."""
+        return file.is_file() and file.suffix == self.suffix if self.suffix else file.is_dir()
+
+
+def _fixed(file: Path, size: int | None) -> tuple[ModelProto, Image]:
+    model = onnx_files.checked(file)
+    return model, onnx_files.fixed(model, size, file)
+
+
+def _convert_onnx(file: Path, size: int | None) -> bytes:
+    import onnx
+
+    model, image = _fixed(file, size)
+    model, depth = onnx_files.prepared(model, file), sys.getrecursionlimit()
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder) / "model.onnx"
+        onnx.save(model, given)
+        try:
+            import onnx2tf
+
+            onnx2tf.convert(
+                input_onnx_file_path=str(given),
+                output_folder_path=folder,
+                not_use_onnxsim=True,
+                keep_nwc_or_nhwc_or_ndhwc_input_names=None if image.channels_first else [image.name],
+                non_verbose=True,
+            )
+        finally:
+            sys.setrecursionlimit(depth)  # onnx2tf lifts it, and deep nesting would then end the process
+        return _with_transposes((Path(folder) / "model_float32.tflite").read_bytes(), model)
+
+
+_NCHW = np.array([0, 3, 1, 2], np.int32)
+
+
+def _with_transposes(data: bytes, model: ModelProto) -> bytes:
+    """Return a file of onnx2tf with the transposes to (N, C, H, W) that it left out: of tensors that nothing makes.
+
+    Their values in (N, H, W, C) are in ``NAME_nhwc_bridge``, or in ``NODE_input_nhwc`` of another node that reads them.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    from advisor.tflite import add_tensor, operator_code, pack, unpack
+
+    whole = unpack(data)
+    (graph,) = whole.subgraphs
+    names = {tensor.name.decode(): place for place, tensor in enumerate(graph.tensors)}
+    made = {int(place): at for at, operator in enumerate(graph.operators) for place in operator.outputs}
+    read = {int(place) for operator in graph.operators for place in operator.inputs}
+    there = made.keys() | {int(place) for place in graph.inputs}
+    lost = {
+        name: place for name, place in names.items()
+        if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None
+    }  # fmt: skip
+    bridges = []
+    for name, place in lost.items():
+        same = [f"{name}_nhwc_bridge", *(f"{node.name}_input_nhwc" for node in model.graph.node if name in node.input)]
+        source = next((names[each] for each in same if names.get(each) in made), None)
+        if source is not None:
+            order = add_tensor(whole, graph, f"{name}/order", _NCHW.shape, schema.TensorType.INT32, _NCHW.tobytes())
+            code = operator_code(whole, schema.BuiltinOperator.TRANSPOSE, 2)
+            bridges.append((made[source], schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[place])))
+    for after, bridge in sorted(bridges, key=lambda each: -each[0]):
+        graph.operators.insert(after + 1, bridge)
+    return pack(whole) if bridges else data
+
+
+def _check_pt2(file: Path, size: int | None) -> None:
+    side = pt2.read(file).side
+    keras_models.fixed_side((1, side, side, 3), size, str(file))
+    pt2.require_torch(file)
+
+
+def _convert_pt2(file: Path, size: int | None) -> bytes:
+    program = pt2.TorchProgram(file)
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "model.onnx"
+        program.write_onnx(written)
+        return _convert_onnx(written, size)
+
+
+class OnnxOriginal:
+    """A fixed graph in ONNX Runtime, as the user gave it."""
+
+    converter = f"onnx2tf {VERSION}"
+
+    def __init__(self, model: ModelProto, image: Image) -> None:
+        self._model, self._image = model, image
+
+    @property
+    def runtime(self) -> str:
+        """The runtime and its version."""
+        import onnxruntime
+
+        return f"onnxruntime {onnxruntime.__version__}"
+
+    def scores(self, images: Array) -> Array:
+        """Return the scores (N, C) of normalised images (N, S, S, 3)."""
+        session = _session(self._model)
+        return np.stack([session.run(None, self._fed(image[None]))[0].reshape(-1) for image in images])
+
+    def layers(self, image: Array) -> Sequence[OriginalLayer]:
+        """Return every node with a float output for one image (1, S, S, 3)."""
+        import onnx
+
+        nodes = list(self._model.graph.node)
+        shown = copy.deepcopy(self._model)
+        stated = {entry.name for entry in shown.graph.output}
+        names = dict.fromkeys(name for node in nodes for name in node.output if name)
+        shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in stated)
+        session = _session(shown)
+        outputs = [entry.name for entry in session.get_outputs()]
+        values = dict(zip(outputs, session.run(outputs, self._fed(image)), strict=True))
+        made = {name: node.name or node.output[0] for node in nodes for name in node.output}
+        return [
+            OriginalLayer(
+                made[node.output[0]], node.op_type, tuple(made[name] for name in node.input if name in made), value
+            )
+            for node in nodes
+            if isinstance(value := values.get(node.output[0]), np.ndarray) and value.dtype == np.float32
+        ]
+
+    def _fed(self, image: Array) -> dict[str, Array]:
+        return {self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image}
+
+
+def _session(model: ModelProto) -> Any:
+    """Return a session without rewriting of the graph: it is the reference."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+FORMATS = (
+    Format(
+        "a .keras file", "Keras", ".keras", lambda file, _: keras_models.check_keras(file), keras_models.convert_keras,
+        tensorflow=True,
+    ),
+    Format(
+        "a SavedModel's folder", "TensorFlow", "", lambda file, _: keras_models.check_saved_model(file),
+        keras_models.convert_saved_model, tensorflow=True,
+    ),
+    Format("a .tflite file", "LiteRT", ".tflite", lambda file, _: read(file), lambda file, _: file.read_bytes()),
+    Format(
+        "an .onnx file", "onnx2tf", ".onnx", _fixed, _convert_onnx,
+        lambda file, size: OnnxOriginal(*_fixed(file, size)), PACKAGES,
+    ),
+    Format(
+        "a .pt2 file", "PyTorch", ".pt2", _check_pt2, _convert_pt2, lambda file, _: pt2.TorchProgram(file), PACKAGES
+    ),
+)  # fmt: skip
+
+
+def format_of(file: Path) -> Format:
+    """Return the format of a file or folder (``UsageError``: it is missing, or of none of the formats)."""
+    taken = ", ".join(one.what for one in FORMATS)
+    if not file.exists():
+        raise UsageError(f"there is no file '{file}'", f"give one of: {taken}")
+    for one in FORMATS:
+        if one.takes(file):
+            return one
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if PICKLES.intersection(suffixes):
+        raise UsageError(f"'{file}' is a pickle, which runs code when it is read: it is not read", pt2.EXPORT)
+    if file.suffix.lower() in OTHER_FORMATS:
+        what, hint = OTHER_FORMATS[file.suffix.lower()]
+        raise UsageError(f"'{file}' is {what}, and none of: {taken}", hint)
+    raise UsageError(f"'{file}' is none of: {taken}", f"from Keras: {_FROM_KERAS}; from PyTorch: {pt2.EXPORT}")
+
+
+def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
+    """Return a file of any format as a ``.tflite``, and how it compares with its original if it has one.
+
+    ``size`` is the side of its input where the file leaves it open.
+    """
+    form = format_of(file)
+    form.check(file, size)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            data, original = form.convert(file, size), form.original and form.original(file, size)
+            if original is None:
+                return data, None
+            data = simplified(without_transposes(data, str(file)))
+            return data, compared(original, data, str(file))
+    except UsageError:
+        raise
+    except Exception as error:  # a damaged or strange model can fail the library in any way
+        raise UsageError(
+            f"{file}: {form.library} cannot load or convert it: {message_of(error)}", _CONVERTED
+        ) from error

@@ -1,0 +1,323 @@
+"""Turn a user's model into a card: :func:`inspect` reads it, :func:`add` names, runs and stores it."""
+
+import math
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.catalog._cards import Card, Conversion, Preprocessing
+from advisor.catalog._catalogue import BACKGROUND, imagenet_labels, load_catalogue, user_catalogue_file, with_card
+from advisor.catalog._user_models.formats import format_of
+from advisor.catalog._user_models.master import ModelFacts
+from advisor.core import TASKS, StageError, UsageError, channel_values, require_training, show_bytes, show_seconds
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scratch
+from advisor.store import cache_root, import_path, is_installed, read_labels, sha256_file, write_atomically
+from advisor.tflite import Metadata
+
+if TYPE_CHECKING:
+    from advisor.catalog._user_models.handles import LocalModel
+
+MODELS, SUFFIX, FAMILY, IMAGENET, NOT_STATED = "models", ".tflite", "shipped", "imagenet", "not stated"
+MAX_LABELS_BYTES = 16 * 2**20
+CONVERT_LIMITS = CallLimits(seconds=180, memory_bytes=6_000_000_000, processes=4)
+RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
+BYTES_A_SECOND = 1_000_000
+"""Each limit of time is a second longer for so many bytes of the model."""
+
+LEAST_DIVISOR = 16
+"""A division by as much or more is for pixels of 0..255: after one, a second one leaves values below 1."""
+
+VERSION = 1
+"""Raised when the same shipped file would become another card."""
+
+_WORK = "advisor.catalog._user_models.master"
+_FLAGS = (
+    "for example --labels labels.txt --mean 127.5 --std 127.5, which makes -1..1 of RGB 0..255; "
+    "--mean 0 --std 1 where the model scales by itself; --labels imagenet for ImageNet's classes"
+)
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """The user's description of a model; for empty fields and None, the file's metadata is used.
+
+    ``labels`` is a file with one label a line, or ``imagenet``; ``mean`` and ``std`` are of RGB 0..255, one number or
+    three; ``top1`` is in percent.
+    """
+
+    name: str = ""
+    labels: str = ""
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    licence: str = ""
+    family: str = "own"
+    top1: float | None = None
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A model that can become a card: the float ``.tflite`` made from it, and what is known about it.
+
+    ``children`` work on it. ``origin`` is where the file came from, for the card's note; by default its name. ``top1``
+    is the ImageNet accuracy in percent that the origin publishes.
+    """
+
+    file: Path
+    prepared: Path
+    children: Children
+    facts: ModelFacts
+    conversion: Conversion | None = None
+    origin: str = ""
+    top1: float | None = None
+
+    def of(self, source: "LocalModel") -> "Inspected":
+        """Return the model with what its source says of it."""
+        facts = replace(self.facts, metadata=source.metadata or self.facts.metadata)
+        return replace(self, origin=source.origin, top1=source.top1, facts=facts)
+
+    def completed(self, given: ModelDescription, ask: Callable[[str], str] | None) -> ModelDescription:
+        """Ask for the values that neither the file nor the description gives."""
+        answers: dict[str, Any] = {name: ask(name) for name in missing(self, given)} if ask else {}
+        for name in answers.keys() & {"mean", "std"}:
+            answers[name] = channel_values(answers[name], f"--{name}")
+        return replace(given, **answers)
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """The new card, its catalogue file, its model file, its answers to photographs, and its metadata's threshold.
+
+    ``warning`` says what is probably wrong with the description; empty if nothing is.
+    """
+
+    card: Card
+    catalogue: Path
+    model: Path
+    features: int | None
+    seen: tuple[tuple[str, str, float], ...]
+    threshold: float | None = None
+    warning: str = ""
+
+
+def missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
+    """Return what neither the file nor the user states: any of ``labels``, ``mean``, ``std``."""
+    written = inspected.facts.metadata
+    return tuple(name for name in ("labels", "mean", "std") if not getattr(given, name) and not getattr(written, name))
+
+
+def _described(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
+    """Return the description for the card and its file: the user's values, else those in the file."""
+    lacking, written, classes = missing(inspected, given), inspected.facts.metadata, inspected.facts.classes
+    if lacking:
+        flags = " and ".join(f"--{flag}" for flag in lacking)
+        raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
+    task = TASKS[inspected.facts.task]
+    if given.top1 is not None and not task.published:
+        raise UsageError(f"--top1: {given.top1:g} is no figure of {task.name}, which has {task.metric}", "leave it out")
+    labels = _labels(given.labels, classes) if given.labels else written.labels
+    licence = given.licence or written.licence or NOT_STATED
+    mean, std = given.mean or written.mean, given.std or written.std
+    if len(labels) != classes:
+        raise UsageError(
+            f"--labels: {len(labels)} labels do not fit a model of {classes} classes",
+            "one label a line; the background of a detector is no class",
+        )
+    for flag, values in (("--mean", mean), ("--std", std)):
+        if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+            raise UsageError(f"{flag}: {values} is not one number or three", "write for example 127.5, or 124,116,104")
+    if min(std) <= 0:
+        raise UsageError(f"--std: {std} is not above zero", "--std 1 divides by nothing")
+    return replace(written, name=name, labels=labels, mean=mean, std=std, licence=licence)
+
+
+def _labels(given: str, classes: int) -> tuple[str, ...]:
+    if given == IMAGENET:
+        names = imagenet_labels()
+        return (BACKGROUND, *names) if classes == len(names) + 1 else names
+    try:
+        return read_labels(Path(given), MAX_LABELS_BYTES)
+    except UsageError as error:
+        raise UsageError(f"--labels: {error.message}", "name a file with one label a line, in UTF-8") from None
+
+
+@contextmanager
+def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iterator[Inspected]:
+    """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
+
+    One child does all work on it: a second one would import the same again, and could trust the first no less.
+
+    ``size`` is the side of the input in pixels where the model leaves it open. A ``finished`` float file is taken as
+    it is, as a quantized one always is.
+
+    Raises:
+        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
+            float detector.
+    """
+    form = format_of(file)
+    if form.tensorflow:
+        require_training(f"converting {form.what}")
+    packages = form.packages
+    paths = file.rglob("*") if file.is_dir() else (file,)
+    given_bytes = sum(path.stat().st_size for path in paths if path.is_file())
+    with Scratch() as folder:
+        log, environment = folder / "log.txt", {WRITES_BELOW: str(folder)}
+        if packages:
+            if not is_installed(packages):
+                with ChildPool(log, environment) as pool:
+                    _called(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
+            environment["PYTHONPATH"] = import_path(packages)
+        prepared = folder / "model.tflite"
+        with ChildPool(log, environment) as pool:
+            facts, conversion = _called(pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished)
+            yield Inspected(file, prepared, pool, facts, conversion)
+
+
+def add(inspected: Inspected, given: ModelDescription, into: Path | None = None) -> ImportedModel:
+    """Run the model on photographs, store it next to the catalogue and add its card.
+
+    The card goes ``into`` a catalogue file, created if it is missing; by default the user's own.
+
+    Raises:
+        UsageError: a value is missing, the name is taken, labels or normalisation do not fit the model, the answers
+            are not those of the task, or the catalogue file cannot take a card. Nothing is stored then.
+    """
+    catalogue = user_catalogue_file() if into is None else into
+    name = _name(inspected, given, catalogue)
+    described = _described(inspected, given, name)
+    preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
+    given_bytes, facts = inspected.prepared.stat().st_size, inspected.facts
+    answers = _called(
+        inspected.children, RUN_LIMITS, given_bytes, "describe", inspected.prepared, described, preprocessing, facts
+    )
+    model = catalogue.parent / MODELS / f"{name}.tflite"
+    _keep(inspected.prepared, model, catalogue, with_card(catalogue, _entry(inspected, given, described)))
+    card = load_catalogue([catalogue]).card(name)
+    seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
+    warning = warn_of_scale(facts.scale, described.std)
+    return ImportedModel(card, catalogue, model, facts.features, seen, facts.metadata.threshold, warning)
+
+
+def warn_of_scale(scale: float, std: Sequence[float]) -> str:
+    """Return a warning if the graph and ``--std`` both make small values of 0..255; else an empty text.
+
+    ``scale`` is what the graph multiplies its input by.
+    """
+    if scale > 1 / LEAST_DIVISOR or min(std) < LEAST_DIVISOR:
+        return ""
+    written = ",".join(f"{value:g}" for value in dict.fromkeys(std))
+    return (
+        f"the graph scales its input by itself (times {scale:.3g}), and --std {written} scales it before: "
+        "the network sees almost one grey. If it was trained on pixels of 0..255, add it again with --mean 0 --std 1"
+    )
+
+
+def _called(children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any) -> Any:
+    longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
+    try:
+        return children.call(f"{_WORK}:{work}", *arguments, limits=longer)
+    except StageError as error:
+        most = f"this step may take at most {show_seconds(longer.seconds)} and {show_bytes(longer.memory_bytes)}"
+        raise UsageError(f"the model cannot be used: {error.message}", error.hint or most) from error
+
+
+def _name(inspected: Inspected, given: ModelDescription, catalogue: Path) -> str:
+    name = given.name or _stem(inspected.file)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
+        raise UsageError(f"--name: '{name}' is not a name", "letters, digits, '_', '.', '+' and '-', 120 at most")
+    taken = load_catalogue([catalogue] if catalogue.is_file() else [])
+    if name in taken or (catalogue.parent / MODELS / f"{name}.tflite").exists():
+        raise UsageError(f"the name '{name}' is already taken", "choose another with --name")
+    return name
+
+
+def _stem(file: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", file.resolve().stem).strip("_.+-")
+
+
+def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata) -> dict[str, Any]:
+    facts, prepared = inspected.facts, inspected.prepared
+    own = TASKS[facts.task].own_cards
+    assert own is not None, "the task took the file"
+    entry = {
+        "name": metadata.name,
+        "family": given.family,
+        "licence": metadata.licence,
+        "paper": NOT_STATED,
+        "architecture": own.finished if facts.form else own.architecture,
+        **({"arguments": {"form": facts.form}} if facts.form else {}),
+        "input_size": facts.input_size,
+        "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},
+        "params": facts.params,
+        "macs": facts.macs,
+        "classes": facts.classes,
+        "note": f"{'taken as it is' if facts.form else 'made'} from {inspected.origin or inspected.file.name}"
+        + ("" if facts.features else "; it cannot be retrained on images"),
+    }
+    stated = given.top1 is not None
+    top1, source = (given.top1, "stated when it was added") if stated else (inspected.top1, inspected.origin)
+    if top1 is not None:
+        entry["published"] = [{"precision": "float32", "source": source, "top1": top1}]
+    if inspected.conversion is not None:
+        entry["conversion"] = asdict(inspected.conversion)
+    path, size_bytes = f"{MODELS}/{metadata.name}.tflite", prepared.stat().st_size
+    file = {"path": path, "sha256": sha256_file(prepared), "size_bytes": size_bytes}
+    entry["weights"] = [{"kind": "file", "format": "tflite", "port": "whole", "file": file}]
+    return entry
+
+
+def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
+    """Store the model and the catalogue; if the new catalogue cannot be read, restore the old state."""
+    before = catalogue.read_bytes() if catalogue.is_file() else None
+    model.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(prepared, model)
+    try:
+        write_atomically(catalogue, text.encode())
+        load_catalogue([catalogue])
+    except BaseException:
+        model.unlink()
+        write_atomically(catalogue, before) if before is not None else catalogue.unlink(missing_ok=True)
+        raise
+
+
+def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
+    first, second, third = values * 3 if len(values) == 1 else values
+    return first, second, third
+
+
+def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
+    """Return a card of a finished file for a ``.tflite`` classifier, and the catalogue file that has it.
+
+    A copy of the file and the catalogue are kept in the cache, by the hash of the file. The card has the name of the
+    file, with a suffix where a card of the user's other catalogues, ``catalogs``, has it.
+
+    Raises:
+        UsageError: the file is missing, is no image classifier, or does not state its labels and normalisation.
+    """
+    if not file.is_file():
+        raise UsageError(
+            f"--candidates: there is no file '{file}'", "give the path of a .tflite file, or a card's name"
+        )
+    stem = _stem(file)[:100] or FAMILY
+    name = f"{stem}-{FAMILY}" if stem in load_catalogue(catalogs) else stem
+    catalogue = cache_root() / "shipped" / f"{sha256_file(file)[:32]}-{VERSION}-{name}" / "catalog.yaml"
+    if not catalogue.is_file():
+        shutil.rmtree(catalogue.parent, ignore_errors=True)
+        catalogue.parent.mkdir(parents=True)
+        try:
+            with inspect(file, finished=True) as inspected:
+                given = ModelDescription(name=name, family=FAMILY)
+                if lacking := missing(inspected, given):
+                    raise UsageError(
+                        f"{file} does not say its {', '.join(lacking)}",
+                        f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "
+                        "--mean 127.5 --std 127.5",
+                    )
+                add(inspected, given, catalogue)
+        except UsageError as error:
+            shutil.rmtree(catalogue.parent, ignore_errors=True)
+            raise UsageError(f"--candidates: {error.message}", error.hint) from None
+    return load_catalogue([*catalogs, catalogue]).card(name), catalogue

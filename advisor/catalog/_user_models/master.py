@@ -1,0 +1,238 @@
+"""Prepare a user's model as the float master of a card, and check it again in a search.
+
+Everything here runs in child processes, as an untrusted model may crash native code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from advisor.catalog._cards import Card, Conversion, Preprocessing
+from advisor.catalog._user_models import classifier
+from advisor.catalog._user_models.classifier import photograph, run
+from advisor.catalog._user_models.formats import as_tflite, format_of
+from advisor.catalog._weights.readers import Array
+from advisor.core import DEFAULT_TASK, TASKS, StageError, UsageError, message_of
+from advisor.downloads import WeightsFile
+from advisor.tflite import (
+    Metadata,
+    Model,
+    dequantize,
+    pack,
+    quantize,
+    read,
+    read_metadata,
+    scale_of_input,
+    to_float32,
+    unpack,
+    with_channels_last,
+    without_transposes,
+    write_metadata,
+)
+
+if TYPE_CHECKING:
+    from advisor.catalog._user_models.import_model import ImportedModel
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Facts of a user's model as a float ``.tflite``.
+
+    ``input_size`` is the side of the square input in pixels, ``macs`` the multiply-accumulates of one image.
+    ``features`` is the length of the vector under its classifier; None if it does not end in a linear layer, so that
+    it cannot be retrained, as no detector can. ``metadata`` is empty where the file has none. ``form`` is its form if
+    it keeps it, such as ``int8``; empty if every form can be made of it. ``scale`` is what the graph itself multiplies
+    its input by before anything else, the largest of the channels; 1 where it does not scale.
+    """
+
+    input_size: int
+    classes: int
+    params: int
+    macs: int
+    features: int | None
+    metadata: Metadata
+    task: str = DEFAULT_TASK
+    form: str = ""
+    scale: float = 1.0
+
+
+class OwnFiles(Protocol):
+    """Functions for users' own files of a task."""
+
+    search_options: str
+    """The options that a search for the task needs, beside ``--candidates``."""
+
+    def takes(self, model: Model) -> bool:
+        """Return whether a file is one of the task."""
+
+    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+        """Write the master of a float file to ``target``; ``name`` is the user's file, for errors.
+
+        Raises:
+            UsageError: it cannot be used.
+        """
+
+    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+        """Write a file that keeps its form; as :meth:`prepare` otherwise."""
+
+    def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
+        """Return the outputs of a prepared file for an image, by name; ``finished`` for one that keeps its form."""
+
+    def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
+        """Return the index of the surest label and its probability, if there is one; ``title`` is the photograph's.
+
+        Raises:
+            UsageError: the outputs are not those of the task.
+        """
+
+    def remarks(self, added: ImportedModel) -> Iterator[str]:
+        """Yield remarks on a card that is not taken as it is."""
+
+
+def task_of(model: Model) -> str:
+    """Return the name of the task that a file is for: the last one that takes it, as the first takes every file."""
+    return [name for name, task in TASKS.items() if task.own_cards is not None and task.own_files().takes(model)][-1]
+
+
+MAX_DIFFERENCE = 1e-5
+"""Largest difference of a probability between the given and the edited file."""
+
+SCORES = "give an image classifier that ends in a softmax"
+_CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
+
+
+def check_file(file: Path, size: int | None) -> None:
+    """Check ``file``, of any of the formats, before packages are fetched for its conversion; see :class:`.Format`."""
+    format_of(file).check(file, size)
+
+
+def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple[ModelFacts, Conversion | None]:
+    """Write ``file``, of any of the formats, as a float model of its task; see :func:`as_tflite`.
+
+    Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form, a
+    ``finished`` float file, too.
+    """
+    given, conversion = as_tflite(file, size)
+    name = str(file)
+    metadata = read_metadata(given, name) or Metadata("", (), (), ())
+    given = with_channels_last(with_shapes(given, name), name)
+    keeps = finished or bool(classifier.quantized(read(given, name)))
+    data = given if keeps else to_float32(given, name)
+    model = read(data, name)
+    if not keeps and len(model.subgraphs) == len(model.signatures) == 1:
+        data = without_transposes(data, name)
+        data = classifier.with_two_classes(data, name)
+    model = read(data, name)
+    own = TASKS[task_of(model)].own_files()
+    facts = (own.take if keeps else own.prepare)(data, name, target, metadata)
+    return replace(facts, scale=scale_of_input(model)), conversion
+
+
+def with_shapes(data: bytes, name: str) -> bytes:
+    """Return a file whose outputs have shapes: those that the runtime gives them, where the converter stated none."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    if all(output.shape for output in read(data, name).outputs):
+        return data
+    try:
+        plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=plain)
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError):
+        return data  # what is checked next says why
+    model = unpack(data, name)
+    for detail in interpreter.get_tensor_details():
+        tensors, place = model.subgraphs[0].tensors, int(detail["index"])
+        if place < len(tensors) and not len(tensors[place].shape if tensors[place].shape is not None else ()):
+            tensors[place].shape = np.asarray(detail["shape"], np.int32)
+    return pack(model)
+
+
+Seen = tuple[tuple[str, int, float], ...]
+"""Answers to photographs: the subject of the photograph, the index of the label, and its probability."""
+
+
+def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, facts: ModelFacts) -> Seen:
+    """Write labels and normalization into the prepared file, unless it states them, and run it.
+
+    Return its surest answer to each of three photographs, if there is one.
+    """
+    data, answers, own = target.read_bytes(), [], TASKS[facts.task].own_files()
+    stated = read_metadata(data)
+    if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
+        data = write_metadata(data, metadata)
+        target.write_bytes(data)
+    for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
+        image = photograph(preprocessing, facts.input_size, name)
+        outputs = own.run(data, image, finished=bool(facts.form))
+        answers += [(title, *answer) for answer in own.surest(outputs, facts, title)]
+    return tuple(answers)
+
+
+def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
+    """Write the master of a card of a user's file, and check that it computes what the file does."""
+    data = content_of_own(card, weights)
+    softmax = not sums_to_one(data, card.input_size, card.name)
+    master, has_features = master_of(card, data, softmax)
+    difference = 0.0
+    if not softmax:
+        image = photograph(card.preprocessing, card.input_size)
+        edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
+        difference = float(np.abs(edited - scores_of(data, image, "the file")).max())
+    if not difference <= MAX_DIFFERENCE:
+        raise StageError(f"the edited {card.name} differs from its file by {difference:.2g} in a probability")
+    path.write_bytes(master)
+    return {"difference": difference, "features": has_features}
+
+
+def content_of_own(card: Card, weights: WeightsFile | None) -> bytes:
+    """Return the file of a card of a user's own; StageError if it is not there or is another one than the card says."""
+    if weights is None:
+        raise StageError(f"{card.name} is a file of your own, and the file is not available")
+    data = weights.path.read_bytes()
+    input_size, classes = classifier.shape_of(data, str(weights.path))
+    if (input_size, classes) != (card.input_size, card.classes):
+        raise StageError(
+            f"{card.name} says input {card.input_size} and {card.classes} classes, its file {input_size} and {classes}"
+        )
+    return data
+
+
+def master_of(card: Card, data: bytes, softmax: bool) -> tuple[bytes, bool]:
+    """Return a user's file with its outputs named, and whether it has features."""
+    return classifier.with_features(classifier.named(data, card.name, softmax), card.name)
+
+
+def sums_to_one(data: bytes, input_size: int, name: str) -> bool:
+    """Return whether the answers are probabilities already; logits are not, whatever the image."""
+    rng = np.random.default_rng(0)
+    for image in rng.normal(size=(3, 1, input_size, input_size, 3)).astype(np.float32):
+        row = scores_of(data, image, name)
+        if row.min() < 0 or abs(float(row.sum()) - 1.0) > 1e-3:
+            return False
+    return True
+
+
+def scores_of(data: bytes, image: Array, name: str) -> Array:
+    """Return one row of scores from a file that may have no signature."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        runner = Interpreter(model_content=data)
+        runner.allocate_tensors()
+        (detail,) = runner.get_input_details()
+        runner.set_tensor(detail["index"], quantize(image, detail))
+        runner.invoke()
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW) from error
+    tensor = classifier.scores_tensor(read(data, name), name)
+    scores = next(each for each in runner.get_output_details() if each["index"] == tensor)
+    row = dequantize(runner.get_tensor(tensor), scores).reshape(-1)
+    if not np.isfinite(row).all():
+        raise UsageError(f"{name}: its answers are not finite numbers", SCORES)
+    return row

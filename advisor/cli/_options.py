@@ -1,0 +1,319 @@
+"""What commands share: groups with ``--quiet``, options with their completion, values as a user writes them.
+
+A command may have its options as one value of a dataclass. To add a command of an integration, register an
+:class:`IntegrationCommand` in the group :data:`INTEGRATIONS`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import CommandFunctionType
+
+from advisor.cli._output import BEGAN, QUIET
+from advisor.core import (
+    GROUPS,
+    OUTPUT,
+    SEARCH,
+    Option,
+    Table,
+    UsageError,
+    channel_values,
+    integration,
+    registered,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from typer import _click
+    from typer._click.core import Context, Parameter
+    from typer._click.formatting import HelpFormatter
+
+Command = Callable[..., Any]
+
+INTEGRATIONS = "advisor.commands"
+"""Entry points of further commands, each an :class:`IntegrationCommand`."""
+
+
+def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    """Declare an option: what stands for its value (nothing for a flag), its help, its names if they are others."""
+    return typer.Option(*names, metavar=metavar or None, help=text, **more)
+
+
+def of_output(metavar: str, text: str, *names: str) -> Any:
+    """Declare an option of the group of the output."""
+    return option(metavar, text, *names, rich_help_panel=OUTPUT)
+
+
+def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    """Declare an argument: what stands for it, its help, its completion."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete)
+
+
+def completion_of(name: str) -> Callable[[str], list[str]]:
+    """Return the completion of an option of a search; of several names joined by commas, the last is completed."""
+
+    def complete(incomplete: str) -> list[str]:
+        from advisor.api import choices
+
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in _matching(choices(name), last)]
+
+    return complete
+
+
+def complete_runs(incomplete: str) -> list[str]:
+    """Return the run folders below the folder that is named, ``runs`` by default."""
+    folder = Path(incomplete.rpartition("/")[0] or "runs")
+    with suppress(OSError):
+        return _matching((str(path.parent) for path in sorted(folder.glob("*/request.yaml"))), incomplete)
+    return []
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    """Return the names that begin so, in small or capital letters; ``Pixel 8`` begins as ``pixel-8`` does."""
+    begun = incomplete.casefold()
+    return [name for name in names if name.casefold().startswith((begun, begun.replace(" ", "-")))]
+
+
+Quiet = Annotated[bool, of_output("", "Show the answer and errors, but no progress.", "--quiet", "-q")]
+RunArgument = Annotated[str, argument("RUN", "A run folder, such as runs/latest.", complete_runs)]
+AsJson = Annotated[bool, of_output("", "Print JSON.", "--json")]
+Sort = Annotated[
+    str,
+    of_output("COLUMNS", "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size."),
+]
+Filter = Annotated[
+    list[str] | None,
+    of_output(
+        "CONDITION",
+        "Show only rows such as 'size<5MB' or 'card=mobilenet*,lenet'; repeat for more. Signs: = != < <= > >=.",
+        "--filter",
+    ),
+]
+LogTo = Annotated[
+    str | None,
+    of_output(
+        "PLACE", "Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the bundle."
+    ),
+]
+Format = Annotated[str, option("FORMAT", "Format of the output: text, markdown or json.", "--format")]
+Catalogs = Annotated[
+    list[str] | None, option("FILE", "Catalogue file of your own (YAML); repeat for more.", "--catalog")
+]
+ProfileFolders = Annotated[
+    list[str] | None, option("DIR", "Folder of your own device profiles; repeat for more.", "--profiles")
+]
+Mirror = Annotated[str | None, option("PLACE", "Folder or address of weights that is asked first.")]
+Offline = Annotated[bool, option("", "Open no connection.", "--offline")]
+Shape = Annotated[str | None, option("SHAPE", "Shape of the first input, if the file leaves it open: 1,224,224,3.")]
+Xnnpack = Annotated[bool, option("", "Use XNNPACK where it applies.", "--xnnpack/--no-xnnpack")]
+Mean = Annotated[str | None, option("NUMBERS", "Value subtracted from RGB 0 to 255, if no file states it: 127.5.")]
+Std = Annotated[str | None, option("NUMBERS", "Value that the difference is divided by: 127.5.")]
+
+
+def split(values: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the parts of an option that may be repeated, or joined by commas; None if the option is not given."""
+    parts = tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
+    return parts or None
+
+
+def shape_of(text: str | None) -> tuple[int, ...] | None:
+    """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``. Raises UsageError: something else."""
+    if text is None:
+        return None
+    sides = tuple(whole_number(part) or 0 for part in text.replace("x", ",").split(","))
+    if not all(sides):
+        raise UsageError(f"--shape: '{text}' is not a shape", "write for example --shape 1,224,224,3")
+    return sides
+
+
+def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
+    """Parse whole numbers from 0 on, joined by commas. Raises UsageError: something else."""
+    if text is None:
+        return None
+    found = [whole_number(part) for part in text.split(",")]
+    if None in found:
+        raise UsageError(f"{option}: '{text}' is not a list of whole numbers", f"write for example {option} 0,1")
+    return tuple(number for number in found if number is not None)
+
+
+def channels(text: str | None, option: str) -> tuple[float, ...] | None:
+    """Parse one number, or three joined by commas; see :func:`advisor.core.channel_values`."""
+    return None if text is None else channel_values(text, option)
+
+
+def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
+    """Return the annotation of a parameter for each option; the help states defaults of a search if ``defaults``."""
+    return {name: _annotation(name, each, defaults) for name, each in table.items()}
+
+
+def _annotation(name: str, declared: Option, defaults: bool) -> Any:
+    kind: Any = list[str] if isinstance(declared.default, tuple) else type(declared.default)
+    names = [f"--{name}"] if declared.default is False else []  # a flag has no negative form
+    return Annotated[
+        kind | None,
+        option(
+            declared.metavar,
+            declared.help if defaults else declared.text,
+            *names,
+            rich_help_panel=declared.group,
+            callback=split if declared.joined else None,
+            autocompletion=complete_runs if name == "resume" else completion_of(name),
+        ),
+    ]
+
+
+def takes(options: Mapping[str, Any]) -> Callable[[Command], Command]:
+    """Declare options, by their annotations, before a command's own; it receives them as keywords, None by default."""
+
+    def declare(command: Command) -> Command:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        shared = [inspect.Parameter(name, kind, default=None, annotation=each) for name, each in options.items()]
+        declared = inspect.signature(command, eval_str=True).parameters.values()
+        own = [each for each in declared if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        parameters = sorted([*shared, *own], key=lambda each: each.kind)  # arguments come before options
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return command
+
+    return declare
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose plain help shows each ``rich_help_panel`` under its own heading, in the order of ``GROUPS``."""
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the options of each group; an option without a group belongs to the output."""
+        for group in GROUPS:
+            shown = [each for each in self.get_params(ctx) if (getattr(each, "rich_help_panel", "") or OUTPUT) == group]
+            _write(group, shown, ctx, formatter)
+
+
+class SearchCommand(GroupedCommand):
+    """A command whose help shows the options that are needed first; ``--help-all`` shows all of them by group."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        """Return the parameters with ``--help-all`` before ``--help``."""
+        *parameters, help_option = super().get_params(ctx)
+        every: Any = copy(help_option)
+        every.name, every.opts, every.callback = "help_all", ["--help-all"], _show_all
+        every.help = "Show all options, by group, and exit."
+        return [*parameters, every, help_option]
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the first options in the order of the table, or every group if ``--help-all`` is given."""
+        if ctx.meta.get(_ALL):
+            super().format_options(ctx, formatter)
+            return
+        shown = [name for name, each in SEARCH.items() if each.first] + ["help_all", "help"]
+        _write("Options", [each for each in self.get_params(ctx) if each.name in shown], ctx, formatter)
+
+
+_ALL = "advisor.help_all"
+
+
+def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        typer.echo(ctx.get_help())
+        ctx.exit()
+
+
+def _write(title: str, options: list[Parameter], ctx: Context, formatter: HelpFormatter) -> None:
+    rows = [record for each in options if (record := each.get_help_record(ctx))]
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows)
+
+
+class Commands(typer.Typer):
+    """A group of commands, each with ``--quiet``."""
+
+    @classmethod
+    def group(cls, name: str, text: str, short: str) -> Commands:
+        """Return a group below ``advisor`` with its help."""
+        return cls(name=name, help=text, short_help=short, no_args_is_help=True, rich_markup_mode=None)
+
+    def command(self, *names: Any, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Register a command, as Typer does."""
+        register = super().command(*names, **settings)
+
+        def declare(command: CommandFunctionType) -> CommandFunctionType:
+            register(_quietable(command))
+            return command
+
+        return declare
+
+
+@dataclass(frozen=True)
+class IntegrationCommand:
+    """A command that an integration adds."""
+
+    run: Command  #: the function; Typer makes the options from its parameters. Its module must be light.
+    short_help: str  #: what the command does, for the list of commands
+
+
+class AllCommands(TyperGroup):
+    """The commands of this package, then those of integrations, which are looked up only when they are needed."""
+
+    @property
+    def commands(self) -> MutableMapping[str, _click.Command]:
+        """Every command by its name."""
+        for name in registered(INTEGRATIONS):
+            if name not in self._found:
+                alone, added = Commands(add_completion=False, rich_markup_mode=None), integration(INTEGRATIONS, name)
+                alone.command(name, short_help=added.short_help)(added.run)
+                self._found[name] = typer.main.get_command(alone)
+        return self._found
+
+    @commands.setter
+    def commands(self, own: MutableMapping[str, _click.Command]) -> None:
+        self._found = own
+
+    def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
+        """Return the command with a name."""
+        return self._found.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+
+def _quietable(command: Command) -> Command:
+    """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
+    declared = inspect.signature(command, eval_str=True)
+    kinds: dict[str, type] = {name: each.annotation for name, each in declared.parameters.items()}
+    groups = {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
+
+    @wraps(command)
+    def run(*, quiet: bool, **values: Any) -> Any:
+        tokens = QUIET.set(quiet), BEGAN.set(time.monotonic())
+        try:
+            for name, kind in groups.items():
+                values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
+            return command(**values)
+        finally:
+            QUIET.reset(tokens[0])
+            BEGAN.reset(tokens[1])
+
+    own = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    run.__signature__ = declared.replace(parameters=[*_flat(declared), own])  # type: ignore[attr-defined]
+    return run
+
+
+def _flat(declared: inspect.Signature) -> Iterator[inspect.Parameter]:
+    """Yield the parameters, with the fields of a dataclass in its place."""
+    for parameter in declared.parameters.values():
+        if not is_dataclass(parameter.annotation):
+            yield parameter
+            continue
+        hints = get_type_hints(parameter.annotation, include_extras=True)
+        for each in fields(parameter.annotation):
+            default = inspect.Parameter.empty if each.default is MISSING else each.default
+            yield inspect.Parameter(each.name, parameter.kind, default=default, annotation=hints[each.name])

@@ -1,0 +1,163 @@
+"""Read the images that a file is calibrated on, as it takes them: a user's folder, or the bundled photographs."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import distribution
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import StageError, UsageError
+from advisor.datasets import MIN_SIDE, InputSpec, is_candidate, load, quiet
+from advisor.tflite import Metadata, Model
+
+PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
+"""The everyday colour photographs inside scikit-image's wheel; its other images are downloaded on first use.
+
+Its images from a telescope, a microscope and an eye clinic are not used. Calibrated with them, int8 EfficientNet-Lite0
+agrees with float on 77 % of everyday crops, without them on 89 %; int8 MobileNetV2 on 80 % and 88 %."""
+
+PHOTOGRAPHS_VERSION = 3
+"""Raised when the drawn crops change."""
+
+CROPS_A_PHOTOGRAPH = 17
+
+_EXAMPLE = "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
+
+CALIBRATION = 100
+FEWEST = 10
+"""With fewer calibration images, one unusual image decides the range of every activation."""
+
+
+@dataclass(frozen=True)
+class CalibrationImages:
+    """Images to calibrate on, by their files; the first ``limit`` of them if it is given.
+
+    Without files, they are crops of the bundled photographs, drawn by ``seed``.
+    """
+
+    paths: tuple[Path, ...]
+    spec: InputSpec
+    seed: int = 0
+    limit: int | None = None
+
+    def read(self) -> NDArray[np.float32]:
+        """Return the images as model input, float32 (n, size, size, 3)."""
+        images = from_images(self.paths, self.spec) if self.paths else from_photographs(self.spec, self.seed)
+        return images[: self.limit]
+
+
+def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
+    """Return the sorted indices of at most ``count`` images, drawn by ``seed`` from each class in turn."""
+    by_class: dict[int, list[int]] = defaultdict(list)
+    for index, label in enumerate(labels):
+        by_class[label].append(index)
+    draw = random.Random(seed)
+    queues = [draw.sample(indices, len(indices)) for _, indices in sorted(by_class.items())]
+    chosen: list[int] = []
+    while len(chosen) < count and any(queues):
+        chosen += [queue.pop() for queue in queues if queue]
+    return tuple(sorted(chosen[:count]))
+
+
+def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
+    return np.stack([spec.read(path) for path in paths])
+
+
+def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
+    """Return random crops of the photographs in scikit-image, float32 (n, size, size, 3)."""
+    return np.stack([spec.normalise(crop()) for crop in photograph_crops(spec.size, seed)])
+
+
+def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.uint8]]]:
+    """Return functions that make random crops of the photographs in scikit-image, uint8 (size, size, 3)."""
+    from PIL import Image
+
+    def resized(photograph: Image.Image, box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+        return np.asarray(photograph.resize((size, size), Image.Resampling.BILINEAR, box=box))
+
+    draw, crops = random.Random(seed), []
+    folder = Path(str(distribution("scikit-image").locate_file("skimage/data")))
+    for photograph in (Image.open(folder / name).convert("RGB") for name in PHOTOGRAPHS):
+        for _ in range(CROPS_A_PHOTOGRAPH):
+            side = draw.uniform(0.5, 1.0) * min(photograph.size)
+            left, top = (draw.uniform(0, length - side) for length in photograph.size)
+            crops.append(partial(resized, photograph, (left, top, left + side, top + side)))
+    return list(crops)
+
+
+def find_images(folder: Path) -> tuple[Path, ...]:
+    """Return the readable images of a folder and its sub-folders, sorted; a UsageError if fewer than ``FEWEST`` are."""
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and is_candidate(file))
+    with quiet():
+        verdicts = [(file, _reason(file)) for file in files]
+    good = tuple(file for file, reason in verdicts if not reason)
+    if len(good) < FEWEST:
+        bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
+        raise UsageError(
+            f"--calibration: {len(good)} readable images of {len(files)} in '{folder}', and {FEWEST} are needed{bad}",
+            f"give about {CALIBRATION} images like those that the app will see",
+        )
+    return good
+
+
+_FIRST_OF_BYTE = {"uint8": 0, "int8": -128}
+"""The number that stands for a black pixel."""
+
+
+def _reason(file: Path) -> str:
+    try:
+        load(file, MIN_SIDE)
+    except StageError as error:
+        return error.message
+    return ""
+
+
+def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
+    """Return ``count`` of the paths, drawn by ``seed`` and sorted; all if there are no more."""
+    return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))
+
+
+def spec_of_file(
+    name: str, model: Model, metadata: Metadata | None, mean: Sequence[float] | None, std: Sequence[float] | None
+) -> InputSpec:
+    """Return how ``model`` reads images; ``mean`` and ``std`` override its metadata.
+
+    An input of 8 bits without metadata takes the pixels themselves, and its scale and zero point say how they are
+    normalised. It raises a UsageError if the input is not one square RGB image, or the normalisation is not known.
+    """
+    shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
+    if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
+        shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
+        raise UsageError(f"{name} takes {shapes}, not one square RGB image", "the input must be 1 x size x size x 3")
+    if (mean is None) != (std is None):
+        raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
+    if mean is not None and std is not None:
+        return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
+    steps = model.inputs[0].quantization
+    if (metadata is None or not metadata.mean) and steps and model.inputs[0].dtype in _FIRST_OF_BYTE:
+        zero = (steps.zero_points or (0,))[0] - _FIRST_OF_BYTE[model.inputs[0].dtype]
+        return InputSpec(shape[1], _three(name, (zero,)), _three(name, (1 / steps.scales[0],), positive=True))
+    if metadata is None or not metadata.mean:
+        raise UsageError(
+            f"{name} does not say how its images are normalised", f"give it on the scale 0 to 255: {_EXAMPLE}"
+        )
+    return InputSpec(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
+
+
+def _three(what: str, values: Sequence[float], positive: bool = False) -> tuple[float, float, float]:
+    if len(values) not in (1, 3):
+        raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _EXAMPLE)
+    if positive and min(values) <= 0:
+        raise UsageError(f"{what}: {min(values):g} is not above 0", _EXAMPLE)
+    first, second, third = (values[0],) * 3 if len(values) == 1 else values
+    return float(first), float(second), float(third)

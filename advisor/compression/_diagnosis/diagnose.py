@@ -1,0 +1,248 @@
+"""Compare a quantized file with its float file, in a child process, as a file may crash the runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.compression._calibration import CalibrationImages, drawn, find_images, spec_of_file
+from advisor.compression._diagnosis.pairs import (
+    OperatorPair,
+    bias,
+    factors,
+    has_scale_a_channel,
+    kernel,
+    lost_biases,
+    pairs,
+    short_name,
+    storage,
+    widest_kernel,
+    working_operators,
+)
+from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, alone
+from advisor.compression._diagnosis.values import DiagnosedLayer, Diagnosis, cause, decibel, verdict
+from advisor.core import StageError, UsageError
+from advisor.datasets import InputSpec
+from advisor.isolation import CallLimits, ChildPool, Scratch
+from advisor.measurement import accelerator, delegate
+from advisor.tflite import Model, Tensor, read, read_metadata, split_postprocess
+
+IMAGES = 16
+"""Number of images. Each gives thousands of values a layer, enough for a ratio of powers."""
+
+DRAWN = 8
+"""Number of layers, the worst first, with the range of each channel for a plot."""
+
+SECONDS = 60.0
+"""Time limit: no further image is started after it."""
+
+BUNDLED = "bundled photographs"
+
+_MARGIN_S = 300.0
+"""Added to the time limit, for loading both files and for the last image."""
+
+ON_CPU = "xnnpack"
+
+_LEVELS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
+
+
+def diagnose(
+    model: Path,
+    against: Path,
+    calibration: Path | None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Diagnosis:
+    """Compare a quantized file with its float file on images of a folder, or on the bundled photographs.
+
+    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the files' metadata. It
+    raises the errors of :func:`compare` and of what reads the images as UsageErrors.
+    """
+    graph = read(against)
+    read(model)
+    metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
+    known = next((one for one in metadata if one is not None and one.mean), None)
+    spec = spec_of_file(against.name, graph, known, mean, std)
+    found = find_images(calibration) if calibration else ()
+    images = drawn(found, IMAGES, 0)
+    source = f"{len(images)} of {len(found)} images of {calibration}" if found else BUNDLED
+    return run_in_child(model, against, images, spec, source)
+
+
+def run_in_child(
+    model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float = SECONDS
+) -> Diagnosis:
+    """Run the diagnosis in a child process, so that a native crash ends only that process; see :func:`diagnose`."""
+    limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
+    job = f"{__name__}:diagnose_images"
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        try:
+            found: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
+        except StageError as error:
+            message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
+            raise UsageError(message, error.hint) from error
+    return found
+
+
+def diagnose_images(
+    model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float
+) -> Diagnosis:
+    """Read the images, or crops of the bundled photographs, and compare the files."""
+    arrays = CalibrationImages(tuple(images), spec).read()
+    return compare(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
+
+
+def compare(
+    model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
+) -> Diagnosis:
+    """Compare a quantized ``.tflite`` with the float file that it was made from, layer by layer.
+
+    Detectors are compared without their post-processing. ``images`` are normalised model inputs, float32 (n, S, S, 3),
+    and ``source`` says which. After ``seconds``, no further image is started, but at least one is run. A damaged or
+    unfit file is a UsageError, one that the runtime cannot run a StageError.
+    """
+    read(model)
+    read(against)
+    # A detector comes without its post-processing, so that its first output is the scores.
+    data, floats = (split_postprocess(path.read_bytes(), path.name)[0] for path in (model, against))
+    quantized, reference = read(data, str(model)), read(floats, str(against))
+    _require_same_model(model, quantized, against, reference)
+    found = pairs(quantized, reference)
+    if not found:
+        hint = "give the float file that the quantized one was made from"
+        raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
+    runs = InspectableModel(data, model.name), InspectableModel(floats, against.name)
+    seen = _Comparison(*runs, alone(data, quantized, reference, found), quantized, reference, found)
+    deadline = time.monotonic() + seconds
+    for image in images:
+        if seen.count and time.monotonic() > deadline:
+            break
+        seen.add(image)
+    rules = accelerator(ON_CPU)
+    delegation, float_delegation = delegate(quantized, rules), delegate(reference, rules)
+    refused = {row.index: row.reason for row in delegation.refused}
+    result = Diagnosis(
+        model=str(model),
+        against=str(against),
+        images=seen.count,
+        source=source,
+        layers=tuple(_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in found),
+        unmatched=len(working_operators(quantized)) - len(found),
+        output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
+        agreement=seen.same / seen.count,
+        delegation=delegation.sentence,
+        float_delegation=float_delegation.sentence,
+        verdict=(),
+    )
+    channels = tuple(seen.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
+    return replace(result, verdict=verdict(result, delegation, float_delegation), channels=channels)
+
+
+class _Comparison:
+    """Both files loaded, and the sums over the images so far."""
+
+    def __init__(
+        self,
+        ours: InspectableModel,
+        theirs: InspectableModel,
+        single: Mapping[int, Alone],
+        quantized: Model,
+        reference: Model,
+        found: tuple[OperatorPair, ...],
+    ) -> None:
+        self._ours, self._theirs, self._found, self._alone = ours, theirs, found, single
+        self._factors = factors(quantized, reference, found)
+        self.sums = {pair.quantized: Sums(*(_range(quantized.tensors[pair.output]) or ())) for pair in found}
+        self.answer, self.same, self.count = Sums(), 0, 0
+
+    def add(self, image: NDArray[np.float32]) -> None:
+        """Run both files on one image, and each operator by itself where possible."""
+        ours, theirs = self._ours, self._theirs
+        theirs(image[None])
+        ours(image[None])
+        for pair in self._found:
+            own = None
+            if pair.quantized in self._alone:
+                single, sources = self._alone[pair.quantized]
+                single(*map(self._floats, sources))
+                own = single.output
+            self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), own)
+        self.answer.add(theirs.output, ours.output, None)
+        self.same += int(theirs.output.argmax() == ours.output.argmax())
+        self.count += 1
+
+    def _floats(self, tensor: int) -> NDArray[np.float32]:
+        """Return a tensor of the float file, its channels multiplied as equalization multiplied them."""
+        values, factor = self._theirs.read(tensor), self._factors.get(tensor)
+        if factor is None or factor.shape[0] != values.shape[-1]:
+            return values
+        scaled: NDArray[np.float32] = (values * factor).astype(values.dtype)
+        return scaled
+
+
+def _require_same_model(model: Path, quantized: Model, against: Path, reference: Model) -> None:
+    shapes = [[tensor.shape for tensor in one.inputs] for one in (quantized, reference)]
+    if shapes[0] != shapes[1]:
+        raise UsageError(
+            f"{model.name} takes {_shown(quantized)} and {against.name} takes {_shown(reference)}: "
+            "one was not made from the other",
+            "give the float file that the quantized one was made from",
+        )
+    if len(shapes[0]) != 1 or len(shapes[0][0]) != 4 or min(shapes[0][0], default=0) < 1 or shapes[0][0][-1] != 3:
+        raise UsageError(f"{model.name} takes {_shown(quantized)}, not one RGB image", "(1, height, width, 3)")
+    stored = [tensor.name for tensor in reference.tensors if tensor.quantization and tensor.dtype in _LEVELS]
+    if stored:
+        raise UsageError(
+            f"{against.name} is quantized itself ({len(stored)} tensors, the first is '{stored[0]}')",
+            "give the float file with --against",
+        )
+
+
+def _shown(model: Model) -> str:
+    return ", ".join(f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs)
+
+
+def _range(tensor: Tensor) -> tuple[float, float] | None:
+    """Return the least and greatest value that a tensor can hold; None for floats and for per-channel scales."""
+    if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
+        return None
+    scale, zero = tensor.quantization.scales[0], (*tensor.quantization.zero_points, 0)[0]
+    least, most = _LEVELS[tensor.dtype]
+    return scale * (least - zero), scale * (most - zero)
+
+
+def _layer(
+    quantized: Model, reference: Model, pair: OperatorPair, sums: Sums, refused: Mapping[int, str]
+) -> DiagnosedLayer:
+    output, limits = quantized.tensors[pair.output], _range(quantized.tensors[pair.output])
+    scale = output.quantization.scales[0] if limits and output.quantization else None
+    operator = quantized.operators[pair.quantized].name
+    ours = kernel(quantized, pair.quantized)
+    weights, zeros, few = storage(ours, kernel(reference, pair.reference))
+    layer = DiagnosedLayer(
+        index=pair.quantized,
+        operator=operator,
+        name=short_name(reference.tensors[pair.reference_output].name) or operator.lower(),
+        shape=output.shape,
+        data=output.dtype,
+        snr_db=decibel(sums.signal, sums.noise),
+        own_snr_db=decibel(sums.signal, sums.own_noise),
+        range=limits,
+        used=sums.used,
+        clipped=sums.outside / sums.count,
+        steps=sums.deviation / scale if scale else None,
+        channels=sums.channels,
+        kernel=widest_kernel(reference, pair.reference),
+        per_channel=has_scale_a_channel(ours),
+        lost=lost_biases(bias(quantized, pair.quantized), bias(reference, pair.reference)),
+        weights=weights,
+        zeros=zeros,
+        few=few,
+        refused=refused.get(pair.quantized, ""),
+    )
+    return replace(layer, cause=cause(layer))

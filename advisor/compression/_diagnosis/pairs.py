@@ -1,0 +1,251 @@
+"""Match the operators of the float file with those of the quantized one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.compression._diagnosis.values import Outlier, widest
+from advisor.tflite import Model, Tensor, real_values
+
+Factors = NDArray[np.float64]
+
+CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE"})
+"""Operators that only change how values are stored."""
+
+_WRAPPER = re.compile(r"^(functional|model|sequential|StatefulPartitionedCall|PartitionedCall)(_\d+)?(:\d+)?$")
+_WORK = re.compile(
+    r"^(add|mul|sub|batchnorm|batch_normalization|BiasAdd|Relu6?|Conv2D|convolution|depthwise|MatMul|Mean|Softmax|"
+    r"FusedBatchNormV3|hard_swish)(_\d+)?(:\d+)?$",
+    re.IGNORECASE,
+)
+"""Names that converters give to the operations inside a layer."""
+
+_ENDINGS = re.compile(r"((_relu6?|_re_lu|_bn|_batchnorm)?(_\d+)?(:\d+)?)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class OperatorPair:
+    """The indices of one operator in both files, and its output tensors."""
+
+    quantized: int
+    reference: int
+    output: int
+    reference_output: int
+
+
+def pairs(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
+    """Return the operators that both files have, matched by output names, else by kind and order."""
+    ours, theirs = working_operators(quantized), working_operators(reference)
+    known = _outputs(reference, theirs)
+    found = {
+        index: known[key]
+        for key, index in _outputs(quantized, ours).items()
+        if key in known and quantized.operators[index].name == reference.operators[known[key]].name
+    }
+    taken = set(found.values())
+    left = [index for index in ours if index not in found]
+    rest = [index for index in theirs if index not in taken]
+    blocks = SequenceMatcher(None, _kinds(quantized, left), _kinds(reference, rest), autojunk=False)
+    for first, second, size in blocks.get_matching_blocks():
+        found.update(zip(left[first : first + size], rest[second : second + size], strict=True))
+    return tuple(
+        OperatorPair(
+            index, found[index], quantized.operators[index].outputs[0], reference.operators[found[index]].outputs[0]
+        )
+        for index in ours
+        if index in found
+    )
+
+
+def working_operators(model: Model) -> list[int]:
+    """Return the indices of the operators that do more than change how values are stored."""
+    return [index for index, one in enumerate(model.operators) if one.name not in CONVERTING and one.outputs]
+
+
+def short_name(name: str) -> str:
+    """Return a short name of a layer: ``block_3_depthwise`` of ``functional_1/block_3_depthwise_relu_1/Relu6;...``.
+
+    The result is empty for a name that only says that it belongs to a model.
+    """
+    parts = [part for part in name.split(";")[0].split("/") if not _WRAPPER.match(part)]
+    while len(parts) > 1 and _WORK.match(parts[-1]):
+        parts.pop()
+    short = "/".join(parts)
+    return _ENDINGS.sub("", short, count=1) or short
+
+
+def _outputs(model: Model, indices: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:
+    """Return the operators by name and shape of their first outputs, if these are unique."""
+    keys = {index: _key(model, index) for index in indices}
+    counts = Counter(keys.values())
+    return {key: index for index, key in keys.items() if counts[key] == 1 and key[0]}
+
+
+def _key(model: Model, index: int) -> tuple[str, tuple[int, ...]]:
+    tensor = model.tensors[model.operators[index].outputs[0]]
+    return tensor.name, tensor.shape
+
+
+def _kinds(model: Model, indices: Sequence[int]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(model.operators[index].name, _key(model, index)[1]) for index in indices]
+
+
+_AXES = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0, "DEPTHWISE_CONV_2D": 3}
+"""Axis of a kernel's output channels."""
+
+_BIAS_STEPS = 2.0**31
+
+_FLOATS = frozenset({"float32", "float16"})
+
+_FEW_VALUES = 1024
+"""A kernel with at most so many different values was clustered, or rounded to common steps."""
+
+_MANY = 4
+"""Such a kernel has at least so many weights for each value."""
+
+_INTEGERS = frozenset({"int8", "uint8", "int4", "int2", "int16"})
+
+RESIDUE = 0.05
+"""Largest share of the power that a factor may leave unexplained."""
+
+CHANGED, CHANGED_SHARE = 0.1, 0.2
+"""A tensor counts as equalized if ``CHANGED_SHARE`` of its channels changed by more than ``CHANGED``."""
+
+NOTHING = 1e-6
+"""Power of a channel's weights over the median channel's; below it only its bias counts."""
+
+_PASSING = frozenset({"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"})
+
+
+def kernel(model: Model, index: int) -> Tensor | None:
+    """Return an operator's kernel as stored in the file, before an operator that expands it; None if it has none."""
+    operator = model.operators[index]
+    if operator.name not in _AXES or len(operator.inputs) < 2:
+        return None
+    stored = operator.inputs[1]
+    if not model.tensors[stored].is_constant:
+        stored = next((one.inputs[0] for one in model.operators if stored in one.outputs and one.inputs), stored)
+    tensor = model.tensors[stored]
+    return tensor if tensor.is_constant else None
+
+
+def bias(model: Model, index: int) -> Tensor | None:
+    """Return an operator's bias; None if it has none."""
+    operator = model.operators[index]
+    if operator.name not in _AXES or len(operator.inputs) < 3 or operator.inputs[2] < 0:
+        return None
+    tensor = model.tensors[operator.inputs[2]]
+    return tensor if tensor.is_constant else None
+
+
+def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
+    """Return the real values of a constant; None if there is none, or one of 4 bits."""
+    return None if constant is None else real_values(constant)
+
+
+def widest_kernel(reference: Model, index: int) -> Outlier | None:
+    """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
+    found = kernel(reference, index)
+    if found is None or found.dtype != "float32":
+        return None
+    values = np.frombuffer(found.buffer, dtype="<f4").reshape(found.shape)
+    axis = _AXES[reference.operators[index].name] % values.ndim
+    return widest(np.abs(values).max(axis=tuple(other for other in range(values.ndim) if other != axis)))
+
+
+def has_scale_a_channel(ours: Tensor | None) -> bool | None:
+    """Return whether a kernel has one scale for each channel; None if it is not stored in integers."""
+    if ours is None or ours.dtype not in _INTEGERS or ours.quantization is None:
+        return None
+    return len(ours.quantization.scales) > 1
+
+
+def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int | None]:
+    """Return how a kernel is stored; zeros and values are counted if it is stored in floats.
+
+    Returns:
+        the type, empty if there is no kernel; the share of its weights that are 0 and were not; how many values stand
+        for all weights but the zeros, where each stands for several, else None.
+    """
+    stored = ours.dtype if ours else ""
+    values, floats = values_of(ours), values_of(theirs)
+    if stored not in _FLOATS or values is None or floats is None or values.shape != floats.shape:
+        return stored, 0.0, None
+    weights = values[values != 0]
+    count = len(np.unique(weights))
+    few = count if count <= _FEW_VALUES and weights.size > _MANY * count else None
+    return stored, float(((values == 0) & (floats != 0)).mean()), few
+
+
+def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
+    """Return the output channels whose float bias is more than 2^31 steps of the quantized file's bias.
+
+    The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
+    """
+    if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
+        return ()
+    steps, values = np.asarray(ours.quantization.scales), np.frombuffer(theirs.buffer, dtype="<f4")
+    if len(steps) not in (1, len(values)):
+        return ()
+    return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
+
+
+def factors(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Factors]:
+    """Return the factors of the channels of the float file's equalized tensors, by tensor index.
+
+    Equalization changes tensors but not the answer. An output channel is multiplied by s and its readers are divided by
+    s, so that weak channels use the range. Compared with the float file, such a layer would look like noise. The
+    kernels show the factors: a kernel of the quantized file is that of the float file, times s of its outputs, over s
+    of its inputs.
+    """
+    known: dict[int, Factors] = {}
+    for pair in found:
+        operator = reference.operators[pair.reference]
+        if operator.name in _PASSING:
+            factor = next((known[index] for index in operator.inputs if index in known), None)
+        else:
+            source = known.get(operator.inputs[0]) if operator.inputs else None
+            factor = _made(quantized, reference, pair, source)
+        if factor is not None:
+            known[pair.reference_output] = factor
+    return known
+
+
+def _made(quantized: Model, reference: Model, pair: OperatorPair, source: Factors | None) -> Factors | None:
+    """Return the factors of a layer's output; None if it has no kernel or was not equalized."""
+    ours, theirs = values_of(kernel(quantized, pair.quantized)), values_of(kernel(reference, pair.reference))
+    if ours is None or theirs is None or ours.shape != theirs.shape:
+        return None
+    depthwise = reference.operators[pair.reference].name == "DEPTHWISE_CONV_2D"
+    if source is not None and source.shape[0] == theirs.shape[-1]:
+        theirs = theirs / source
+    biases = values_of(bias(quantized, pair.quantized)), values_of(bias(reference, pair.reference))
+    return fitted(theirs, ours, theirs.ndim - 1 if depthwise else 0, *biases)
+
+
+def fitted(
+    floats: Factors, stored: Factors, axis: int, bias: Factors | None = None, float_bias: Factors | None = None
+) -> Factors | None:
+    """Return the factor of each output channel (``axis``) of a stored kernel over the float one; None if not equalized.
+
+    For channels with weights near zero the biases give the factor. Channels that are no multiple have the factor 1.
+    """
+    first, second = (np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1) for values in (floats, stored))
+    power = np.maximum((first**2).sum(axis=1), 1e-30)
+    factor = (first * second).sum(axis=1) / power
+    residue = ((second - factor[:, None] * first) ** 2).sum(axis=1)
+    good = (factor > 0) & (residue <= RESIDUE * factor**2 * power)
+    factor = np.where(good, factor, 1.0)
+    if bias is not None and float_bias is not None and bias.shape == float_bias.shape == factor.shape:
+        by_bias = (power < NOTHING * np.median(power)) & (float_bias * bias > 0)
+        factor = np.where(by_bias, bias / np.where(by_bias, float_bias, 1.0), factor)
+        good |= by_bias
+    changed = np.abs(factor - 1) > CHANGED
+    return factor if changed.sum() >= CHANGED_SHARE * max(1, good.sum()) else None

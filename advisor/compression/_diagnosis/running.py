@@ -1,0 +1,151 @@
+"""Run both files with every tensor kept, and single operators of the quantized one; sum what their outputs show."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
+from advisor.compression._diagnosis.values import Channels, Outlier, widest
+from advisor.core import StageError
+from advisor.isolation import one_line
+from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
+
+if TYPE_CHECKING:
+    from ai_edge_litert.interpreter import Interpreter
+
+Floats = NDArray[np.float32]
+
+
+class InspectableModel:
+    """A file with builtin kernels; all its tensors can be read after a run. If it cannot be loaded: a StageError."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        try:
+            self._interpreter = _interpreter(data)
+        except (ValueError, RuntimeError) as error:
+            raise StageError(f"{name}: LiteRT cannot load the model: {one_line(error)}") from error
+        self.inputs = self._interpreter.get_input_details()
+        self._details = {detail["index"]: detail for detail in self._interpreter.get_tensor_details()}
+
+    def __call__(self, *values: Floats) -> None:
+        """Run on one float32 value for each input; values of integer inputs are quantized."""
+        for detail, value in zip(self.inputs, values, strict=True):
+            stored = quantize(value, detail) if detail["quantization"][0] else value.astype(detail["dtype"])
+            self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
+        self._interpreter.invoke()
+
+    def read(self, tensor: int) -> Floats:
+        """Return a tensor as float32."""
+        return dequantize(self._interpreter.get_tensor(tensor), self._details[tensor])
+
+    @property
+    def output(self) -> Floats:
+        """The first output as float32."""
+        return self.read(self._interpreter.get_output_details()[0]["index"])
+
+
+Alone = tuple["InspectableModel", tuple[int, ...]]
+"""One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
+
+
+def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
+    """Return the operators of the quantized file that can be run by themselves, by their index."""
+    tables = unpack(data)
+    feeds = _feeds(quantized, reference, found)
+    runs: dict[int, Alone] = {}
+    for pair in found:
+        file, inputs = operator_alone(tables, pair.quantized)
+        if inputs and all(tensor in feeds for tensor in inputs):
+            with suppress(StageError):  # The runtime has no such operator alone.
+                runs[pair.quantized] = InspectableModel(file, "the operator"), tuple(map(feeds.__getitem__, inputs))
+    return runs
+
+
+def _feeds(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> Mapping[int, int]:
+    """Return the corresponding tensor of the float file for each activation of the quantized one."""
+    feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
+    feeds.update((pair.output, pair.reference_output) for pair in found)
+    for operator in quantized.operators:
+        if operator.name in CONVERTING and operator.inputs[0] in feeds:
+            feeds[operator.outputs[0]] = feeds[operator.inputs[0]]
+    return feeds
+
+
+def _interpreter(data: bytes) -> Interpreter:
+    """Return an interpreter with builtin kernels, as XNNPACK fuses operators and drops the tensors between."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        made = Interpreter(
+            model_content=data,
+            num_threads=1,
+            experimental_preserve_all_tensors=True,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        )
+        made.allocate_tensors()
+    return made
+
+
+@dataclass
+class Sums:
+    """Sums over the values of one tensor of the float file.
+
+    ``low`` and ``high`` are the least and greatest value that its quantized form can hold, and ``outside`` is how many
+    cannot be held. ``noise`` sums the squared differences to the quantized file's, ``own_noise`` those of the operator
+    by itself; None if it cannot be run so. ``least`` and ``most`` are the extremes of each channel.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    count: int = 0
+    total: float = 0.0
+    signal: float = 0.0
+    noise: float = 0.0
+    own_noise: float | None = None
+    outside: int = 0
+    least: Any = math.inf
+    most: Any = -math.inf
+
+    def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
+        """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
+        values = floats.astype(np.float64)
+        self.count += values.size
+        self.total += float(values.sum())
+        self.signal += float((values**2).sum())
+        self.noise += float(((quantized - values) ** 2).sum())
+        if own is not None:
+            self.own_noise = (self.own_noise or 0.0) + float(((own.reshape(values.shape) - values) ** 2).sum())
+        margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
+        self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
+        rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
+        self.least, self.most = np.minimum(self.least, rows.min(axis=0)), np.maximum(self.most, rows.max(axis=0))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the values."""
+        mean = self.total / self.count
+        return math.sqrt(max(0.0, self.signal / self.count - mean * mean))
+
+    @property
+    def used(self) -> tuple[float, float]:
+        """Least and greatest value seen."""
+        return float(self.least.min()), float(self.most.max())
+
+    @property
+    def channels(self) -> Outlier | None:
+        """The channel with the widest range of values."""
+        return widest(self.most - self.least)
+
+    def ends(self, index: int) -> Channels:
+        """Return the extremes of each channel in five digits, as those of the layer ``index``."""
+        least, most = (tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in (self.least, self.most))
+        return Channels(index, least, most)

@@ -1,0 +1,196 @@
+"""Define what a compression recipe is and uses, and which files recipes take."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.compression._quantization.grid import Grids
+from advisor.compression._quantization.observe import Inputs, Observer
+from advisor.core import StageError, UnsupportedRecipe
+from advisor.datasets import InputSpec
+from advisor.tflite import LITERT_CUSTOM, Model, custom_operators, opened, text_of
+
+if TYPE_CHECKING:
+    from ai_edge_litert import schema_py_generated as schema
+
+FLOAT_FILE = "start from the float file that it was made from"
+BUILTIN = "export it again with builtin operators only"
+ONE_GRAPH = "export one graph with one signature"
+FIXED = "fix the shape of this input when you convert the model"
+_STORED = frozenset({"int8", "uint8", "int16", "int4", "int2", "uint4", "int32", "float16"})
+_SELECT_PREFIX = "CUSTOM:Flex"
+
+INPUT_TYPES = ("float32", "int32", "int64", "bool")
+"""Types that the inputs of a float model may have; integers are indices, such as tokens."""
+
+
+def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
+    """Check that a file is a float model with one graph, at most one signature, builtin operators and fixed shapes.
+
+    With ``any_graph`` it may have several graphs and signatures, and the custom operators that LiteRT has. It raises an
+    UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
+    """
+    for reason, hint in _reasons(*opened(data), any_graph):
+        raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
+
+
+def _reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Iterator[tuple[str, str]]:
+    """Yield why a file is not such a model and what to do; a later reason expects that no earlier one holds."""
+    if len(model.subgraphs) != 1 and not any_graph:
+        yield f"the model has {len(model.subgraphs)} graphs", ONE_GRAPH
+    if len(model.signatures) > 1 and not any_graph:
+        keys = ", ".join(f"'{signature.key}'" for signature in model.signatures)
+        yield f"the model has {len(model.signatures)} signatures ({keys})", ONE_GRAPH
+    if custom := custom_operators(model, LITERT_CUSTOM if any_graph else ()):
+        kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
+        yield f"the model has {kind} operators ({', '.join(custom[:3])})", BUILTIN
+    quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
+    if quantized:
+        first = f"{len(quantized)} tensors, the first is '{quantized[0].name}'"
+        yield f"the model is quantized already ({first})", f"{FLOAT_FILE}; without it, add --requantize"
+    if any(tensor.is_sparse for tensor in model.tensors):
+        yield "the model's weights are sparse", "export it again with dense weights"
+    if any(tensor.dtype == "float16" and tensor.is_constant for tensor in model.tensors):
+        yield "the model's weights are stored as float16 already", FLOAT_FILE
+    for tensor in model.inputs:
+        if tensor.dtype not in INPUT_TYPES:
+            yield f"the model takes {tensor.dtype}, not {' or '.join(INPUT_TYPES)}", FLOAT_FILE
+    graph = tables.subgraphs[0]
+    for entry in (graph.tensors[index] for index in graph.inputs):
+        for stated in (entry.shape, entry.shapeSignature):  # an open side of 1 is stated beside the shape alone
+            sides = () if stated is None else tuple(map(int, stated))
+            if any(side < 1 for side in sides):
+                yield f"the shape {sides} of input '{text_of(entry.name)}' is open", FIXED
+
+
+@dataclass(frozen=True)
+class TrainingImages:
+    """Labelled images for recipes that score files or train weights; they never include the hold-out.
+
+    The training part with the class index of each image, or with its stratum (:func:`.division.strata`) if it has
+    several objects; ``seed`` is that of every draw. Files are scored on the validation images, and nothing is trained
+    on them.
+    """
+
+    paths: tuple[Path, ...]
+    labels: tuple[int, ...]
+    classes: int
+    spec: InputSpec
+    seed: int = 0
+    validation_paths: tuple[Path, ...] = ()
+    validation_labels: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        sides = ((self.paths, self.labels), (self.validation_paths, self.validation_labels))
+        if any(len(paths) != len(labels) for paths, labels in sides):
+            raise StageError("each training image needs one label")
+
+
+@dataclass(frozen=True, eq=False)
+class RecipeInputs:
+    """Inputs of a recipe besides the float file.
+
+    Attributes:
+        calibration: normalised images, float32 (n, S, S, 3), or an array for each input; None if there are none.
+        images: the user's labelled images; None without ``--data``.
+        max_drop_points: points of top-1 that a file may lose against float32; None for no limit.
+        seconds: time limit of the user's for a recipe that scores or trains; it then returns the best result so far.
+            None leaves only the recipe's own limit of work: equal inputs then give equal files.
+        observer: keeps the activations on the calibration images; pass the same one for all recipes of a model.
+        decided: notes of the same recipe on a similar model; the recipe reuses its choices.
+    """
+
+    calibration: Inputs | None = None
+    images: TrainingImages | None = None
+    max_drop_points: float | None = None
+    seconds: float | None = None
+    observer: Observer = field(default_factory=Observer)
+    decided: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A compressed ``.tflite``, with notes on what the recipe did and found, as JSON can hold it."""
+
+    data: bytes
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Needs(IntEnum):
+    """Needs of a recipe besides the float file; each level includes the ones before and takes longer."""
+
+    FILE = 0
+    CALIBRATION = 1
+    SCORING = 2
+    TRAINING = 3
+
+
+class Recipe(ABC):
+    """One way to make a float model smaller or faster.
+
+    Attributes:
+        name: as users and file names write it.
+        version: raised whenever the same input would give other bytes.
+        description: one line for help and reports.
+        needs_calibration: the recipe needs images, labelled or not.
+        grids: the grid that it corrects weights for; None if it corrects none.
+        needs: what the recipe needs, as a level. One that trains is skipped without labelled images.
+        after: a lighter recipe that is tried first; this one is tried only if that one loses too much. Empty for none.
+        any_graph: it takes files of several graphs, such as loops, and custom operators, which stay float.
+    """
+
+    name: str
+    version = 1
+    description: str
+    needs_calibration = False
+    grids: Grids | None = None
+    needs = Needs.FILE
+    after = ""
+    any_graph = False
+
+    @abstractmethod
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the compressed file, with notes if there are any."""
+
+    def make(self, model: bytes, inputs: RecipeInputs) -> Compressed:
+        """Return the compressed file after checking that the recipe applies.
+
+        Args:
+            model: a float ``.tflite`` with fixed shapes.
+            inputs: what the recipe may use.
+
+        Raises:
+            UnsupportedRecipe: the model is already quantized or has open shapes; it has custom operators or several
+                graphs, and the recipe takes none; or the recipe needs labelled images and there are none.
+            StageError: calibration images are missing or have another shape than the model's input.
+            UsageError: the file is damaged.
+        """
+        require_float(model, self.name, self.any_graph)
+        if self.needs is Needs.TRAINING and inputs.images is None:
+            raise UnsupportedRecipe(
+                f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"
+            )
+        return self.convert(model, inputs)
+
+    def apply(self, model: bytes, calibration: Inputs | None = None) -> bytes:
+        """Return the compressed file without its notes; see :meth:`make`."""
+        return self.make(model, RecipeInputs(calibration)).data
+
+
+class Edit(Recipe):
+    """A recipe that edits the file and needs nothing else: ``edit`` takes the float file and returns the edited one."""
+
+    any_graph = True
+
+    def __init__(self, name: str, edit: Callable[[bytes], bytes], description: str) -> None:
+        self.name, self.description = name, description
+        self._edit = edit
+
+    def convert(self, model: bytes, _inputs: RecipeInputs, /) -> Compressed:
+        """Return the edited file."""
+        return Compressed(self._edit(model))

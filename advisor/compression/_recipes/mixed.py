@@ -1,0 +1,259 @@
+"""The recipe ``mixed_int8``: int8 with those operators in float that cost most accuracy, as few as possible."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.compression._calibration import choose, from_images
+from advisor.compression._quantization.grid import BYTES
+from advisor.compression._quantization.quantizer import eight_bit_rules, fitting_images, quantize
+from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs
+from advisor.compression._recipes.retrained import prepare
+from advisor.core import UnsupportedRecipe
+from advisor.measurement import predict_arrays
+from advisor.tflite import Model, count, read
+
+MOST_IMAGES = 500
+"""Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6; more take too long."""
+
+SMALLEST_PROBABILITY = 1e-3
+"""Floor of a probability before its logarithm. Integer scores have steps of 1/256 and hold nothing below it."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Difference of a compressed file from its float model.
+
+    Points of top-1 that it loses; without labels, the share in % of images with another answer. The divergence is the
+    mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
+    """
+
+    drop_points: float
+    divergence: float
+
+
+class FloatComparison:
+    """Compares compressed files with one float model on the same normalised images, float32 (n, S, S, 3)."""
+
+    def __init__(self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
+        self._images, self._labels = images, labels
+        self._floats = answers(model, images)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __call__(self, form: bytes) -> Deviation:
+        """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
+        it.
+        """
+        found, floats = answers(form, self._images), self._floats
+        ours, theirs = found.argmax(axis=1), floats.argmax(axis=1)
+        if self._labels is None:
+            drop = 100.0 * float((ours != theirs).mean())
+        else:
+            drop = 100.0 * float((theirs == self._labels).mean() - (ours == self._labels).mean())
+        logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY)) - np.log(np.maximum(found, SMALLEST_PROBABILITY))
+        return Deviation(drop, float((floats * logs).sum(axis=1).mean()))
+
+
+def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the probabilities (n, C) that a model gives for images."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.tflite"
+        path.write_bytes(model)
+        return predict_arrays(path, images)
+
+
+def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
+    """Return a comparison on the validation images, or without labels on the calibration images, which must fit the
+    model.
+    """
+    images = inputs.images
+    if images is None or not images.validation_paths:
+        return FloatComparison(model, fitting_images(model, inputs.calibration), None)
+    chosen = choose(images.validation_labels, MOST_IMAGES, images.seed)
+    paths = [images.validation_paths[index] for index in chosen]
+    labels = tuple(images.validation_labels[index] for index in chosen)
+    return FloatComparison(model, from_images(paths, images.spec), labels)
+
+
+DEFAULT_DROP_POINTS = 0.5
+"""Points that may be lost if no limit was given."""
+
+RUN = 3
+"""Operators left in float at a time. A single one still reads and writes integers and keeps almost all of its error
+(MobileNetV1 0.25: at most 1 % of the divergence for any one operator, 58 % for the first three together)."""
+
+MOST_SHARE = 0.5
+"""Largest share of the operators that may stay float."""
+
+RANKING_IMAGES = 64
+RANKING_SHARE = 0.4
+"""Largest share of the work for ranking; runs that were not reached come last, in their order."""
+
+MOST_S = 600.0
+"""Work for all trials, in estimated seconds. The estimate replaces the clock: equal inputs must give equal files."""
+
+OPERATOR_S, MACS_A_SECOND = 0.015, 2e10
+"""Seconds that the quantizer takes for an operator (0.7 s for MobileNetV1 0.25), and speed of an image's run."""
+
+CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
+
+
+@dataclass(frozen=True)
+class OperatorChoice:
+    """One choice of operators left in float, by their index in the graph; how far its file is from the float model."""
+
+    floats: frozenset[int]
+    deviation: Deviation
+    float_work: int
+    data: bytes
+
+    def or_better(self, other: OperatorChoice, limit: float) -> OperatorChoice:
+        """Return the better trial: within the limit that with less float work, outside it by the loss."""
+        own, others = self.deviation.drop_points, other.deviation.drop_points
+        if own <= limit and others <= limit:
+            return self if (self.float_work, own) < (other.float_work, others) else other
+        return self if (own, self.deviation.divergence) < (others, other.deviation.divergence) else other
+
+
+class Mixed(Recipe):
+    """The recipe ``mixed_int8``."""
+
+    name = "mixed_int8"
+    description = "int8 with the operators that lose most in float, as few as --max-drop allows"
+    needs_calibration = True
+    grids = BYTES
+    needs = Needs.SCORING
+    version = 3
+    after = "int8"
+
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the file with the least work in float within the limit, or the one that loses least."""
+        search = _Search(model, inputs)
+        return search.run() if inputs.decided is None else search.again(inputs.decided)
+
+
+class _Search:
+    """Ranks runs of operators, then leaves them in float one after another."""
+
+    def __init__(self, model: bytes, inputs: RecipeInputs) -> None:
+        self._prepared, observation = prepare(model, inputs, BYTES)
+        self._model, self._ranges = read(self._prepared), observation.ranges()
+        images = fitting_images(model, inputs.calibration)
+        self._comparison = comparison_for(model, inputs)
+        self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)
+        self._limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
+        self._tried: dict[frozenset[int], OperatorChoice] = {}
+        cost = count(self._model)
+        self._macs, self._form_s, self._spent_s = cost.macs, OPERATOR_S * len(self._model.operators), 0.0
+        self._began, self._seconds = time.monotonic(), inputs.seconds
+
+    def run(self) -> Compressed:
+        best = plain = self._try(frozenset())
+        if plain.deviation.drop_points > self._limit:
+            best = self._trimmed(self._grown(plain))
+        return Compressed(best.data, self._notes(best, plain))
+
+    def again(self, decided: Mapping[str, Any]) -> Compressed:
+        """Return the file with the operators in float that were chosen for a similar model."""
+        count = len(self._model.operators)
+        floats = frozenset(index for index in decided.get("float_places", ()) if 0 <= index < count)
+        return Compressed(self._form(floats), decided)
+
+    def _grown(self, best: OperatorChoice) -> OperatorChoice:
+        """Put the costliest runs into float, one after another, until the drop is within the limit."""
+        floats: frozenset[int] = frozenset()
+        most = max(RUN, int(MOST_SHARE * len(self._model.operators)))
+        for run in self._ranked():
+            if self._late() or best.deviation.drop_points <= self._limit:
+                break
+            if not run <= floats and len(floats | run) <= most:
+                floats |= run
+                best = self._try(floats).or_better(best, self._limit)
+        return best
+
+    def _trimmed(self, best: OperatorChoice) -> OperatorChoice:
+        """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
+        if best.deviation.drop_points > self._limit:
+            return best
+        whole = best.floats
+        for index in sorted(whole, key=lambda index: ((index - 1 in whole) + (index + 1 in whole), -index)):
+            if self._late():
+                break
+            if index in best.floats:
+                best = self._try(best.floats - {index}).or_better(best, self._limit)
+        return best
+
+    def _ranked(self) -> list[frozenset[int]]:
+        """Return runs of neighbouring operators, those first that cost most as integers."""
+        count = len(self._model.operators)
+        runs = [frozenset(range(start, min(start + RUN, count))) for start in range(max(1, count - RUN + 1))]
+        left: dict[frozenset[int], float] = {}
+        for run in runs:
+            if self._late(RANKING_SHARE):
+                break
+            self._spend(len(self._ranker))
+            with suppress(UnsupportedRecipe):
+                left[run] = self._ranker(self._form(run)).divergence
+        return sorted(runs, key=lambda run: left.get(run, float("inf")))
+
+    def _form(self, floats: Collection[int]) -> bytes:
+        names = [self._model.tensors[self._model.operators[index].outputs[0]].name for index in sorted(floats)]
+        return quantize(self._prepared, eight_bit_rules(names), self._ranges)
+
+    def _try(self, floats: frozenset[int]) -> OperatorChoice:
+        if floats not in self._tried:
+            self._spend(len(self._comparison))
+            data = self._form(floats)
+            self._tried[floats] = OperatorChoice(floats, self._comparison(data), float_work(read(data)), data)
+        return self._tried[floats]
+
+    def _spend(self, images: int) -> None:
+        self._spent_s += self._form_s + images * self._macs / MACS_A_SECOND
+
+    def _late(self, share: float = 1.0) -> bool:
+        """Return whether a share of the work is done, or of the time if the user limits it."""
+        late = self._seconds is not None and time.monotonic() - self._began > share * self._seconds
+        return late or self._spent_s > share * MOST_S
+
+    def _notes(self, best: OperatorChoice, plain: OperatorChoice) -> dict[str, Any]:
+        float_macs = sum(cost.macs for cost in count(self._model).operators if cost.index in best.floats)
+        return {
+            "float_operators": [_described(self._model, index) for index in sorted(best.floats)],
+            "float_places": sorted(best.floats),
+            "drop_points": round(best.deviation.drop_points, 2),
+            "int8_drop_points": round(plain.deviation.drop_points, 2),
+            "max_drop_points": self._limit,
+            "within_max_drop": best.deviation.drop_points <= self._limit,
+            "float_share": round(float_macs / max(1, self._macs), 4),
+            "judged_on": len(self._comparison),
+            "tried": len(self._tried),
+        }
+
+
+def float_work(model: Model) -> int:
+    """Return the operations that int8 does not have: float multiply-accumulates and values, and converted values.
+
+    It stands for the latency, which is never measured twice the same: a file must depend on its inputs alone.
+    """
+    work = 0
+    for operator, cost in zip(model.operators, count(model).operators, strict=True):
+        outputs = [model.tensors[index] for index in operator.outputs]
+        if operator.name in CONVERSIONS or any(tensor.dtype == "float32" for tensor in outputs):
+            work += cost.macs + sum(tensor.elements for tensor in outputs)
+    return work
+
+
+def _described(model: Model, index: int) -> str:
+    operator = model.operators[index]
+    return f"{index} {operator.name} {model.tensors[operator.outputs[0]].shape}"

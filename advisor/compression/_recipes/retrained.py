@@ -1,0 +1,191 @@
+"""Recipes that change weights: quantized after training, or trained again."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.compression._calibration import choose, from_images
+from advisor.compression._quantization.grid import BYTES, Grids, clusters
+from advisor.compression._quantization.layers import correct
+from advisor.compression._quantization.observe import Observation
+from advisor.compression._quantization.quantizer import Rules, eight_bit_rules, fitting_images, fitting_inputs, quantize
+from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
+from advisor.tflite import count, read
+from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit, rounded_activation
+
+if TYPE_CHECKING:
+    from advisor.training import TrainingSummary
+
+
+MOST_MACS = 5e12
+"""Multiply-accumulates of the training images in one run of the float model: about ten minutes, as 203 steps of
+MobileNetV2 take two. A count replaces the clock: equal inputs must give equal files."""
+
+FITTED_IMAGES = 48
+"""Images that pruned kernels are fitted on. Their positions give thousands of rows."""
+
+
+class Retrained(Recipe):
+    """A recipe that trains weights to give what the float model gives, on the training part."""
+
+    needs = Needs.TRAINING
+    version = 4
+    learning_rate = 3e-4
+    epochs = 4.0
+
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the trained file, with notes on the training.
+
+        An operator that cannot be trained here is an UnsupportedRecipe; training that diverges is a StageError.
+        """
+        trained, course = self._learn(model, inputs)
+        return Compressed(trained, {"learning": asdict(course), **self._notes(trained)})
+
+    def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
+        """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
+        from advisor.training import Schedule, learn
+
+        images = inputs.images
+        assert images is not None, "the recipe says that it needs images"
+        graph = read_graph(model)
+        biases = {index: Weight(graph.constants[index]) for index in graph.biases}
+        weights: dict[int, Weight] = {**biases, **self._weights(graph, images)}
+        schedule = Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed)
+        most = max(1, int(MOST_MACS / max(1, count(read(model)).macs) / schedule.batch))
+        schedule = replace(schedule, most_steps=most)
+        course = learn(graph, weights, images.paths, images.spec, schedule, change)
+        return graph.with_weights({at: np.asarray(one.value(), np.float32) for at, one in weights.items()}), course
+
+    @abstractmethod
+    def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
+        """Return the trainable kernels, and the biases that start from other values, by tensor index."""
+
+    def _notes(self, _trained: bytes) -> Mapping[str, Any]:
+        return {}
+
+
+class Pruned(Retrained):
+    """A recipe that sets a share of each kernel's weights, in percent, to 0 and trains the others.
+
+    The weights with the least magnitude times input size become 0. The others are fitted to the layer's former output,
+    then trained. The first layer, depthwise kernels and the head are not pruned: they have few weights, and pruning
+    harms them most.
+    """
+
+    def __init__(self, percent: int) -> None:
+        self.name = f"pruned_{percent}"
+        self.description = f"{percent} % of the weights 0, the rest retrained: less to download"
+        self._share = percent / 100
+
+    def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
+        biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
+        inner = [at for at in _inner(graph) if at in biases]
+        chosen = choose(images.labels, FITTED_IMAGES, images.seed)
+        found = refit(graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec))
+        kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
+        return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
+
+    def _notes(self, trained: bytes) -> Mapping[str, Any]:
+        graph = read_graph(trained)
+        kernels = [graph.constants[at] for at in graph.kernels]
+        zeros = sum(int(np.count_nonzero(kernel == 0)) for kernel in kernels)
+        return {"zero_share": round(zeros / sum(kernel.size for kernel in kernels), 4)}
+
+
+class Clustered(Retrained):
+    """A recipe that gives each kernel a few shared values and trains those."""
+
+    learning_rate = 1e-4
+
+    def __init__(self, values: int) -> None:
+        self.name = f"clustered_{values}"
+        self.description = f"{values} values a kernel, retrained: less to download"
+        self._values = values
+
+    def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
+        return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
+
+
+def _inner(graph: Graph) -> list[int]:
+    """Return the kernels of convolutions and dense layers, but those next to the input and the output."""
+    spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
+    return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
+
+
+class QuantizationAware(Retrained):
+    """The recipe ``qat_int8``: quantization-aware training of weights and activations."""
+
+    name = "qat_int8"
+    description = "int8 with weights trained as integers: regains what int8 loses, for minutes of training"
+    needs_calibration = True
+    after = "mixed_int8"
+    learning_rate = 1e-4
+
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the trained integer file."""
+        observation = inputs.observer(model, fitting_images(model, inputs.calibration))
+        ranges = observation.ranges()
+
+        def as_integers(index: int, value: Any) -> Any:
+            return rounded_activation(value, *ranges[index]) if index in ranges else value
+
+        trained, course = self._learn(model, inputs, as_integers)
+        on_grid = correct(trained, BYTES, observation, shifted=False)
+        return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
+
+    def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
+        return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
+
+
+def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
+    """Return the file with its weights on their grid and its biases corrected, and its activations."""
+    only = inputs.observer.only
+    observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
+    corrected = inputs.observer.corrected
+    if grids not in corrected:
+        corrected[grids] = correct(model, grids, observation)
+    return corrected[grids], observation
+
+
+class PostTraining(Recipe):
+    """A recipe that puts weights on a grid, corrects the biases, and stores values as integers.
+
+    Args:
+        make_rules: returns the quantizer's rules; None leaves the file float.
+        bits: of an activation; 0 if activations stay float.
+        finish: the last edit of the file.
+    """
+
+    needs_calibration = True
+    needs = Needs.CALIBRATION
+    any_graph = True
+    grids: Grids
+
+    def __init__(
+        self,
+        name: str,
+        grids: Grids,
+        make_rules: Callable[[], Rules] | None,
+        description: str,
+        *,
+        bits: int = 0,
+        finish: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self.name, self.description = name, description
+        self.version = 6 if bits else 7
+        self.grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
+
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the compressed file."""
+        prepared, observation = prepare(model, inputs, self.grids)
+        if self._rules is None:
+            return Compressed(prepared)
+        ranges = observation.ranges(self._bits) if self._bits else None
+        found = self._finish(quantize(prepared, self._rules(), ranges))
+        left = [operator.name for graph in read(model).subgraphs[1:] for operator in graph.operators]
+        return Compressed(found, {"float_operators": left} if left and self._bits else {})

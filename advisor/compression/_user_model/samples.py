@@ -1,0 +1,221 @@
+"""Read samples of a model's inputs from an ``.npz`` file, and compare the outputs of a form with its float file's."""
+
+from __future__ import annotations
+
+import random
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.compression._calibration import CALIBRATION, FEWEST
+from advisor.compression._diagnosis.values import decibel
+from advisor.compression._recipes.base import INPUT_TYPES
+from advisor.compression._user_model.values import FileAgreement
+from advisor.core import RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
+from advisor.isolation import one_line
+from advisor.store import UNREADABLE_ZIP, open_file
+from advisor.tflite import Model, Tensor, dequantize, quantize
+
+SCORED = 200
+"""Samples that a form is compared on, at most."""
+
+MOST_BYTES = 4_000_000_000
+"""Unpacked size of the arrays that are read."""
+
+_UNNAMED = "arr_0"
+"""Name that numpy gives to an array without one, which is enough for a model of one input."""
+
+_HINT = "np.savez(FILE, NAME=array, ...): an array for each input, its first axis the samples"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a model: the name of its array, and the shape and type of the tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Some samples of an ``.npz`` file, by their indices, for the inputs of a model in their order."""
+
+    path: Path
+    inputs: tuple[Input, ...]
+    rows: tuple[int, ...]
+
+    def read(self) -> tuple[NDArray[Any], ...]:
+        """Return an array for each input, (n, *shape), in the type of the tensor."""
+        rows = np.asarray(self.rows)
+        with np.load(self.path, allow_pickle=False) as arrays:
+            return tuple(
+                arrays[each.name][rows].astype(each.dtype).reshape(len(rows), *each.shape) for each in self.inputs
+            )
+
+
+@dataclass(frozen=True)
+class SampleParts:
+    """The samples by their purpose, and what these are in words."""
+
+    calibration: Samples
+    scored: Samples
+    calibration_source: str
+    scored_source: str
+
+
+def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
+    """Check a file of samples and divide it: half to calibrate on, the other half to compare on.
+
+    The ``.npz`` file has an array for each input of the float model, by its name, else a UsageError says what is wrong.
+    With fewer than twice ``FEWEST`` samples, all of them serve for both. ``seed`` draws them.
+    """
+    arrays = _arrays(path)
+    names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
+    counts = {
+        name: _checked(tensor, name, arrays[name], path) for tensor, name in zip(model.inputs, names, strict=True)
+    }
+    if len(set(counts.values())) != 1:
+        listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
+        raise UsageError(f"--samples: {path.name} has different numbers of samples: {listed}", _HINT)
+    count = next(iter(counts.values()))
+    if count < FEWEST:
+        raise UsageError(
+            f"--samples: {count} samples in {path.name}, and {FEWEST} are needed",
+            f"give about {CALIBRATION} samples like those that the app will see",
+        )
+    inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
+    order = random.Random(seed).sample(range(count), count)
+    half = count // 2 if count >= 2 * FEWEST else count
+    chosen, others = order[: min(half, CALIBRATION)], order[half:][:SCORED] or order[:SCORED]
+    new = "that were not calibrated on" if count > half else "that were calibrated on, too"
+    return SampleParts(
+        Samples(path, inputs, tuple(sorted(chosen))),
+        Samples(path, inputs, tuple(sorted(others))),
+        f"{len(chosen)} samples of {path}",
+        f"{len(others)} samples of {path} {new}",
+    )
+
+
+def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
+    if not path.is_file():
+        raise UsageError(f"--samples: there is no file '{path}'", _HINT)
+    try:
+        with open_file(path, MOST_BYTES) as file, zipfile.ZipFile(file) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MOST_BYTES:
+            raise UsageError(
+                f"--samples: {path.name} holds {show_bytes(size)}, more than {show_bytes(MOST_BYTES)}",
+                f"{CALIBRATION + SCORED} samples are used at most",
+            )
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, TypeError, MemoryError) as error:  # a header can state any shape
+        why = "an array is damaged, or holds objects of Python"
+        raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {why}", _HINT) from error
+    except UNREADABLE_ZIP as error:
+        raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT) from error
+
+
+def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
+    """Return the array of an input: by its name in a signature, then by its tensor's, with and without ``:0``."""
+    index, tensor = model.subgraphs[0].inputs[place], model.inputs[place]
+    signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
+    names = [*signed, tensor.name, tensor.name.removesuffix(":0"), *([_UNNAMED] if len(model.inputs) == 1 else [])]
+    found = next((name for name in names if name in arrays), None)
+    if found is None:
+        listed = ", ".join(f"'{name}'" for name in arrays) or "none"
+        close = nearest(names[0], arrays)
+        raise UsageError(f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT)
+    return found
+
+
+def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
+    kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
+    if array.dtype.kind not in kinds:
+        needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
+        raise UsageError(f"--samples: '{name}' of {path.name} is {array.dtype}; the model takes {needed}", _HINT)
+    shapes = [tensor.shape, *([tensor.shape[1:]] if tensor.shape[:1] == (1,) else [])]
+    if array.ndim == 0 or array.shape[1:] not in shapes:
+        expected = " or ".join("x".join(map(str, ("n", *shape))) for shape in reversed(shapes))
+        given = "x".join(map(str, array.shape)) or "a single value"
+        raise UsageError(f"--samples: '{name}' of {path.name} is {given}; the model takes {expected}", _HINT)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        first = next(row for row, sample in enumerate(array) if not np.isfinite(sample).all())
+        raise UsageError(
+            f"--samples: '{name}' of {path.name} has values that are not finite, first in sample {first}",
+            "remove these samples",
+        )
+    return len(array)
+
+
+ALIKE_DB = 20.0
+"""Signal-to-noise ratio from which an output counts as that of the float file: its error is a tenth of its size."""
+
+
+def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
+    """Run a form and its float file on samples.
+
+    Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that of the worst output
+    over all samples. A form that the runtime cannot run is a RuntimeRefusal; an output that is not finite, or of
+    another size, a StageError.
+    """
+    form, floats = _Runner(path), _Runner(reference)
+    rows = []
+    for sample in zip(*samples.read(), strict=True):
+        own, expected = form(sample), floats(sample)
+        if [one.size for one in own] != [one.size for one in expected]:
+            raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
+        pairs = [(one.reshape(other.shape), other) for one, other in zip(own, expected, strict=True)]
+        rows.append([((other**2).sum(), ((one - other) ** 2).sum()) for one, other in pairs])
+    energies = np.array(rows)  # samples, outputs, signal and noise
+    alike = sum(
+        all((ratio := decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
+    )
+    ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
+    known = [ratio for ratio in ratios if ratio is not None]
+    by_output: dict[str, float | None] = {}
+    for place, name in enumerate(floats.names if len(ratios) > 1 else ()):
+        by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
+    return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
+
+
+class _Runner:
+    """A file in the runtime, with the kernels that applications use; a RuntimeRefusal if it cannot be loaded."""
+
+    def __init__(self, path: Path) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        self._name = path.name
+        try:
+            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
+            self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+        self._inputs = self._interpreter.get_input_details()
+        self._outputs = self._interpreter.get_output_details()
+        signed = map(self._interpreter.get_signature_runner, self._interpreter.get_signature_list())
+        found = ((each["index"], name) for one in signed for name, each in one.get_output_details().items())
+        names = dict(found)
+        self.names = [names.get(each["index"], str(each["name"])) for each in self._outputs]
+
+    def __call__(self, sample: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
+        """Return every output for one sample of each input."""
+        try:
+            for detail, value in zip(self._inputs, sample, strict=True):
+                stored = quantize(value, detail) if value.dtype.kind == "f" else value.astype(detail["dtype"])
+                self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
+            self._interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {one_line(error)}") from error
+        found = [
+            dequantize(self._interpreter.get_tensor(one["index"]), one).astype(np.float64) for one in self._outputs
+        ]
+        if not all(np.isfinite(output).all() for output in found):
+            raise StageError(f"{self._name} gives values that are not finite")
+        return found

@@ -1,0 +1,192 @@
+"""The hard limits of a search: by how much an evaluation exceeds them, and how probably a prediction meets them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from advisor.core._errors import UsageError
+from advisor.core._evaluation import Evaluation, Status
+from advisor.core._evaluation_facts import DeviceFigures
+from advisor.core._expectation import Belief, accuracy_belief, drop_belief, metric_belief
+from advisor.core._metrics import METRICS
+from advisor.core._quantity import CONFIDENCE, Provenance, Quantity, show_probability
+from advisor.core._units import show_ms
+
+LICENCE = "licence"
+PERMISSIVE_WORD = "permissive"
+
+PERMISSIVE = frozenset(
+    {"apache-2.0", "mit", "mit-0", "bsd-2-clause", "bsd-3-clause", "isc", "zlib", "unlicense", "cc0-1.0", "0bsd"}
+)
+"""SPDX identifiers, in lower case, of licences that allow closed products and require at most a notice."""
+
+ON = "on "
+"""Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
+
+
+NAMES = {
+    "latency": "p90 latency",
+    "size": "size",
+    "drop": "drop",
+    "accuracy": "accuracy",
+    "memory": "memory",
+    **{name: metric.label for name, metric in METRICS.items()},
+}
+"""The figure that each numeric limit is compared with."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limits that a pick must meet; None or empty means no limit."""
+
+    latency_ms: float | None = None  #: upper limit of the 90th percentile of the latency, milliseconds
+    size_bytes: int | None = None  #: upper limit of the artefact's size, bytes
+    max_drop_points: float | None = None  #: how many points of accuracy the artefact may lose against float32
+    min_accuracy: float | None = None  #: lower limit of the accuracy, %
+    #: lower limits of other metrics by their names in :data:`advisor.core.METRICS`, %.
+    min_metrics: tuple[tuple[str, float], ...] = ()
+    memory_bytes: int | None = None  #: upper limit of the peak private memory, bytes
+    licence: tuple[str, ...] = ()  #: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones
+    must_run_on: tuple[str, ...] = ()  #: devices on which the same file must also run, within the latency limit
+    confidence: float = CONFIDENCE  #: the probability with which a predicted latency must meet the limit
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits of the figures that are set, by the figure's name."""
+        values = {
+            "latency": self.latency_ms,
+            "size": self.size_bytes,
+            "drop": self.max_drop_points,
+            "accuracy": self.min_accuracy,
+            "memory": self.memory_bytes,
+        }
+        return {name: value for name, value in values.items() if value is not None} | dict(self.min_metrics)
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """The lower limits that are set: of the accuracy and of other metrics."""
+        return {name: value for name, value in self.limits.items() if is_floor(name)}
+
+    def violations(self, evaluation: Evaluation) -> dict[str, float]:
+        """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
+
+        The excess of an unknown figure is infinite: an unknown figure meets no limit. Limits of accuracy, drop and
+        other metrics are met where the probability of meeting them is at least 50 %, from validation and, of finalists,
+        the hold-out.
+        """
+        excesses = self.excesses(evaluation)
+        return {name: excess for name, excess in excesses.items() if excess > 0}
+
+    def excesses(self, evaluation: Evaluation) -> dict[str, float]:
+        """Return figure minus limit for each limit that is set (<= 0 is met), as Optuna expects its constraints."""
+        figures = {
+            "latency": evaluation.latency_p90 or evaluation.latency,
+            "size": evaluation.size,
+            "memory": evaluation.memory,
+            **self._beliefs(evaluation),
+        }
+        found = {name: _excess(name, figures[name], limit) for name, limit in self.limits.items()}
+        if self.licence:
+            found[LICENCE] = -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
+        known = evaluation.required_figures or {}
+        return found | {f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on}
+
+    def met_by(self, evaluation: Evaluation) -> bool:
+        """Return whether the evaluation is ok, has an accuracy, and exceeds no limit."""
+        ranked = evaluation.status is Status.OK and evaluation.accuracy is not None
+        return ranked and not self.violations(evaluation)
+
+    def probabilities(self, evaluation: Evaluation) -> dict[str, float]:
+        """Return how probably (0-1) the limits that images decide about are met: of accuracy, drop and metrics."""
+        found = {
+            name: belief.below(self.limits[name])
+            for name, belief in self._beliefs(evaluation).items()
+            if name in self.limits and belief is not None and not belief.certain
+        }
+        return {name: round(1 - share if is_floor(name) else share, 4) for name, share in found.items()}
+
+    def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
+        return {
+            "accuracy": accuracy_belief(evaluation),
+            "drop": drop_belief(evaluation),
+            **{name: metric_belief(evaluation, name) for name, _ in self.min_metrics},
+        }
+
+    def _excess_on(self, known: DeviceFigures | None) -> float:
+        """Return the excess on a required device in milliseconds; infinite where the file does not run there."""
+        if known is None or known.reason or known.p90_ms is None:
+            return math.inf
+        return -1.0 if self.latency_ms is None else known.p90_ms - self.latency_ms
+
+
+def is_floor(limit: str) -> bool:
+    """Return whether a limit is the least value of a figure: of the accuracy or of another metric."""
+    return limit == "accuracy" or limit in METRICS
+
+
+def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
+    if figure is None:
+        return math.inf
+    value = figure.mean if isinstance(figure, Belief) else figure.value
+    return limit - value if is_floor(name) else value - limit
+
+
+def parse_licences(text: str) -> tuple[str, ...]:
+    """Parse ``permissive``, SPDX identifiers, or both, joined by commas; else UsageError. Empty: any licence."""
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    for name in names:
+        if not name.replace("-", "").replace(".", "").replace("+", "").isalnum() or not name.isascii():
+            raise UsageError(
+                f"--licence: '{name}' is not a licence identifier",
+                "write permissive, or SPDX identifiers: --licence permissive,CC-BY-4.0",
+            )
+    return names
+
+
+def allows(wanted: Sequence[str], licence: str | None) -> bool:
+    """Return whether ``licence`` is accepted; an unstated one is accepted only where any licence is."""
+    if not wanted:
+        return True
+    own = (licence or "").strip().lower()
+    names = {name.lower() for name in wanted}
+    return bool(own) and (own in names or (PERMISSIVE_WORD in names and own in PERMISSIVE))
+
+
+def licence_refusal(wanted: Sequence[str], licence: str | None) -> str:
+    """Return why ``licence`` is not accepted; empty if it is."""
+    if allows(wanted, licence):
+        return ""
+    names = ", ".join(wanted)
+    return f"the licence {licence} is not among {names}" if licence else f"the licence is not stated ({names} required)"
+
+
+def with_budget_probability(evaluation: Evaluation, limit_ms: float | None, confidence: float) -> Evaluation:
+    """Return ``evaluation`` with the probability that its predicted latency meets a limit.
+
+    ``latency_p90`` becomes the latency that is not exceeded with probability ``confidence``. So it meets the limit
+    exactly where the probability of meeting it is at least ``confidence``. An evaluation without a latency
+    distribution is returned unchanged.
+    """
+    distribution = evaluation.latency_distribution
+    if distribution is None or evaluation.latency is None:
+        return evaluation
+    source = f"not above with {show_probability(confidence)} confidence"
+    p90 = Quantity(distribution.at(confidence), "ms", evaluation.latency.provenance, source=source)
+    probability = None
+    if limit_ms is not None and evaluation.latency.provenance is Provenance.PREDICTED:
+        probability = round(distribution.below(limit_ms), 4)
+    return replace(evaluation, latency_p90=p90, budget_probability=probability)
+
+
+def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
+    """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
+    probability = evaluation.budget_probability
+    return "" if probability is None else f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
+
+
+def show_met(budget: Budget, evaluation: Evaluation) -> dict[str, str]:
+    """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
+    return {
+        name: f"met with {show_probability(share)} probability"
+        for name, share in budget.probabilities(evaluation).items()
+    }

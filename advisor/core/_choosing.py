@@ -1,0 +1,203 @@
+"""The rule of the pick: of the files that the images do not show to be behind the best one, the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from advisor.core._choice import Choice
+from advisor.core._evaluation import (
+    Configuration,
+    Evaluation,
+    Status,
+    accuracy_of,
+    is_wholly_tuned,
+    latency_of,
+    size_of,
+    variant_of,
+)
+from advisor.core._metrics import Preference
+from advisor.core._posterior import Posterior
+from advisor.core._training import recipe_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+File = tuple[str, str, str]
+"""Card, training and compression of a file."""
+
+Costs = tuple[float, ...]
+"""Accuracy negated, latency and size: less is better."""
+
+CHANCE_DIGITS = 3
+
+MOST_LIKELY = 64
+"""The cheapest candidates, whose chances to be the pick are computed."""
+
+
+def costs(evaluation: Evaluation) -> Costs | None:
+    """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
+    accuracy, latency, size = evaluation.accuracy, evaluation.latency, evaluation.size
+    if evaluation.status is not Status.OK or accuracy is None or latency is None or size is None:
+        return None
+    return (-accuracy.value, latency.value, size.value)
+
+
+def dominates(first: Costs, second: Costs) -> bool:
+    """Return whether ``first`` is nowhere worse than ``second`` and somewhere better."""
+    return all(a <= b for a, b in zip(first, second, strict=True)) and first != second
+
+
+def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return the evaluations that no other dominates, fastest first, of those that are ok with the three figures."""
+    points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
+    best: list[tuple[Evaluation, Costs]] = []
+    for evaluation, cost in sorted(points, key=lambda pair: pair[1]):  # what dominates a point comes before it
+        if not any(dominates(other, cost) for _, other in best):
+            best.append((evaluation, cost))
+    return tuple(evaluation for evaluation, cost in sorted(best, key=lambda pair: (pair[1][1], pair[0].configuration)))
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Applies the rule to evaluations that meet the limits."""
+
+    posterior: Posterior
+    preference: Preference
+    judged_first: bool = True  #: whether files with a figure on the hold-out come before those without one
+
+    def pick(self, feasible: Sequence[Evaluation]) -> Evaluation:
+        """Return what the rule chooses."""
+        return self.choose(feasible).pick
+
+    def choose(self, feasible: Sequence[Evaluation]) -> Choice:
+        """Return what the rule chooses of at least one evaluation, and why.
+
+        Of the candidates that are tied with the most accurate one, the cheapest by the preference. Two things come
+        before the price among those. A file with a figure on the hold-out comes before one without, as nothing else
+        judged that. A fine-tuned network comes before its head, which costs the same, if all epochs were trained.
+        Resampled images must not choose another one more often: then the next cheapest is the pick.
+        """
+        best = self.most_accurate(feasible)
+        ties = self.posterior.tied(best, feasible)
+        tied = [e for e, tie in zip(feasible, ties, strict=True) if tie or e is best]
+        weighed = tied if self.preference.accuracy_first else feasible
+        judged = [e for e in weighed if e.holdout_accuracy is not None]
+        allowed = judged if judged and self.judged_first and self.preference.accuracy_first else weighed
+        heads = self._tuned_better(allowed)
+        ranking = self._by_loss(allowed, heads, best)
+        pick, shares = self._steady(ranking[:MOST_LIKELY])
+        ((behind,),), ((noise,),) = self.posterior.differences([pick], [best])
+        head = next((e for e in allowed if heads.get(e.configuration) == pick.configuration), None)
+        wanted = pick
+        if len(allowed) < len(weighed):
+            everything = self._by_loss(weighed, self._tuned_better(weighed), best)
+            wanted = self._steady(everything[:MOST_LIKELY])[0]
+        return Choice(
+            pick=pick,
+            best=best,
+            behind_points=max(0.0, float(behind)),
+            noise_points=float(noise),
+            tied=tuple(sorted(tied, key=lambda e: -accuracy_of(e))),
+            chances=_chances(ranking, pick, shares),
+            head=head if head is not None and accuracy_of(head) > accuracy_of(pick) else None,
+            unjudged=wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None,
+            unsteady=ranking[0] if variant_of(ranking[0]) != variant_of(pick) else None,
+        )
+
+    def most_accurate(self, feasible: Sequence[Evaluation]) -> Evaluation:
+        """Return the most accurate evaluation, of equal ones the fastest and smallest."""
+        return max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
+
+    def _tuned_better(self, tied: Sequence[Evaluation]) -> dict[Configuration, Configuration]:
+        """Return the configuration of each head, with that of the same file fine-tuned, which comes before it.
+
+        Both cost the same and are tied, so what fine-tuning usually gains decides. It gains less in a training that a
+        time limit shortened, so there the figures decide.
+        """
+        if not self.preference.accuracy_first:
+            return {}
+        by_configuration = {e.configuration: e for e in tied}
+        replaced = dict[Configuration, Configuration]()
+        for tuned in filter(is_wholly_tuned, tied):
+            configuration = tuned.configuration
+            head = by_configuration.get(replace(configuration, training=recipe_of(configuration.training).over))
+            if head is not None and self.posterior.tied(head, [tuned]) == [True]:
+                replaced[head.configuration] = configuration
+        return replaced
+
+    def _by_loss(
+        self, allowed: Sequence[Evaluation], heads: Container[Configuration], best: Evaluation
+    ) -> list[Evaluation]:
+        """Return what no other dominates by rising loss: the prices of latency and size and of the points behind the
+        best. Heads that give way to their fine-tuned networks are left out.
+        """
+        import numpy as np
+
+        pool = front([e for e in allowed if e.configuration not in heads])
+        behind = self.posterior.differences(pool, [best])[0][:, 0]
+        latencies = np.array([latency_of(e) for e in pool])
+        # Rounded, so that neither a unit nor the order of a sum decides between equal losses.
+        losses = self._losses(pool, behind, latencies).round(9).tolist()
+
+        def rank(row: tuple[float, Evaluation]) -> tuple[object, ...]:
+            loss, evaluation = row
+            figures = -accuracy_of(evaluation), latency_of(evaluation), size_of(evaluation)
+            return loss, *figures, evaluation.configuration
+
+        return [evaluation for _, evaluation in sorted(zip(losses, pool, strict=True), key=rank)]
+
+    def _steady(self, pool: Sequence[Evaluation]) -> tuple[Evaluation, dict[File, float]]:
+        """Return the first of the pool that no other file replaces more often, and how often each file is chosen.
+
+        Images and timings are resampled. A file stays in a draw unless another one is better there by more than the
+        noise of their difference; then the best one of the draw takes its place.
+        """
+        import numpy as np
+
+        accuracies, latencies = self.posterior.draws(pool)
+        losses = self._losses(pool, -accuracies, latencies)
+        noise = self.preference.price_of_points(self.posterior.differences(pool, pool)[1])
+        least = losses.argmin(axis=1)
+        outvoted = list[tuple[float, Evaluation, dict[File, float]]]()
+        for place, evaluation in enumerate(pool):
+            stays = (losses[:, [place]] - losses <= noise[place] + 1e-9).all(axis=1)
+            wins = np.bincount(np.where(stays, place, least), minlength=len(pool)) / len(losses)
+            shares = _by_file(pool, wins.tolist())
+            of_others = [share for file, share in shares.items() if file != variant_of(evaluation)]
+            lead = shares[variant_of(evaluation)] - max(of_others, default=0.0)
+            if lead >= 0:
+                return evaluation, shares
+            outvoted.append((lead, evaluation, shares))
+        _, evaluation, shares = max(outvoted, key=lambda row: row[0])
+        return evaluation, shares
+
+    def _losses(self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats) -> Floats:
+        """Return the loss of each candidate (last axis), from points behind any fixed accuracy and latencies in ms."""
+        import numpy as np
+
+        sizes = np.array([size_of(e) for e in pool])
+        losses: Floats = self.preference.price(latencies, sizes) + self.preference.price_of_points(behind)
+        return losses
+
+
+def _by_file(pool: Sequence[Evaluation], wins: Sequence[float]) -> dict[File, float]:
+    """Return the share of each file, which has one evaluation for each number of threads."""
+    shares = dict[File, float]()
+    for evaluation, share in zip(pool, wins, strict=True):
+        shares[variant_of(evaluation)] = shares.get(variant_of(evaluation), 0.0) + share
+    return shares
+
+
+def _chances(pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[File, float]) -> dict[str, float]:
+    """Return the shares above 0 by key: that of the pick, then of each other file's fastest evaluation, by size."""
+    chances = {pick.configuration.key: round(shares[variant_of(pick)], CHANCE_DIGITS)}
+    for file in sorted(shares, key=lambda file: -shares[file]):
+        if file != variant_of(pick) and shares[file] > 0:
+            fastest = min((e for e in pool if variant_of(e) == file), key=latency_of)
+            chances[fastest.configuration.key] = round(shares[file], CHANCE_DIGITS)
+    return chances

@@ -1,0 +1,161 @@
+"""One pick from the evaluations, its reason, and what would change it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from advisor.core._budget import Budget
+from advisor.core._choosing import Chooser, costs, front
+from advisor.core._evaluation import Evaluation, Status, accuracy_of, describe, p90_of, size_of, variant_of
+from advisor.core._metrics import BALANCED, PREFERENCES, Preference
+from advisor.core._posterior import Answers, Posterior, not_known
+from advisor.core._quantity import Provenance
+from advisor.core._reasons import comparison, not_the_faster, reason
+from advisor.core._relaxation import Relaxation, excess_texts, just_beyond, loosening, overrun, relaxations
+from advisor.core._units import show_bytes, show_ms
+
+LATENCY_BUDGET = "latency budget"
+
+PREDICTED_APART = 0.05
+"""Share by which a predicted latency must be below another one to answer a tighter budget. Predictions that differ by
+less do not show which is faster."""
+
+UNRANKED = "No candidate has an accuracy: none is published and none was measured. Give labelled images with --data."
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A change of the question that changes the pick."""
+
+    condition: str  #: the change, such as ``the latency budget is below 6.50 ms``
+    key: str  #: the other pick
+    text: str  #: condition and other pick in words
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer of a run."""
+
+    #: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing ran.
+    pick: Evaluation | None
+    feasible: bool  #: the pick meets the budget
+    reason: str  #: one sentence why
+    runner_up: Evaluation | None = None  #: the next best evaluation of another artefact, or None
+    runner_up_reason: str = ""  #: how its figures differ from those of the pick
+    ties: tuple[Evaluation, ...] = ()  #: evaluations that are statistically tied in accuracy with the most accurate
+    flips: tuple[Flip, ...] = ()  #: what would change the pick, computed by deciding again
+    #: where nothing is feasible, the smallest change of each limit that admits a candidate.
+    relaxations: tuple[Relaxation, ...] = ()
+    #: the non-dominated evaluations that meet the budget, or all of them where none does.
+    front: tuple[Evaluation, ...] = ()
+    #: what a slightly looser limit would buy: another pick, and how it differs.
+    loosenings: tuple[Relaxation, ...] = ()
+    rule: str = ""  #: how the pick was chosen, in words
+    #: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
+    why_not_faster: str = ""
+    #: by key, how often (0-1) a file would be the pick if images and timings were resampled: the pick, which stays
+    #: unless another file is shown to be better, and each other file's fastest evaluation, the most probable first.
+    chances: Mapping[str, float] = field(default_factory=dict)
+    #: by how many points the pick may be behind the most accurate candidate by chance; None without a feasible pick.
+    noise_points: float | None = None
+    #: the evaluation that would be the pick if it had run on the hold-out as the pick did; None for none.
+    unjudged: Evaluation | None = None
+
+
+def decide(
+    evaluations: Sequence[Evaluation],
+    budget: Budget,
+    answers: Answers = not_known,
+    preference: Preference = BALANCED,
+    judged_first: bool = True,
+) -> Decision:
+    """Pick one of the evaluations that meet the budget, by the rule of :class:`.Chooser`.
+
+    By default that is the cheapest of those that the validation images do not show to be behind the most accurate one.
+    ``judged_first``: of these, one with a figure on the hold-out comes before one without it.
+    """
+    known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
+    if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
+        return Decision(None, False, UNRANKED)
+    feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
+    if not feasible:
+        return _closest(known, budget)
+    preference = preference.within(budget.limits)
+    chooser = Chooser(Posterior(known, answers), preference, judged_first)
+    choice = chooser.choose(feasible)
+    pick = choice.pick
+    others = [e for e in feasible if variant_of(e) != variant_of(pick)]
+    runner_up = replace(chooser, judged_first=False).pick(others) if others else None
+    return Decision(
+        pick=pick,
+        feasible=True,
+        reason=reason(choice, budget, preference),
+        runner_up=runner_up,
+        runner_up_reason=comparison(runner_up, pick) if runner_up else "",
+        ties=tuple(e for e in choice.tied if variant_of(e) != variant_of(pick)),
+        noise_points=choice.noise_points,
+        unjudged=choice.unjudged,
+        flips=_flips(feasible, pick, chooser),
+        loosenings=_loosenings(known, feasible, pick, budget, chooser),
+        front=front(feasible),
+        rule=preference.rule,
+        why_not_faster=not_the_faster(choice, preference),
+        chances=choice.chances,
+    )
+
+
+def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
+    if not known:
+        return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
+    pick = min(known, key=lambda e: (overrun(e, budget), -accuracy_of(e), e.configuration))
+    broken = " and ".join(excess_texts(pick, budget))
+    return Decision(
+        pick=pick,
+        feasible=False,
+        reason=f"Nothing meets the budget; closest to the limits is {describe(pick)}: {broken}.",
+        relaxations=relaxations(known, budget),
+        front=front(known),
+    )
+
+
+def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> tuple[Flip, ...]:
+    """Decide again with tighter limits, then with other preferences; keep the first change to each other artefact."""
+    found = list[Flip]()
+    for changes in (_tighter(feasible, pick, chooser), _preferences(feasible, chooser)):
+        first = dict[str, Flip]()
+        for condition, other in changes:
+            key = other.configuration.key
+            if variant_of(other) != variant_of(pick):
+                first.setdefault(key, Flip(condition, key, f"{condition}: {describe(other)}"))
+        found += first.values()
+    return tuple(found)
+
+
+def _loosenings(
+    known: Sequence[Evaluation], feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, chooser: Chooser
+) -> tuple[Relaxation, ...]:
+    """Decide again with each limit a little looser; keep the smallest change that gives the best other pick."""
+    found = []
+    for limit, beyond in just_beyond(known, budget).items():
+        other = chooser.pick([*feasible, *beyond])
+        admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
+        if admitted and variant_of(other) != variant_of(pick) and chooser.pick(admitted) == other:
+            found.append(loosening(limit, other, comparison(other, pick), budget))
+    return tuple(found)
+
+
+def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[tuple[str, Evaluation]]:
+    predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
+    for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
+        margin = PREDICTED_APART if limit == LATENCY_BUDGET and predicted else 0.0
+        bound = figure(pick) * (1 - margin)
+        below = [e for e in feasible if figure(e) < bound and variant_of(e) != variant_of(pick)]
+        if below:
+            yield f"the {limit} is below {show(bound)}", chooser.pick(below)
+
+
+def _preferences(feasible: Sequence[Evaluation], chooser: Chooser) -> Iterator[tuple[str, Evaluation]]:
+    for name in ("latency", "size"):
+        doubled = replace(chooser, preference=chooser.preference.doubled(name))
+        yield f"{name} matters twice as much", doubled.pick(feasible)
+    for name in ("accuracy", "latency", "size"):
+        yield f"only {name} matters", replace(chooser, preference=PREFERENCES[name]).pick(feasible)

@@ -1,0 +1,335 @@
+"""Configurations, evaluations, the figures that they are ranked by, and their lines in ``evaluations.jsonl``."""
+
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar, get_args
+
+from advisor.core._codec import parse, parse_known, to_json, types_of, with_new_names
+from advisor.core._evaluation_facts import (
+    Agreement,
+    CaptureAccuracy,
+    CardFacts,
+    DeviceFigures,
+    FileFacts,
+    HeadFacts,
+    HoldoutPart,
+    ImageAnswers,
+    NewConditions,
+    OnAllImages,
+    RemoteFacts,
+    TimingFacts,
+    TuningFacts,
+    UnknownFacts,
+)
+from advisor.core._forms import FileFeatures
+from advisor.core._quantity import LatencyDistribution, Provenance, Quantity
+from advisor.core._training import recipe_of
+from advisor.core._units import plural, show_bytes, show_ms, show_ms_interval
+
+
+@dataclass(frozen=True, order=True)
+class Target:
+    """Device, runtime, accelerator and threads together: a latency belongs to all four."""
+
+    device: str  #: name of the device profile, ``host`` for this machine
+    runtime: str  #: runtime and version, such as ``ai-edge-litert==2.3.0``
+    accelerator: str  #: ``cpu``, ``gpu``, ``npu``, ...
+    threads: int  #: number of CPU threads
+
+
+@dataclass(frozen=True, order=True)
+class Configuration:
+    """One point of the search space."""
+
+    card: str  #: name of the model card, such as ``mobilenet_v2_1.0_224``
+    training: str  #: training recipe: ``none`` (published weights as they are), ``head``, ...
+    compression: str  #: compression recipe: ``float32``, ``int8``, ...
+    target: Target  #: where it runs
+
+    @property
+    def key(self) -> str:
+        """Readable identifier, unique within a run."""
+        target = self.target
+        place = f"{target.device}:{target.accelerator}x{target.threads}"
+        return f"{self.card}/{self.training}/{self.compression}@{place}"
+
+    @property
+    def variant_name(self) -> str:
+        """Training and compression in short: ``int8``, or ``finetune_top int8``."""
+        return self.compression if recipe_of(self.training).base else f"{self.training} {self.compression}"
+
+
+class Status(StrEnum):
+    """Result of evaluating a configuration."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A configuration with its status and figures."""
+
+    configuration: Configuration  #: what was evaluated
+    status: Status  #: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``
+    family: str = ""  #: the card's family, for colours and filters
+    reason: str = ""  #: why it failed or was skipped
+    #: the stage in which it failed or was skipped (``screen``, ``convert``, ``score``, ...), empty when ok.
+    stage: str = ""
+    #: the metric of the question in %, top-1 by default, for ranking: on the validation part where the user gave
+    #: images, else as published. Higher is better.
+    accuracy: Quantity | None = None
+    #: the same of the artefact on the hold-out, which was used neither for training nor for selection: the accuracy to
+    #: expect on images like these. Known of finalists only.
+    holdout_accuracy: Quantity | None = None
+    #: estimated top-1 in % on images of another visit, camera or day than those that were learnt from. By the user's
+    #: own hold-out it is the hold-out's figure.
+    new_conditions: Quantity | None = None
+    latency: Quantity | None = None  #: median latency in ms, with its interval
+    latency_p90: Quantity | None = None  #: 90th percentile in ms, which is compared with the budget
+    size: Quantity | None = None  #: bytes of the artefact
+    memory: Quantity | None = None  #: peak private memory in bytes of a fresh process that ran it
+    #: points of accuracy lost against the float32 artefact of the same card, with interval.
+    drop: Quantity | None = None
+    contended: bool = False  #: other programs used the machine during timing
+    artefact: str = ""  #: path of the ``.tflite`` relative to the run folder, empty where none was made
+    artefact_sha256: str = ""  #: its hash
+    # Two evaluations are equal where the figures above are: those below follow from them or explain them.
+    card_facts: CardFacts = field(default_factory=CardFacts, compare=False)  #: what the model card says
+    #: what is known of the file without running it.
+    file_facts: FileFacts = field(default_factory=FileFacts, compare=False)
+    #: what the file computes, None where it was not read.
+    file_features: FileFeatures | None = field(default=None, compare=False)
+    #: how the latency was measured, None where it was not measured.
+    timing: TimingFacts | None = field(default=None, compare=False)
+    #: how the file ran on a device that was measured over its connection.
+    remote: RemoteFacts | None = field(default=None, compare=False)
+    #: the predicted latency as a distribution, None where it was measured.
+    latency_distribution: LatencyDistribution | None = field(default=None, compare=False)
+    #: probability that the predicted latency meets the budget.
+    budget_probability: float | None = field(default=None, compare=False)
+    #: what is known of the card in new conditions; None without an estimate.
+    expectation: NewConditions | None = field(default=None, compare=False)
+    #: how the card's head was chosen, None where there is none or fine-tuning trained it further.
+    head: HeadFacts | None = field(default=None, compare=False)
+    #: how the network was fine-tuned, None where it was not, or where that is not known.
+    tuning: TuningFacts | None = field(default=None, compare=False)
+    #: the same loss on the hold-out, where the float32 artefact was run there too.
+    holdout_drop: Quantity | None = field(default=None, compare=False)
+    #: what the file answered on the validation part.
+    answers: ImageAnswers = field(default_factory=ImageAnswers, compare=False)
+    #: what it answered on the hold-out, None where it is no finalist.
+    holdout_answers: ImageAnswers | None = field(default=None, compare=False)
+    #: the part of the hold-out that it ran on; None if it ran on all of it, or on none.
+    holdout_part: HoldoutPart | None = field(default=None, compare=False)
+    #: how far it answers as its float32 file does, where there are no labelled images.
+    agreement: Agreement | None = field(default=None, compare=False)
+    #: its accuracy under capture conditions.
+    capture: CaptureAccuracy = field(default_factory=CaptureAccuracy, compare=False)
+    #: the same file on every device of the question, where it needs one model for several.
+    device_figures: Mapping[str, DeviceFigures] = field(default_factory=dict, compare=False)
+    #: the same file on the devices that it must run on as well, None where there are none.
+    required_figures: Mapping[str, DeviceFigures] | None = field(default=None, compare=False)
+    #: how it answers images of things that are none of its classes; None where this was not tried.
+    unknown: UnknownFacts | None = field(default=None, compare=False)
+    #: the file that ships instead if it is to learn from all images; None if there is none.
+    on_all: OnAllImages | None = field(default=None, compare=False)
+
+
+HOST = "host"
+
+
+def is_wholly_tuned(evaluation: Evaluation) -> bool:
+    """Return whether the network was fine-tuned for all of its epochs; False where that is not known."""
+    tunes = recipe_of(evaluation.configuration.training).tunes_backbone
+    return tunes and evaluation.tuning is not None and not evaluation.tuning.shortened
+
+
+def variant_of(evaluation: Evaluation) -> tuple[str, str, str]:
+    """Return the variant: card, training and compression, without the target."""
+    configuration = evaluation.configuration
+    return (configuration.card, configuration.training, configuration.compression)
+
+
+def network_of(evaluation: Evaluation) -> tuple[str, str]:
+    """Return card and training: what the forms of one trained network share."""
+    return variant_of(evaluation)[:2]
+
+
+def accuracy_of(evaluation: Evaluation) -> float:
+    """Return the accuracy in %, 0 where it is unknown."""
+    return evaluation.accuracy.value if evaluation.accuracy else 0.0
+
+
+def latency_of(evaluation: Evaluation) -> float:
+    """Return the median latency in ms, infinite where it is unknown."""
+    return evaluation.latency.value if evaluation.latency else float("inf")
+
+
+def p90_of(evaluation: Evaluation) -> float:
+    """Return the 90th percentile of the latency in ms, the median where only that is known."""
+    return evaluation.latency_p90.value if evaluation.latency_p90 else latency_of(evaluation)
+
+
+def size_of(evaluation: Evaluation) -> float:
+    """Return the bytes of the file, infinite where they are unknown."""
+    return evaluation.size.value if evaluation.size else float("inf")
+
+
+def name(evaluation: Evaluation) -> str:
+    """Return the name of an evaluation for people: card, recipe and target."""
+    configuration = evaluation.configuration
+    target = configuration.target
+    threads = plural(target.threads, "thread")
+    place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
+    return f"{configuration.card} {configuration.variant_name} on {place}"
+
+
+def show_latency(quantity: Quantity | None) -> str:
+    """Format a latency; one that was not measured is marked and has its interval: ``predicted 11.8 ms [10.2-13.9]``."""
+    if quantity is None or quantity.provenance not in (Provenance.PREDICTED, Provenance.PUBLISHED):
+        return show_ms(quantity.value if quantity else float("inf"))
+    return f"{quantity.provenance} {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
+
+
+def show_figure(figure: str, value: float) -> str:
+    """Format a value of a figure (``latency``, ``latency_p90``, ``size``, ``memory``, ``drop``, ...) with its unit."""
+    if figure.startswith("latency"):
+        return show_ms(value)
+    if figure in ("size", "memory"):
+        return show_bytes(value)
+    return f"{value:.1f} points" if figure == "drop" else f"{value:.1f} %"
+
+
+def describe(evaluation: Evaluation) -> str:
+    """Return the name of an evaluation with its figures; a finalist has its accuracy on the hold-out too."""
+    top1 = f"{accuracy_of(evaluation):.1f} %"
+    if evaluation.holdout_accuracy is not None:
+        top1 = f"{top1} on validation, {evaluation.holdout_accuracy.value:.1f} % on the hold-out"
+    latency, size = show_latency(evaluation.latency), show_bytes(size_of(evaluation))
+    return f"{name(evaluation)} ({top1}, {latency}, {size})"
+
+
+_QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
+
+_NAMES = {
+    "file": "answers", "share": "agreement", "images": "agreement_images", "kept": "answers_kept",
+    "recipe_notes": "compression", "by_condition": "robustness", "plain": "plain_accuracy",
+    "holdout": "robust_accuracy",
+}  # fmt: skip
+"""Entries of ``details`` that have another name than the field."""
+
+DETAILS: Mapping[str, str] = {
+    "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
+    "expectation": "expectation", "head": "head", "tuning": "tuning", "holdout_answers": "holdout",
+    "holdout_drop": "holdout_drop", "holdout_part": "holdout_part", "capture": "",
+    "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability", "remote": "",
+    "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
+    "on_all": "on_all_images",
+}  # fmt: skip
+"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
+are entries themselves."""
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+def entry_name(field: str) -> str:
+    """Return the name that a field of some facts has in ``details``."""
+    return _NAMES.get(field, field)
+
+
+@cache
+def merged_facts() -> dict[str, type]:
+    """Return the class of each field of an evaluation whose own fields are entries of ``details``."""
+    kinds = {name: types_of(Evaluation)[name] for name, entry in DETAILS.items() if not entry}
+    return {name: next(iter(get_args(kind)), kind) for name, kind in kinds.items()}
+
+
+def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the evaluation as a JSON object."""
+    return {
+        "configuration": asdict(evaluation.configuration),
+        "status": evaluation.status.value,
+        **{name: getattr(evaluation, name) for name in ("family", "reason", "stage")},
+        **{name: to_json(found) if (found := getattr(evaluation, name)) else None for name in _QUANTITIES},
+        **{name: getattr(evaluation, name) for name in ("contended", "artefact", "artefact_sha256")},
+        "details": _details(evaluation),
+        "key": evaluation.configuration.key,
+    }
+
+
+def _details(evaluation: Evaluation) -> dict[str, Any]:
+    empty, found = Evaluation(evaluation.configuration, evaluation.status), dict[str, Any]()
+    for name, entry in DETAILS.items():
+        value = getattr(evaluation, name)
+        if value != getattr(empty, name):
+            whole = isinstance(value, TimingFacts) and value.wall_ms is not None
+            found |= {entry: _written(value)} if entry else _named(value, defaults=whole)
+    return found
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {device: _named(figures, defaults=True) for device, figures in value.items()}
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, LatencyDistribution):
+        return value.milliseconds
+    if isinstance(value, ImageAnswers):
+        return _named(value, defaults=False)
+    return asdict(value) if isinstance(value, FileFeatures) else to_json(value)
+
+
+def _named(facts: object, defaults: bool) -> dict[str, Any]:
+    return {entry_name(name): value for name, value in to_json(facts, defaults).items()}
+
+
+def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
+    """Return the evaluation of a JSON object; damaged details are unknown. KeyError, TypeError, ValueError: others.
+
+    :mod:`advisor.core._row_rules` has what its values must satisfy.
+    """
+    entries = {name: value for name, value in data.items() if name not in ("key", "before", "hash")}
+    details = entries.pop("details", {})
+    evaluation: Evaluation = parse(Evaluation, entries)
+    details = with_new_names(parse(Mapping[str, object], details))
+    if not details:  # most of a search's rows are of skipped configurations
+        return evaluation
+    known = {name: _read(name, details) for name in DETAILS}
+    return replace(evaluation, **{name: value for name, value in known.items() if value is not None})
+
+
+def _read(name: str, details: Mapping[str, Any]) -> Any:
+    """Return what ``details`` says about a field of an evaluation; None if that is unknown or damaged."""
+    entry = DETAILS[name]
+    value = details.get(entry) if entry else details
+    if name == "holdout_answers":
+        return facts_from_json(ImageAnswers, value) if isinstance(value, Mapping) and value else None
+    if name == "latency_distribution":
+        return LatencyDistribution.read(value)
+    if name in ("device_figures", "required_figures"):
+        return _devices(value)
+    if entry:
+        return parse_known({name: types_of(Evaluation)[name]}, {name: value}).get(name)
+    with suppress(TypeError):
+        found: object = facts_from_json(merged_facts()[name], details)
+        return None if found == TimingFacts() else found
+    return None
+
+
+def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
+    """Return facts of the entry ``details``; damaged ones are unknown. Raises TypeError: a needed one is unknown."""
+    entries = with_new_names(details)
+    named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
+    return kind(**parse_known(types_of(kind), named))
+
+
+def _devices(value: object) -> dict[str, DeviceFigures] | None:
+    if not isinstance(value, Mapping):
+        return None
+    rows = {str(device): facts for device, facts in value.items() if isinstance(facts, Mapping)}
+    return {device: facts_from_json(DeviceFigures, facts) for device, facts in rows.items()}

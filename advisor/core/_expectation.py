@@ -1,0 +1,265 @@
+"""Figures that follow from others: accuracy of both parts and in new conditions, the worst case of several devices."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from advisor.core._evaluation import Evaluation, Status, latency_of, p90_of, variant_of
+from advisor.core._evaluation_facts import DeviceFigures, NewConditions
+from advisor.core._metrics import TOP1
+from advisor.core._quantity import Provenance, Quantity
+from advisor.core._training import recipe_of
+
+VALIDATION_WEIGHT = 0.5
+"""Weight of a validation image beside a hold-out image. Validation selected the candidate, so it flatters it, and its
+file had learnt from fewer images. A weight below 1 is a power prior: J. G. Ibrahim and M.-H. Chen, "Power prior
+distributions for regression models", Statistical Science 15 (2000)."""
+
+TYPICAL_DROPS = ((0.84, 2.0), (0.16, 20.0))
+"""Losses of compression recipes in points, before any image is seen: shares of normal distributions around 0 and their
+standard deviations. Of the 45 forms in ``benchmarks/results/compression.csv``, 38 lose -1.6 to 3.8 points. The other 7
+lose 5.5 to 43.9 points, 21 in the root mean square."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A figure as a mixture of normal distributions."""
+
+    #: share, mean and standard deviation of each distribution; a deviation of 0 stands for no uncertainty.
+    parts: tuple[tuple[float, float, float], ...]
+
+    @property
+    def mean(self) -> float:
+        """The expected figure."""
+        return sum(share * mean for share, mean, _ in self.parts)
+
+    @property
+    def certain(self) -> bool:
+        """True if the figure has no uncertainty."""
+        return all(deviation == 0 for *_, deviation in self.parts)
+
+    def below(self, limit: float) -> float:
+        """Return the probability (0-1) that the figure is at most ``limit``."""
+        if self.certain:
+            return float(self.mean <= limit)
+        return sum(share * NormalDist(mean, deviation).cdf(limit) for share, mean, deviation in self.parts)
+
+
+def accuracy_belief(evaluation: Evaluation) -> Belief | None:
+    """Return the accuracy in % from validation and, where it is known, from the hold-out; None where none is known."""
+    robust = evaluation.capture.plain is not None  # then accuracy is the one under capture conditions
+    judged = evaluation.capture.holdout if robust else evaluation.holdout_accuracy
+    return _pooled(evaluation.accuracy, judged)
+
+
+def metric_belief(evaluation: Evaluation, metric: str) -> Belief | None:
+    """Return a metric in % from validation and, where it is known, from the hold-out; None where none is known."""
+    return _pooled(*metric_on_parts(evaluation, metric))
+
+
+def metric_on_parts(evaluation: Evaluation, metric: str) -> tuple[Quantity | None, Quantity | None]:
+    """Return a metric in % on validation and on the hold-out; None where it is not known."""
+    holdout = evaluation.holdout_answers
+    return evaluation.answers.metrics.get(metric), holdout.metrics.get(metric) if holdout else None
+
+
+def top1_on_parts(evaluation: Evaluation) -> tuple[Quantity | None, Quantity | None]:
+    """Return top-1 in % (of detectors their figure) on plain images of both parts, whatever metric decides."""
+    plain, judged = metric_on_parts(evaluation, TOP1)
+    return plain or evaluation.capture.plain or evaluation.accuracy, judged or evaluation.holdout_accuracy
+
+
+def drop_belief(evaluation: Evaluation) -> Belief | None:
+    """Return the lost points from validation and, where it is known, from the hold-out; None where none is known.
+
+    A measured drop is drawn towards 0 by what recipes usually lose: three images of 296 are little evidence. A drop
+    that recipes do not usually have is hardly drawn. The posterior of a mixture of normal priors is such a mixture too:
+    A. Gelman et al., "Bayesian Data Analysis", 3rd edition (2013), section 2.4.
+    """
+    pooled = _pooled(evaluation.drop, evaluation.holdout_drop)
+    if pooled is None or pooled.certain:
+        return pooled
+    ((_, lost, error),) = pooled.parts
+    fits = [share * NormalDist(0, math.hypot(typical, error)).pdf(lost) for share, typical in TYPICAL_DROPS]
+    kept = [typical**2 / (typical**2 + error**2) for _, typical in TYPICAL_DROPS]
+    return Belief(
+        tuple((fit / sum(fits), part * lost, math.sqrt(part) * error) for fit, part in zip(fits, kept, strict=True))
+    )
+
+
+def without_holdout(evaluation: Evaluation) -> Evaluation:
+    """Return the evaluation without its figures on the hold-out, for what must not look at them."""
+    capture = replace(evaluation.capture, holdout=None)
+    return replace(
+        evaluation,
+        holdout_accuracy=None,
+        holdout_drop=None,
+        holdout_answers=None,
+        holdout_part=None,
+        capture=capture,
+    )
+
+
+def _pooled(validation: Quantity | None, holdout: Quantity | None) -> Belief | None:
+    """Return the mean over the images of both parts, and its standard error."""
+    if validation is None:
+        return None
+    parts = [(validation, VALIDATION_WEIGHT if holdout else 1.0), *([(holdout, 1.0)] if holdout else [])]
+    weights = [weight * (part.n or 1) for part, weight in parts]
+    total = sum(weights)
+    mean = sum(weight * part.value for weight, (part, _) in zip(weights, parts, strict=True)) / total
+    errors = [part.standard_error or 0.0 for part, _ in parts]
+    variance = sum(
+        weight * (part.n or 1) * error**2 for weight, (part, _), error in zip(weights, parts, errors, strict=True)
+    )
+    return Belief(((1.0, mean, math.sqrt(variance) / total),))
+
+
+OWN_HOLDOUT = "the hold-out of your own split, run in LiteRT"
+
+LEVEL = 0.95
+LEAST = 1e-3
+"""Accuracies are kept at this distance from 0 and 1, where log odds are infinite."""
+
+
+def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
+    """Return the evaluation with its top-1 in new conditions: of an ``own_holdout`` its figure, else an estimate.
+
+    Images without groups of one occasion are no evidence of another one: then there is no figure.
+    """
+    facts = evaluation.expectation
+    plain, judged = top1_on_parts(evaluation)
+    if own_holdout:
+        return replace(evaluation, new_conditions=replace(judged, source=OWN_HOLDOUT) if judged else None)
+    if facts is None or plain is None or not facts.grouped:
+        return evaluation
+    finetuned = recipe_of(evaluation.configuration.training).tunes_backbone
+    estimate = in_new_conditions(plain, facts, finetuned)
+    if judged and judged.value < estimate.value:  # validation may flatter a candidate
+        low = estimate.value if estimate.low is None else estimate.low
+        estimate = replace(estimate, value=judged.value, low=min(low, judged.value))
+    return replace(evaluation, new_conditions=estimate)
+
+
+def in_unknown_conditions(evaluation: Evaluation) -> bool:
+    """Return whether nothing is known of another visit, camera or day, because the images name none."""
+    facts, known = evaluation.expectation, evaluation.new_conditions
+    return facts is not None and not facts.grouped and (known is None or known.provenance is not Provenance.MEASURED)
+
+
+def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = False) -> Quantity:
+    """Return the estimated top-1 in % on images of another occasion.
+
+    The plain figure, on validation, is multiplied by the share of right answers that is kept. Three things make the
+    interval, in log odds: the range of that share, the differences between occasions, and the interval of the plain
+    figure. The share of the head on frozen features stands for a network that was ``finetuned``.
+    """
+    share, kept = plain.value / 100, facts.kept
+    visits = NormalDist().inv_cdf(0.5 + LEVEL / 2) * facts.sd
+    below, above = (abs(plain.value - (plain.value if end is None else end)) / 100 for end in (plain.low, plain.high))
+    middle = _log_odds(share * kept)
+    down = math.hypot(
+        middle - _log_odds(share * facts.kept_low), middle - _log_odds(share * kept - math.hypot(kept * below, visits))
+    )
+    up = math.hypot(
+        _log_odds(share * facts.kept_high) - middle, _log_odds(share * kept + math.hypot(kept * above, visits)) - middle
+    )
+    value = 100 * share * kept
+    ends = 100 * _share(middle - down), 100 * _share(middle + up)
+    return Quantity(
+        value, "%", Provenance.ESTIMATED, min(value, ends[0]), max(value, ends[1]), LEVEL, facts.images,
+        _source(facts, finetuned),
+    )  # fmt: skip
+
+
+def _source(facts: NewConditions, finetuned: bool) -> str:
+    whose = "of the head on the frozen network" if finetuned else "of the head"
+    return (
+        f"{100 * facts.kept:.0f} % of the right answers {whose} stay right if the whole cluster of similar images is "
+        f"left out of training ({facts.clusters} clusters of {facts.images} images)"
+    )
+
+
+def _log_odds(share: float) -> float:
+    inside = min(1 - LEAST, max(LEAST, share))
+    return math.log(inside / (1 - inside))
+
+
+def _share(log_odds: float) -> float:
+    certain = _log_odds(1.0) - 1e-9
+    return float(log_odds > 0) if abs(log_odds) >= certain else 1 / (1 + math.exp(-log_odds))
+
+
+Artefact = tuple[str, str, str]
+
+
+def on_device(evaluations: Iterable[Evaluation], device: str) -> tuple[Evaluation, ...]:
+    """Return the evaluations on one device."""
+    return tuple(e for e in evaluations if e.configuration.target.device == device)
+
+
+def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tuple[Evaluation, ...]:
+    """Return one evaluation an artefact: the one on the device where it is slowest.
+
+    An artefact that does not run on a device is represented by that evaluation, with its reason. The figures on every
+    device are in ``device_figures``. Evaluations on other devices are ignored.
+    """
+    best = {device: _best(on_device(evaluations, device)) for device in devices}
+    artefacts = dict.fromkeys(artefact for found in best.values() for artefact in found)
+    return tuple(
+        _worst({device: best[device][artefact] for device in devices})
+        for artefact in artefacts
+        if all(artefact in best[device] for device in devices)
+    )
+
+
+def with_required_figures(
+    evaluations: Sequence[Evaluation], others: Mapping[str, Sequence[Evaluation]]
+) -> list[Evaluation]:
+    """Return the evaluations, each with what is known of its file in ``others``, the evaluations by required device."""
+    best = {device: _best(found) for device, found in others.items()}
+
+    def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:
+        artefact = variant_of(evaluation)
+        return {device: figures_of(found[artefact]) for device, found in best.items() if artefact in found}
+
+    return [replace(e, required_figures=known(e)) for e in evaluations]
+
+
+def figures_of(evaluation: Evaluation) -> DeviceFigures:
+    """Return what is known of a file on the device of its evaluation."""
+    latency, target = evaluation.latency, evaluation.configuration.target
+    return DeviceFigures(
+        key=evaluation.configuration.key,
+        runtime=target.runtime,
+        accelerator=target.accelerator,
+        threads=target.threads,
+        reason="" if evaluation.status is Status.OK else evaluation.reason,
+        latency_ms=latency.value if latency else None,
+        low_ms=latency.low if latency else None,
+        high_ms=latency.high if latency else None,
+        provenance=latency.provenance.value if latency else "",
+        p90_ms=p90_of(evaluation) if latency else None,
+        budget_probability=evaluation.budget_probability,
+    )
+
+
+def _best(evaluations: Iterable[Evaluation]) -> dict[Artefact, Evaluation]:
+    """Return the best evaluation of each artefact on a device: the fastest that ran, else one that did not."""
+    found: dict[Artefact, Evaluation] = {}
+    for evaluation in evaluations:
+        artefact = variant_of(evaluation)
+        if artefact not in found or _rank(evaluation) < _rank(found[artefact]):
+            found[artefact] = evaluation
+    return found
+
+
+def _rank(evaluation: Evaluation) -> tuple[bool, float, float]:
+    return (evaluation.status is not Status.OK, p90_of(evaluation), latency_of(evaluation))
+
+
+def _worst(by_device: Mapping[str, Evaluation]) -> Evaluation:
+    worst = max(by_device.values(), key=_rank)
+    known = {device: figures_of(evaluation) for device, evaluation in by_device.items()}
+    return replace(worst, device_figures=known)

@@ -1,0 +1,72 @@
+"""Options as keywords of public functions, with their types and texts, as editors and ``help`` show them."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, TypeVar, get_type_hints
+
+from advisor.core._options import Table, defaults_of, table_of
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Callable[[Function], Function]:
+    """Declare the options of a function's ``**options: Unpack[kind]``; the function refuses other keywords.
+
+    ``inspect.signature`` and ``help`` show the options. None is an option that is not given.
+
+    Args:
+        kind: typed dictionary of the options.
+        defaults: the documentation states the defaults of a search.
+        stated: the signature has the stated defaults, and the function gets them for options that are not given.
+    """
+
+    def declare(function: Function) -> Function:
+        plain = inspect.signature(function)
+        own = [each for each in plain.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        by_keyword = inspect.Parameter.KEYWORD_ONLY
+        known = defaults_of(kind) if stated else {}
+        shared = [
+            inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint)
+            for name, hint in get_type_hints(kind).items()
+        ]
+        places = [each for each in own if each.kind is not by_keyword]
+        signature = plain.replace(parameters=[*places, *shared, *(each for each in own if each.kind is by_keyword)])
+
+        @wraps(function)
+        def call(*arguments: Any, **given: Any) -> Any:
+            for name in given:
+                if name not in signature.parameters:
+                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument '{name}'")
+            return function(
+                *arguments, **{**known, **{name: value for name, value in given.items() if value is not None}}
+            )
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        call.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+        entries = "\n".join(_entries(table_of(kind), defaults and not stated))
+        call.__doc__ = _documented(inspect.cleandoc(function.__doc__ or ""), entries, len(places))
+        return call  # type: ignore[return-value]
+
+    return declare
+
+
+def _documented(text: str, entries: str, places: int) -> str:
+    """Return a docstring with the options among its arguments, after those that have a place."""
+    head, found, rest = text.partition("Args:\n")
+    own, end, more = rest.partition("\n\n") if found else ("", "", "")
+    if not found:
+        head, found, more = text.partition("Raises:\n")
+        return f"{head}Args:\n{entries}\n\n{found}{more}"
+    parts = re.split(r"\n(?=    \w)", own)
+    return f"{head}Args:\n" + "\n".join([*parts[:places], entries, *parts[places:]]) + end + more
+
+
+def _entries(table: Table, defaults: bool) -> Iterator[str]:
+    for name, option in table.items():
+        text = option.help if defaults else option.text
+        if isinstance(option.default, str) and option.default:
+            text = text.replace(f"Default: {option.default}.", f"Default: ``{option.default}``.")
+        text = re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda found: f"``{found[1].replace('-', '_')}``", text)
+        yield f"    {name}: {text}"

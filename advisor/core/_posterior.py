@@ -1,0 +1,171 @@
+"""Accuracies given the validation images: differences on the same images, their noise, and how they may turn out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from advisor.core._evaluation import Evaluation, accuracy_of, latency_of, variant_of
+from advisor.core._quantity import Quantity
+from advisor.core._timings import graph_of, place_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+TIE_POINTS = 0.5
+"""Published figures closer than this, in points, count as equal: sources differ by about as much."""
+
+FLOAT = "float32"
+
+LEAST_ERROR = 0.2
+"""Least error in % that is counted, so that its logarithm stays finite."""
+
+DRAWS = 400
+"""Resamplings of images and timings. A share of 5 % has a standard error of 1.1 points."""
+
+Answers = Callable[[Evaluation], Sequence[float] | None]
+"""Returns each validation image's share in the accuracy of a candidate, None where it is not known. Their mean is the
+accuracy: by top-1 they are 1 where it is right and 0 elsewhere."""
+
+
+def not_known(_evaluation: Evaluation) -> None:
+    """Return None: nothing is known image by image."""
+
+
+class Posterior:
+    """The accuracies of candidates, given the validation images.
+
+    Candidates with answers on the same images are compared image by image: the images are resampled for all of them
+    together, with random weights (the Bayesian bootstrap: D. B. Rubin, Annals of Statistics 9, 1981). Its mean and its
+    variance are known without draws. Other accuracies are independent: their intervals tell their standard errors.
+    """
+
+    def __init__(self, evaluations: Sequence[Evaluation], answers: Answers = not_known) -> None:
+        import numpy as np
+
+        files: dict[str, int] = {}
+        known: list[Sequence[float]] = []
+        rows = []
+        for evaluation in evaluations:
+            right = answers(evaluation)
+            file = evaluation.answers.file or evaluation.configuration.key
+            if right is not None and file not in files:
+                files[file] = len(known)
+                known.append(right)
+            rows.append(-1 if right is None else files[file])
+        self._place = {evaluation.configuration: place for place, evaluation in enumerate(evaluations)}
+        self._rows: Integers = np.array(rows, dtype=np.int64)
+        self._right: Floats = np.array(known, dtype=float).reshape(len(known), len(known[0]) if known else 0)
+        figures: Floats = np.array([accuracy_of(e) for e in evaluations])
+        means = 100 * self._right.mean(axis=1) if known else np.zeros(1)
+        self._accuracies: Floats = np.where(self._rows >= 0, means[np.maximum(self._rows, 0)], figures)
+        self._deviations: Floats = np.array([_deviation(e.accuracy) for e in evaluations])
+
+    def differences(self, of: Sequence[Evaluation], behind: Sequence[Evaluation]) -> tuple[Floats, Floats]:
+        """Return by how many points each of ``of`` (rows) is behind each of ``behind``, and the standard errors."""
+        import numpy as np
+
+        mine, theirs = self._places(of), self._places(behind)
+        points = self._accuracies[theirs][None, :] - self._accuracies[mine][:, None]
+        errors = np.hypot(self._deviations[mine][:, None], self._deviations[theirs][None, :])
+        own, other = self._rows[mine], self._rows[theirs]
+        if self._right.size:
+            by_image = self._errors_on_same_images(own, other)
+            errors = np.where((own[:, None] >= 0) & (other[None, :] >= 0), by_image, errors)
+        return points, errors
+
+    def tied(self, best: Evaluation, others: Sequence[Evaluation]) -> list[bool]:
+        """Return which of ``others`` are tied with ``best``: the images do not show them to be behind it.
+
+        They are behind by one standard error of the difference at most (the rule of one standard error: L. Breiman and
+        others, "Classification and regression trees", 1984, with the error of the paired difference).
+        """
+        points, errors = self.differences(others, [best])
+        return [bool(tie) for tie in (points <= errors + 1e-9)[:, 0]]
+
+    def draws(self, of: Sequence[Evaluation]) -> tuple[Floats, Floats]:
+        """Return :data:`DRAWS` resamplings of the accuracies (%) and of the latencies (ms), (DRAWS, len(of)) each.
+
+        The weights of the images are the same for all candidates in a draw. A latency is drawn within its interval:
+        one for all files of the same graph on the same target.
+        """
+        import numpy as np
+
+        places = self._places(of)
+        rows = self._rows[places]
+        files = [variant_of(e) for e in of]
+        timings = [(graph_of(e), place_of(e)) for e in of]
+        noise = self._noise(files, 1)
+        accuracies = self._accuracies[places] + noise * self._deviations[places]
+        if self._right.size:
+            drawn = 100 * (self._weights @ self._right[np.maximum(rows, 0)].T)
+            accuracies = np.where(rows >= 0, drawn, accuracies)
+        spread = np.array([_log_deviation(e.latency) for e in of])
+        latencies = np.array([latency_of(e) for e in of]) * np.exp(spread * self._noise(timings, 2))
+        return accuracies, latencies
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """The weights of the images in each draw."""
+        import numpy as np
+
+        weights = np.random.default_rng(0).standard_exponential((DRAWS, self._right.shape[1]))
+        shares: Floats = weights / weights.sum(axis=1, keepdims=True)
+        return shares
+
+    def _noise(self, names: Sequence[object], seed: int) -> Floats:
+        """Return a standard normal column for each name, the same for equal names whatever their order."""
+        import numpy as np
+
+        ordered = sorted(set(names), key=repr)
+        columns = np.random.default_rng(seed).standard_normal((len(ordered), DRAWS))
+        by_name = dict(zip(ordered, columns, strict=True))
+        return np.stack([by_name[name] for name in names], axis=1)
+
+    def _errors_on_same_images(self, own: Integers, other: Integers) -> Floats:
+        """Return the standard errors, in points, of differences between files; a row below 0 gives no figure.
+
+        Half an image is added for each file that only it answers rightly, or one lone answer would count as proof
+        (A. Agresti and Y. Min, "Simple improved confidence intervals for comparing matched proportions", Statistics in
+        Medicine 24, 2005).
+        """
+        import numpy as np
+
+        first, second = (np.unique(rows[rows >= 0]) for rows in (own, other))
+        if not first.size or not second.size:
+            return np.zeros((len(own), len(other)))
+        means, squares = self._right.mean(axis=1), (self._right**2).mean(axis=1)
+        count = self._right.shape[1]
+        variances = squares[first][:, None] + squares[second] - 2 * self._right[first] @ self._right[second].T / count
+        variances -= (means[first][:, None] - means[second]) ** 2
+        errors = 100 * np.sqrt((np.maximum(variances, 0.0) + 1 / count) / (count + 1))
+        rows = np.clip(np.searchsorted(first, own), 0, len(first) - 1)
+        columns = np.clip(np.searchsorted(second, other), 0, len(second) - 1)
+        found: Floats = errors[rows][:, columns]
+        return found
+
+    def _places(self, evaluations: Sequence[Evaluation]) -> Integers:
+        import numpy as np
+
+        return np.array([self._place[e.configuration] for e in evaluations], dtype=np.int64)
+
+
+def _deviation(accuracy: Quantity | None) -> float:
+    """Return the standard error of one accuracy, in points."""
+    known = accuracy.standard_error if accuracy else None
+    return TIE_POINTS / 2**0.5 if known is None else known
+
+
+def _log_deviation(latency: Quantity | None) -> float:
+    """Return the standard deviation of the logarithm of a latency, 0 where it has no interval."""
+    if latency is None or not latency.low or not latency.high:
+        return 0.0
+    ends = 2 * NormalDist().inv_cdf(0.5 + (latency.level or 0.95) / 2)
+    return math.log(latency.high / latency.low) / ends

@@ -1,0 +1,147 @@
+"""The reasons of a pick in words, each made of the facts of one choice, so that no two disagree."""
+
+from collections.abc import Iterator
+
+from advisor.core._budget import NAMES, Budget, show_budget_probability, show_met
+from advisor.core._choice import Choice
+from advisor.core._evaluation import (
+    Evaluation,
+    accuracy_of,
+    describe,
+    latency_of,
+    name,
+    p90_of,
+    show_figure,
+    size_of,
+    variant_of,
+)
+from advisor.core._metrics import Preference
+from advisor.core._quantity import Provenance
+from advisor.core._units import plural, show_bytes, show_ms
+
+FASTER = 1.05
+"""Ratio of latencies or sizes from which a difference is named."""
+
+SHOWN_POINTS = 0.05
+"""Points of accuracy that are not 0 with the one decimal that is shown."""
+
+
+def reason(choice: Choice, budget: Budget, preference: Preference) -> str:
+    """Return why a candidate was picked: one sentence, and one for each other file that would come first but for it."""
+    return " ".join((_main_reason(choice, budget, preference), *_instead(choice)))
+
+
+def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
+    pick, best, met = choice.pick, choice.best, _met(choice.pick, budget)
+    behind = accuracy_of(best) - accuracy_of(pick)
+    if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
+        price = f", {_points(behind)} behind the most accurate ({describe(best)})" if behind > 0 else ""
+        first = {"latency": "fastest", "size": "smallest", "accuracy": "most accurate"}.get(preference.name, "best")
+        weights = f" by the weights {preference}" if first == "best" else ""
+        often = " in most draws of the images" if choice.unsteady is not None or preference.name == "accuracy" else ""
+        return f"{describe(pick)} is the {first} candidate within the limits{weights}{often}{price}{met}."
+    if behind <= 0:
+        return f"{describe(pick)} is the most accurate candidate within the limits{_others(choice)}{met}."
+    return (
+        f"{describe(pick)} is statistically tied with the most accurate candidate within the limits "
+        f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {_points(behind)}, and up to "
+        f"{_points(choice.noise_points)} may be noise here. It is "
+        f"{_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
+        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_saved(best, pick)}{met}."
+    )
+
+
+def _others(choice: Choice) -> str:
+    """Say how many other files may be as accurate as the pick."""
+    files = {variant_of(e) for e in choice.tied} - {variant_of(choice.pick)}
+    return f", statistically tied with {plural(len(files), 'other')}" if files else ""
+
+
+def _instead(choice: Choice) -> Iterator[str]:
+    """Say which file another fact than the price kept from being the pick."""
+    if choice.head is not None:
+        yield (
+            f"Without fine-tuning, the same model has {accuracy_of(choice.head):.1f} % on validation. That may be "
+            "chance, and fine-tuning usually gains."
+        )
+    if choice.unjudged is not None:
+        yield (
+            f"{describe(choice.unjudged)} would be the pick, but it did not run on the hold-out, so no other images "
+            "judged it."
+        )
+    if choice.unsteady is not None:
+        first = name(choice.unsteady)
+        yield f"{first} is cheaper, but other files replace it too often if the images are drawn again."
+
+
+def _points(points: float) -> str:
+    return f"{points:.1f} points"
+
+
+def _saved(best: Evaluation, pick: Evaluation) -> str:
+    """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less)``."""
+    savings = []
+    for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
+        if figure(best) >= FASTER * figure(pick):
+            savings.append(show(figure(best) - figure(pick)))
+    return f" ({' and '.join(savings)} less)" if savings else ""
+
+
+def _met(pick: Evaluation, budget: Budget) -> str:
+    """Say how the pick meets the latency budget, and with which probability what is uncertain."""
+    uncertain = "".join(
+        f"; the limit of {show_figure(limit, budget.limits[limit])} {'of drop' if limit == 'drop' else NAMES[limit]} "
+        f"is {text}"
+        for limit, text in show_met(budget, pick).items()
+    )
+    if budget.latency_ms is None:
+        return uncertain
+    if pick.budget_probability is not None:
+        sure = show_budget_probability(pick, budget.latency_ms)
+        origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
+        return f"; it is {sure}, which is {origin}, not measured{uncertain}"
+    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
+
+
+def comparison(other: Evaluation, pick: Evaluation) -> str:
+    """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
+    points = round(accuracy_of(other) - accuracy_of(pick), 1) + 0.0  # never -0.0
+    return (
+        f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "
+        f"{_times(size_of(pick), size_of(other), 'smaller', 'larger')}"
+    )
+
+
+def not_the_faster(choice: Choice, preference: Preference) -> str:
+    """Return one sentence why the fastest of the tied files is not the pick; empty where the pick is as fast."""
+    pick = choice.pick
+    if not preference.accuracy_first:
+        return ""
+    fastest = min(choice.tied, key=lambda e: (latency_of(e), -accuracy_of(e), e.configuration))
+    ratio = latency_of(pick) / latency_of(fastest)
+    if ratio < FASTER or variant_of(fastest) == variant_of(pick):
+        return ""
+    drawbacks = " and ".join(_drawbacks(fastest, choice, preference))
+    return f"{name(fastest)} is tied too and {ratio:.1f}x faster, but {drawbacks}."
+
+
+def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Iterator[str]:
+    """Say why a tied file that is faster is not the pick."""
+    pick = choice.pick
+    points, larger = accuracy_of(pick) - accuracy_of(other), size_of(other) / size_of(pick)
+    if pick.holdout_accuracy is not None and other.holdout_accuracy is None:
+        yield "it did not run on the hold-out"
+    if points >= SHOWN_POINTS:
+        worth = preference.point(latency_of(other), size_of(other))
+        yield f"it is {_points(points)} less accurate (of tied files, a point counts as much as {worth})"
+    if larger >= FASTER:
+        yield f"it is {larger:.1f}x larger"
+    if points < SHOWN_POINTS and larger < FASTER and not (pick.holdout_accuracy and not other.holdout_accuracy):
+        yield "other files replace it too often if the images are drawn again"
+
+
+def _times(reference: float, value: float, better: str, worse: str) -> str:
+    ratio = reference / value
+    if 0.95 < ratio < 1.05:
+        return f"no {worse}"
+    return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"

@@ -1,0 +1,50 @@
+"""Compare the accuracy of a file on the hold-out with that on validation, which chose it."""
+
+import math
+
+from advisor.core._evaluation import Evaluation
+
+REFUTING_DEVIATIONS = 1.64
+"""Standard deviations of the difference by which the hold-out must be below validation: by chance alone, that happens
+to one file in twenty."""
+
+
+def is_refuted(evaluation: Evaluation) -> bool:
+    """Return whether a file has less accuracy on the hold-out than on validation, by more than noise.
+
+    The pick is the file that validation prefers, so its figure there is too high by selection. False without a figure
+    on the hold-out, and where an interval is not known.
+    """
+    validation, holdout = evaluation.accuracy, evaluation.holdout_accuracy
+    if validation is None or holdout is None:
+        return False
+    errors = validation.standard_error, holdout.standard_error
+    if errors[0] is None or errors[1] is None:
+        return False
+    return holdout.value < validation.value - REFUTING_DEVIATIONS * math.hypot(errors[0], errors[1])
+
+
+def accuracy_on_both(evaluation: Evaluation) -> float | None:
+    """Return the accuracy in % on all images of validation and hold-out together; None if one part is not known.
+
+    A figure of a part of the hold-out stands for all of it.
+    """
+    validation, holdout = evaluation.accuracy, evaluation.holdout_accuracy
+    if validation is None or holdout is None or not validation.n or not holdout.n:
+        return None
+    part = evaluation.holdout_part
+    held_out = holdout.n if part is None else part.images
+    return (validation.value * validation.n + holdout.value * held_out) / (validation.n + held_out)
+
+
+def sentence_of_refutation(refuted: Evaluation) -> str:
+    """Return why another file than the one that validation prefers is the pick."""
+    assert refuted.accuracy is not None, "a refuted file has both figures"
+    assert refuted.holdout_accuracy is not None, "a refuted file has both figures"
+    configuration = refuted.configuration
+    name = f"{configuration.card} {configuration.variant_name}"
+    return (
+        f"Validation prefers {name} ({refuted.accuracy.value:.1f} %), but the hold-out refutes it "
+        f"({refuted.holdout_accuracy.value:.1f} % there): on both parts together, the pick is better. "
+        "The hold-out took part in this choice, so its figure may be a little too high."
+    )

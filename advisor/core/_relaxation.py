@@ -1,0 +1,167 @@
+"""Exceeded limits, and the smallest change of a limit that admits a candidate."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.core._budget import LICENCE, NAMES, ON, Budget, is_floor, licence_refusal, show_met
+from advisor.core._evaluation import Evaluation, accuracy_of, describe, show_figure
+from advisor.core._expectation import metric_on_parts
+from advisor.core._metrics import METRICS
+from advisor.core._quantity import show_probability
+from advisor.core._units import show_ms
+
+NOT_AT_ALL = 10.0
+"""Relative excess of a limit that is met or not (a licence, a device that does not run the file)."""
+
+LOOSER = 0.25
+"""Share by which a limit may be looser for the answer to say what that buys. Of a least accuracy, it is the share of
+the error that the limit allows; so of another metric."""
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """A change of one limit, or of several where no single one suffices, that makes a candidate feasible."""
+
+    limit: str  #: the limit's name; several are joined by `` and ``
+    current: str  #: the limit as it is
+    needed: str  #: the limit that admits the candidate
+    key: str  #: the candidate
+    text: str  #: all of this in words
+
+
+def overrun(evaluation: Evaluation, budget: Budget) -> float:
+    """Return the sum of the relative excesses over the exceeded limits."""
+    return sum(
+        NOT_AT_ALL if excess == math.inf else excess / max(abs(_allowed(name, budget)), 1e-9)
+        for name, excess in budget.violations(evaluation).items()
+    )
+
+
+def _allowed(limit: str, budget: Budget) -> float:
+    """Return the value of a limit; that of a required device is the latency limit."""
+    return budget.limits.get("latency" if limit.startswith(ON) else limit, 1.0)
+
+
+def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
+    """Return, for each limit alone, the smallest change that admits a candidate; else for several at once."""
+    broken = {e.configuration.key: budget.violations(e) for e in known}
+    found = []
+    for limit in dict.fromkeys(limit for excesses in broken.values() for limit in excesses):
+        only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, budget)]
+        if only:
+            nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e)))
+            found.append(_relaxation((limit,), nearest, budget))
+    return tuple(found) or _together(known, budget)
+
+
+def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[Evaluation]]:
+    """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`, the nearest first."""
+    found: dict[str, list[tuple[float, Evaluation]]] = {}
+    for evaluation in known:
+        violations = budget.violations(evaluation)
+        for limit, excess in violations.items():
+            allowed = _allowed(limit, budget)
+            room = LOOSER * (100 - allowed if is_floor(limit) else allowed)
+            if len(violations) == 1 and limit != LICENCE and excess <= room:
+                found.setdefault(limit, []).append((excess, evaluation))
+    return {
+        limit: [e for _, e in sorted(rows, key=lambda row: (row[0], row[1].configuration))]
+        for limit, rows in found.items()
+    }
+
+
+def loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget) -> Relaxation:
+    """Return the looser limit that admits a candidate, which would be the pick; ``difference`` compares the two."""
+    now, then = _step(limit, admitted, budget)
+    return Relaxation(limit, now, then, admitted.configuration.key, f"{limit} {now} -> {then} admits {difference}")
+
+
+def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
+    """Return the change of all limits that the nearest candidate exceeds, where no single one admits any."""
+    possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
+    if not possible:
+        return ()
+    nearest = min(possible, key=lambda e: (overrun(e, budget), -accuracy_of(e)))
+    return (_relaxation(tuple(budget.violations(nearest)), nearest, budget),)
+
+
+def _loosens(limit: str, evaluation: Evaluation, budget: Budget) -> bool:
+    """Return whether a looser limit would help: an unknown figure meets none."""
+    return limit == LICENCE or limit.startswith(ON) or budget.violations(evaluation)[limit] < math.inf
+
+
+def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -> Relaxation:
+    steps = [_step(limit, evaluation, budget) for limit in limits]
+    text = " and ".join(f"{limit} {now} -> {then}" for limit, (now, then) in zip(limits, steps, strict=True))
+    now, then = (" and ".join(ends) for ends in zip(*steps, strict=True))
+    return Relaxation(
+        " and ".join(limits), now, then, evaluation.configuration.key, f"{text} admits {describe(evaluation)}"
+    )
+
+
+def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]:
+    """Return a limit as it is, and as it has to be to admit the evaluation."""
+    if limit == LICENCE:
+        return ", ".join(budget.licence), evaluation.card_facts.licence or "not stated"
+    excess = budget.violations(evaluation)[limit]
+    if limit.startswith(ON) and excess == math.inf:
+        return "required", "not required"
+    current = _allowed(limit, budget)
+    wanted = current - excess if is_floor(limit) else current + excess
+    figure = "latency" if limit.startswith(ON) else limit
+    return show_figure(figure, current), show_figure(figure, _outward(figure, wanted))
+
+
+def _outward(figure: str, value: float) -> float:
+    """Round to the precision of :func:`show_figure` so that the limit as shown still admits the candidate."""
+    if is_floor(figure):
+        return math.floor(value * 10) / 10
+    if figure == "latency":
+        step = 0.01 if value < 9.9 else 0.1 if value < 99 else 1.0
+    elif figure == "drop":
+        step = 0.1
+    else:
+        step = next((unit / 10 for unit in (1e9, 1e6, 1e3) if value >= unit), 1.0)
+    return math.ceil(value / step) * step
+
+
+def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
+    """Return a text for each limit that ``evaluation`` exceeds: the figure against the limit."""
+    return [_excess_text(evaluation, budget, limit, excess) for limit, excess in budget.violations(evaluation).items()]
+
+
+def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
+    if limit == LICENCE:
+        return licence_refusal(budget.licence, evaluation.card_facts.licence)
+    allowed, device = _allowed(limit, budget), limit.removeprefix(ON)
+    if device != limit and excess == math.inf:
+        known = (evaluation.required_figures or {}).get(device)
+        return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
+    if device != limit:
+        return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"
+    if excess == math.inf:
+        return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
+    if is_floor(limit) or limit == "drop":
+        return _excess_on_images(evaluation, budget, limit, allowed)
+    shown = f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against {show_figure(limit, allowed)}"
+    probability = evaluation.budget_probability
+    if limit != "latency" or probability is None:
+        return shown
+    return f"{shown} ({show_probability(probability)} sure to meet it, {show_probability(budget.confidence)} required)"
+
+
+def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowed: float) -> str:
+    """Return the figure on validation and, of a finalist, on the hold-out, against the limit."""
+    robust = evaluation.capture.plain is not None
+    if limit in METRICS:
+        own, judged = metric_on_parts(evaluation, limit)
+    elif limit == "drop":
+        own, judged = evaluation.drop, evaluation.holdout_drop
+    else:
+        own, judged = evaluation.accuracy, evaluation.capture.holdout if robust else evaluation.holdout_accuracy
+    figures = show_figure(limit, own.value) if own else ""
+    if judged is not None:
+        figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
+    met = show_met(budget, evaluation).get(limit)
+    return f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}{f' ({met})' if met else ''}"

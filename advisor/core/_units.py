@@ -1,0 +1,200 @@
+"""Quantities as people write and read them, such as ``50ms``, and text that is safe in Markdown and YAML."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from advisor.core._errors import UsageError, nearest
+
+MILLISECONDS: Mapping[str, float] = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+BYTES: Mapping[str, float] = {
+    "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
+}  # fmt: skip
+POINTS: Mapping[str, float] = {"pt": 1.0, "pts": 1.0}
+SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
+PERCENT: Mapping[str, float] = {"%": 1.0}
+COUNTS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9}
+
+MOST = 1e15
+"""Largest quantity in base units: a petabyte, or 30,000 years in milliseconds. Larger ones are mistakes, and infinite
+or not in the calendar after a conversion."""
+
+MOST_WHOLE = 2**31 - 1
+"""Largest whole number of an option: what the tables of a file hold."""
+
+_NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
+
+_FRAME_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:fps|hz)", re.IGNORECASE)
+
+
+def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
+    """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
+
+    Raises UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
+    """
+    match, hint = _NUMBER.match(str(text)), f"write for example {option} {example}"
+    if match is None:
+        raise UsageError(f"{option}: '{text}' is not a number with a unit", hint)
+    number, unit = float(match.group(1)), match.group(2)
+    names = f"units: {', '.join(units)}"
+    if not unit:
+        # A share is often written without its unit as a part of one.
+        is_share = units is PERCENT and 0 < number <= 1
+        written = (f"{100 * number:g}" if is_share else match.group(1)) + example.lstrip("0123456789.")
+        raise UsageError(f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}")
+    if unit not in units:
+        raise UsageError(f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", names)
+    if number <= 0:
+        raise UsageError(f"{option}: '{text}' is not above zero", hint)
+    if number * units[unit] > MOST:
+        raise UsageError(f"{option}: '{text}' is too large", hint)
+    return number * units[unit]
+
+
+def milliseconds(text: str, option: str) -> float:
+    """Parse a latency such as ``50ms`` or ``0.2s`` into milliseconds; ``30fps`` is the time of one of 30 frames."""
+    rate = _FRAME_RATE.fullmatch(str(text).strip())
+    if rate is not None and float(rate[1]) > 0:
+        return 1000.0 / float(rate[1])
+    return parse(text, MILLISECONDS, option, "50ms")
+
+
+def size_bytes(text: str, option: str) -> int:
+    """Parse a size such as ``5MB`` (10^6) or ``4MiB`` (2^20) into bytes."""
+    return round(parse(text, BYTES, option, "5MB"))
+
+
+def points(text: str, option: str) -> float:
+    """Parse a difference of accuracy such as ``1.5pt`` into percentage points."""
+    return parse(text, POINTS, option, "1pt")
+
+
+def parse_percent(text: str, option: str) -> float:
+    """Parse a share such as ``90%`` into percent (0-100]."""
+    value = parse(text, PERCENT, option, "90%")
+    if value > 100:
+        raise UsageError(f"{option}: '{text}' is above 100%", f"write for example {option} 90%")
+    return value
+
+
+def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
+    """Parse a percentage into a share (0-1) from the least to the largest one; ``why`` is the hint for another."""
+    value, (least, most) = parse_percent(text, option) / 100, ends
+    if not least <= value <= most:
+        raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
+    return value
+
+
+def seconds(text: str, option: str) -> float:
+    """Parse a duration such as ``10min`` into seconds. Raises UsageError: no number with its unit."""
+    return parse(text, SECONDS, option, "10min")
+
+
+def whole_number(text: str, most: int = MOST_WHOLE) -> int | None:
+    """Parse a whole number from 0 to ``most``; None for another text.
+
+    Python converts at most 4,300 digits.
+    """
+    digits = text.strip()
+    number = int(digits) if digits.isdecimal() and len(digits) <= len(str(most)) else most + 1
+    return number if number <= most else None
+
+
+def channel_values(text: str, option: str) -> tuple[float, ...]:
+    """Parse a value for all channels, or one for each of three: ``127.5`` or ``123.7,116.3,103.5``."""
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+        raise UsageError(f"{option}: '{text}' is not one number or three", f"write for example {option} 127.5")
+    return values
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Format a count with its noun: ``1 image``, ``2 images``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Join names by commas; of more than ``most``, only the first are named: ``a, b, c, d, e and 7 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def show_bytes(size: float) -> str:
+    """Format a size for people: ``512 B``, ``3.9 MB`` (10^6)."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size:.0f} B"
+
+
+def show_ms_interval(latency_ms: float, low_ms: float | None, high_ms: float | None) -> str:
+    """Format a latency with its interval, if that is known: ``11.8 ms [10.2-13.9]``."""
+    if low_ms is None or high_ms is None:
+        return show_ms(latency_ms)
+    ends = "-".join(show_ms(end).removesuffix(" ms") for end in (low_ms, high_ms))
+    return f"{show_ms(latency_ms)} [{ends}]"
+
+
+def show_seconds(duration: float) -> str:
+    """Format a duration for people: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    whole = round(duration)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def show_time(moment: datetime) -> str:
+    """Format a time for people in their time zone: ``2026-01-31 13:00:00 CET``, or with the offset to UTC."""
+    local = moment.astimezone()
+    zone = local.tzname() or ""
+    return f"{local:%Y-%m-%d %H:%M:%S} {zone if zone.isalpha() else f'UTC{local.isoformat()[19:]}'}"
+
+
+def show_ms(latency_ms: float) -> str:
+    """Format a latency for people with three significant digits: ``0.85 ms``, ``12.3 ms``, ``142 ms``."""
+    if latency_ms >= 99.95:
+        return f"{latency_ms:.0f} ms"
+    if 0 < latency_ms < 0.0095:
+        return f"{latency_ms:.2g} ms"
+    return f"{latency_ms:.1f} ms" if latency_ms >= 9.995 else f"{latency_ms:.2f} ms"
+
+
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+"""Invisible, but several scripts and emoji need them."""
+
+_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
+
+
+def plain(text: object) -> str:
+    """Return ``text`` on one line without characters that steer a terminal or reorder the line.
+
+    Names of classes, files and cards are untrusted: an escape sequence in one must not reach the terminal, nor a
+    bidirectional override the words around it.
+    """
+    one_line = " ".join(str(text).split())
+    return "".join("\ufffd" if _hidden(char) else char for char in one_line)
+
+
+def visible(text: str) -> str:
+    """Return ``text`` with characters that steer a terminal or reorder a line written as escapes; lines stay lines."""
+    return "".join(
+        char.encode("unicode_escape").decode("ascii") if char != "\n" and _hidden(char) else char for char in text
+    )
+
+
+def _hidden(char: str) -> bool:
+    return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
+
+
+def markdown(text: object) -> str:
+    """Return ``text`` on one line with the signs of Markdown and HTML escaped; an ``@`` mentions nobody."""
+    return _MARKDOWN.sub(r"\\\1", plain(text)).translate(_ENTITIES).replace("@", "@\u200b")

@@ -1,0 +1,50 @@
+"""Read images with boxes inside files: tables of Hugging Face ``datasets``, shards of WebDataset, records of TFDS."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.core import UsageError
+from advisor.datasets._boxes.values import BoxEntry, BoxListing, are_corners, box_of, of_coco, stated_size
+from advisor.datasets._dataset import Rejected
+from advisor.datasets._layouts import RECORDS, archives_in, part_in_name
+from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
+from advisor.datasets._sources.base import BoxedArchive
+from advisor.datasets._table_rows import PARQUET
+
+_NOT_FOUR = (None,) * 4  # Edges of a box that has none, or too many
+
+
+def files_inside(path: Path) -> list[Path]:
+    """Return the files with images that a path names or that are in a folder; none for a table with paths."""
+    if path.is_dir():
+        return archives_in(path)
+    kind = kind_of(path)
+    return [path] if kind in SOURCES and (kind not in PARQUET or holds_images(path)) else []
+
+
+def list_inside(path: Path) -> BoxListing:
+    """List the boxes of images inside files.
+
+    ``datasets`` documents COCO's edges: left, top, width and height. If more boxes fit into their images as two
+    corners, they are read as these: https://huggingface.co/docs/datasets/object_detection. UsageError: a file has no
+    boxes, or cannot be read.
+    """
+    entries, rejected = list[BoxEntry](), list[Rejected]()
+    files = files_inside(path)
+    several = len({part for file in files if (part := part_in_name(file, path))}) > 1
+    for file in files:
+        archive, part = archive_of(file), part_in_name(file, path) if several else ""
+        if not isinstance(archive, BoxedArchive):
+            raise UsageError(f"--data: boxes inside '{file}' are not read", "unpack it, and name the folder")
+        for one in archive.objects():
+            if one.fault:
+                rejected.append(Rejected(file / one.name, one.fault))
+                continue
+            boxes = [
+                box_of(label, edges if len(edges) == 4 else _NOT_FOUR, line)
+                for line, (label, edges) in enumerate(one.boxes, start=1)
+            ]
+            entries.append(BoxEntry(file / one.name, tuple(boxes), file / one.name, part, "", stated_size(*one.size)))
+    if not all(kind_of(file) in RECORDS for file in files) and not are_corners(entries):  # TFDS has corners
+        entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
+    return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")

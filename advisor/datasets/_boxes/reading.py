@@ -1,0 +1,224 @@
+"""Open the images of a set with boxes, and put each box into the pixels of its upright image."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from advisor.core import UsageError
+from advisor.datasets._boxes import HINT, list_boxes
+from advisor.datasets._boxes.values import Box, BoxEntry, BoxFault, BoxListing
+from advisor.datasets._dataset import Rejected
+from advisor.datasets._survey import Progress, Survey, canonical, survey, variants
+from advisor.store import sha256_json
+
+# Cameras store the pixels as the sensor has them and say how to turn them. Models see the upright image. Most
+# annotation tools show it upright, too, so that is how boxes are read where nothing tells otherwise. If a file states
+# the size of the image, the size says what its tool worked on: the stored width and height, or the upright ones. Some
+# tools state the stored size and show the upright image. Then the edges of boxes contradict the size, as some are
+# outside of it.
+
+Size = tuple[int, int]  # Width and height in pixels
+SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1
+_TRANSPOSED = 5  # From this orientation on, width and height are exchanged
+
+_MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, False), 7: (True, True), 8: (False, True)}
+"""Axes of the upright image that run against the stored ones (EXIF 2.32, tag 0x0112)."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Size and orientation in which an image is stored."""
+
+    stored: Size  # their width and height
+    orientation: int = 1  # how they are turned upright, 1 (they are upright) to 8, as in EXIF
+
+    @property
+    def upright(self) -> Size:
+        """Width and height of the upright image."""
+        return (self.stored[1], self.stored[0]) if self.orientation >= _TRANSPOSED else self.stored
+
+    def by_size(self, entry: BoxEntry) -> bool | None:
+        """Return whether the file states the stored size, False for the upright one, None if it does not tell."""
+        known = self.upright != self.stored and entry.size in (self.stored, self.upright)
+        return entry.size == self.stored if known else None
+
+    def by_edges(self, entry: BoxEntry) -> bool | None:
+        """Return whether all boxes are inside the stored image only, False for the upright one, None for neither."""
+        stored, upright = (
+            all(box.right <= width + 1 and box.bottom <= height + 1 for box in entry.boxes)
+            for width, height in (self.stored, self.upright)
+        )
+        return None if stored == upright else stored
+
+    def turned(self, box: Box) -> Box:
+        """Return a box of the stored image as a box of the upright one, in pixels."""
+        width, height = self.upright
+        left, top, right, bottom = box.edges
+        if self.orientation >= _TRANSPOSED:
+            left, top, right, bottom = top, left, bottom, right
+        across, down = _MIRRORED.get(self.orientation, (False, False))
+        if across:
+            left, right = width - right, width - left
+        if down:
+            top, bottom = height - bottom, height - top
+        return box.at(left, top, right, bottom)
+
+
+def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relative: bool) -> list[bool]:
+    """Return for each image whether its boxes were drawn on the stored image, False for the upright one.
+
+    Stated sizes tell it, unless the edges of more images contradict them than agree; then edges do. Images that do not
+    tell follow the majority of those that do: one tool made the whole set. Edges that are shares (``relative``) do not
+    tell.
+    """
+    pairs = list(zip(entries, frames, strict=True))
+    by_size = [frame.by_size(entry) for entry, frame in pairs]
+    by_edges = [None if relative else frame.by_edges(entry) for entry, frame in pairs]
+    agree = Counter(size == edges for size, edges in zip(by_size, by_edges, strict=True) if None not in (size, edges))
+    if agree[False] > agree[True]:
+        by_size = [None] * len(pairs)
+    told = [edges if size is None else size for size, edges in zip(by_size, by_edges, strict=True)]
+    votes = Counter(told)
+    return [votes[True] > votes[False] if one is None else one for one in told]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSurvey:
+    """A set of images with boxes."""
+
+    images: Survey  # the images and their measures; all have one class
+    classes: tuple[str, ...]  # names of the classes that have a box, sorted
+    boxes: tuple[tuple[Box, ...], ...]  # for each image its boxes inside it
+    outside: tuple[tuple[Box, ...], ...]  # for each image those that reached over its edge, as written
+    sizes: tuple[Size, ...]  # width and height of each upright image
+    faults: tuple[BoxFault, ...] = ()  # boxes that were left out
+    unused: tuple[str, ...] = ()  # classes that the files name but that have no box
+    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
+    turned: int = 0  # images whose boxes were turned from the stored orientation
+
+    @property
+    def count(self) -> int:
+        """Number of boxes."""
+        return sum(map(len, self.boxes))
+
+    @property
+    def contents(self) -> tuple[Counter[str], ...]:
+        """Number of boxes of each class, for each image."""
+        return tuple(Counter(box.label for box in boxes) for boxes in self.boxes)
+
+    @property
+    def boxes_per_class(self) -> Counter[str]:
+        """Number of boxes of each class."""
+        return Counter(box.label for boxes in self.boxes for box in boxes)
+
+    @property
+    def images_per_class(self) -> Counter[str]:
+        """Number of images with a box of each class."""
+        return Counter(label for content in self.contents for label in content)
+
+    @property
+    def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
+        """Boxes of each image: index of the class, then top, left, bottom and right in shares of the image."""
+        place = {name: label for label, name in enumerate(self.classes)}
+        return tuple(
+            tuple((place[box.label], box.top / h, box.left / w, box.bottom / h, box.right / w) for box in boxes)
+            for boxes, (w, h) in zip(self.boxes, self.sizes, strict=True)
+        )
+
+    @cached_property
+    def index(self) -> Mapping[Path, int]:
+        """The place of each image in the tuples."""
+        return {image.path: place for place, image in enumerate(self.images.dataset.images)}
+
+
+def survey_boxes(path: Path, progress: Progress | None = None, most: int | None = None) -> BoxSurvey:
+    """Read a set of images with boxes in any format; faults of single files or boxes are recorded, not raised.
+
+    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no format fits, or no box can be used.
+    """
+    listing = list_boxes(path)
+    relative = bool(listing.relative)
+    by_path = {entry.path: entry for entry in listing.entries}
+    images = survey(listing.images, progress, most)
+    images = images.without(list(_mismatched(by_path, images, relative)))
+    entries, frames = [by_path[image.path] for image in images.dataset.images], _frames(images)
+    as_stored = drawn_as_stored(entries, frames, relative)
+    placed = [_place(listing, *one) for one in zip(entries, frames, as_stored, strict=True)]
+    read = BoxSurvey(
+        images,
+        classes=(),
+        boxes=tuple(boxes for boxes, _, _ in placed),
+        outside=tuple(outside for _, outside, _ in placed),
+        sizes=tuple(frame.upright for frame in frames),
+        faults=(*listing.faults, *(fault for _, _, faults in placed for fault in faults)),
+        turned=sum(turn and frame.orientation > 1 for turn, frame in zip(as_stored, frames, strict=True)),
+    )
+    if not read.count:
+        rejected = [f"'{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        reasons = [*(f"{fault.place}: {fault.reason}" for fault in read.faults), *rejected]
+        example = f"; {reasons[0]}" if reasons else ""
+        raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
+    return _labelled(read, listing.classes)
+
+
+def _frames(images: Survey) -> list[Frame]:
+    sizes = zip(images.stats["width"].tolist(), images.stats["height"].tolist(), strict=True)
+    return [Frame(size, shot.orientation) for size, shot in zip(sizes, images.shots, strict=True)]
+
+
+def _mismatched(entries: Mapping[Path, BoxEntry], images: Survey, relative: bool) -> Iterator[Rejected]:
+    """Yield the images of another size than their file states: they were resized, and their boxes were not."""
+    for image, frame in zip(images.dataset.images, _frames(images), strict=True):
+        size = entries[image.path].size
+        if not relative and size not in (None, frame.stored, frame.upright):
+            source, (width, height) = entries[image.path].source.name, frame.upright
+            said = f"'{source}' is for {size[0]}x{size[1]} pixels" if size else ""
+            yield Rejected(image.path, f"{said}, the image has {width}x{height}")
+
+
+def _place(
+    listing: BoxListing, entry: BoxEntry, frame: Frame, as_stored: bool
+) -> tuple[tuple[Box, ...], tuple[Box, ...], list[BoxFault]]:
+    """Return the boxes of an image inside it, those that reached over its edge, and those that are left out."""
+    drawn_on = frame.stored if as_stored else frame.upright
+    boxes = [box.scaled(*drawn_on) for box in entry.boxes] if listing.relative else entry.boxes
+    inside, outside, faults = [], [], []
+    for box in map(frame.turned, boxes) if as_stored else boxes:
+        part = box.clipped(*frame.upright)
+        if part.width <= 0 or part.height <= 0:
+            faults.append(listing.fault(entry, box, "it is outside its image"))
+            continue
+        inside.append(part)
+        if max(abs(edge - kept) for edge, kept in zip(box.edges, part.edges, strict=True)) > SLACK:
+            outside.append(box)
+    return tuple(inside), tuple(outside), faults
+
+
+def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
+    """Give each class one name, the most frequent of its spellings, and put the boxes into the fingerprint.
+
+    The fingerprint has them in hundredths of a pixel.
+    """
+    labels = [box.label for boxes in read.boxes for box in boxes]
+    names = canonical(labels, declared)
+    classes = {names[label] for label in labels}
+
+    def named(all_boxes: tuple[tuple[Box, ...], ...]) -> tuple[tuple[Box, ...], ...]:
+        return tuple(tuple(replace(box, label=names[box.label]) for box in boxes) for boxes in all_boxes)
+
+    boxes, dataset = named(read.boxes), read.images.dataset
+    rows = sorted(
+        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in own))
+        for image, own in zip(dataset.images, boxes, strict=True)
+    )
+    return replace(
+        read,
+        images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))),
+        classes=tuple(sorted(classes)),
+        boxes=boxes,
+        outside=named(read.outside),
+        unused=tuple(sorted(set(names.values()) - classes)),
+        spellings=variants({label: names[label] for label in set(labels)}),
+    )

@@ -1,0 +1,395 @@
+"""Define the values that describe images with boxes, before and after the images are opened."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.core import AmbiguousInput, UsageError, readings_of_data
+from advisor.datasets import _parts as parts
+from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._layouts import folders_in
+from advisor.datasets._manifests import SPLIT, ManifestColumns, entry_of, find_by_name, has_columns, read_rows
+from advisor.datasets._table_rows import CSV
+from advisor.datasets._untitled_columns import UNTITLED_EDGES
+from advisor.store import read_text
+
+ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
+UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id"
+_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
+_SIZE_HINT = "optionally, split, group, width and height of the image"
+HINT = (
+    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
+    "is an image without boxes"
+)
+_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
+_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
+_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin"
+_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin"
+_SIDES = {
+    "xmax": "w width bbox_w bbox_width box_width box_w",
+    "ymax": "h height bbox_h bbox_height box_height box_h",
+}
+_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
+MAX_LABEL = 1000
+_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One object in an image."""
+
+    label: str  # its class
+    left: float  # edge in pixels of the upright image, or in shares of its width before the image is opened
+    top: float  # as ``left``, of the height
+    right: float  # as ``left``
+    bottom: float  # as ``top``
+    line: int = 0  # line, row or number of the box in its file; 0 if it was not read from one
+
+    @property
+    def edges(self) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom."""
+        return self.left, self.top, self.right, self.bottom
+
+    @property
+    def width(self) -> float:
+        """Width, in the unit of the edges."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        """Height, in the unit of the edges."""
+        return self.bottom - self.top
+
+    def at(self, left: float, top: float, right: float, bottom: float) -> Box:
+        """Return the box with other edges."""
+        return replace(self, left=left, top=top, right=right, bottom=bottom)
+
+    def scaled(self, width: float, height: float) -> Box:
+        """Return a box with edges in shares as one in pixels of an image."""
+        return self.at(self.left * width, self.top * height, self.right * width, self.bottom * height)
+
+    def clipped(self, width: float, height: float) -> Box:
+        """Return the part of the box that is inside an image; it has no area if the box is outside."""
+        left, right = (min(max(edge, 0.0), width) for edge in (self.left, self.right))
+        top, bottom = (min(max(edge, 0.0), height) for edge in (self.top, self.bottom))
+        return self.at(left, top, right, bottom)
+
+
+def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
+    """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screened`."""
+    left, top, right, bottom = map(number, edges)
+    return Box(label, left, top, right, bottom, line)
+
+
+def number(written: Any) -> float:
+    """Return a value of a file as a number, NaN if it is none."""
+    try:
+        return float(written)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
+    """Return the size of an image as a file states it, None if it states none."""
+    sides = number(width), number(height)
+    return (int(sides[0]), int(sides[1])) if all(1 <= side < 2**31 for side in sides) else None
+
+
+@dataclass(frozen=True, slots=True)
+class BoxEntry:
+    """One image of a listing."""
+
+    path: Path  # the image; it may be missing, or not an image
+    boxes: tuple[Box, ...]  # its boxes as written
+    source: Path  # the file that has them
+    part: str = ""  # ``train``, ``validation``, ``holdout`` or empty
+    group: str = ""  # images of one group stay on one side of a split; empty for none
+    size: tuple[int, int] | None = None  # width and height of the image as ``source`` states them, None if it does not
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFault:
+    """A box that was left out."""
+
+    path: Path  # its image, or the file that has it if no image is known
+    place: str  # file and line
+    reason: str  # why it was left out
+
+
+@dataclass(frozen=True)
+class BoxListing:
+    """A set of images with boxes before the images are opened."""
+
+    root: Path  # paths in reports are relative to it
+    entries: Sequence[BoxEntry]  # the images
+    classes: Sequence[str] = ()  # class names that exist even without a box
+    rejected: Sequence[Rejected] = ()  # images without a usable annotation
+    faults: Sequence[BoxFault] = ()  # boxes that were left out
+    relative: bool | None = None  # edges are shares of the image's sides; None if this is not known yet
+    unit: str = "line"  # what ``Box.line`` counts: ``line``, ``row``, ``annotation``
+    notes: Sequence[str] = ()  # a sentence about each thing that a reader may not expect
+
+    @property
+    def images(self) -> Listing:
+        """The images without their boxes."""
+        entries = [Entry(entry.path, ONE_CLASS, entry.part, entry.group) for entry in self.entries]
+        return Listing(self.root, entries, (), self.rejected, tuple(self.notes))
+
+    def fault(self, entry: BoxEntry, box: Box, reason: str) -> BoxFault:
+        """Return a box that is left out."""
+        return BoxFault(entry.path, f"{self.unit} {box.line} of '{entry.source.name}'", reason)
+
+
+def of_coco(box: Box) -> Box:
+    """Return the box of left, top, width and height, which stand where the edges are."""
+    return box.at(box.left, box.top, box.left + box.right, box.top + box.bottom)
+
+
+def of_centre(box: Box) -> Box:
+    """Return the box of centre, width and height, which stand where the edges are."""
+    half_width, half_height = box.right / 2, box.bottom / 2
+    return box.at(box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height)
+
+
+def are_centres(entries: Sequence[BoxEntry]) -> bool:
+    """Return whether more boxes of a point, width and height are inside their images with the point as centre alone."""
+    boxes = [(entry, box) for entry in entries for box in entry.boxes]
+    is_share = all(max(box.edges) <= 1 for _, box in boxes)
+    votes = 0
+    for entry, box in boxes:
+        width, height = entry.size or ((1, 1) if is_share else (math.inf, math.inf))
+        votes += _is_inside(of_centre(box), width, height) - _is_inside(of_coco(box), width, height)
+    return votes > 0
+
+
+def _is_inside(box: Box, width: float, height: float) -> bool:
+    slack = 1e-3 if width <= 1 else 1.0  # of rounded edges
+    return min(box.edges) >= -slack and box.right <= width + slack and box.bottom <= height + slack
+
+
+def are_corners(entries: Sequence[BoxEntry]) -> bool:
+    """Return whether more boxes are inside their images as corners alone than as COCO's edges alone."""
+    votes = 0
+    for entry in entries:
+        width, height = entry.size or (0, 0)
+        for box in entry.boxes if entry.size else ():
+            corners = box.left < box.right <= width + 1 and box.top < box.bottom <= height + 1
+            coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
+            votes += corners - coco
+    return votes > 0
+
+
+def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColumns:
+    """Return the columns of a table of boxes, with the accepted names of those for the edges."""
+    names = {
+        "path": tuple(_IMAGES.split()),
+        "label": tuple(_LABELS.split()),
+        "group_of": ("isgroupof",),
+        **more,
+        **SPLIT,
+    }
+    names |= {name: tuple(several.split()) for name, several in edges.items()}
+    return ManifestColumns(names, ("path", "label", *edges), HINT)
+
+
+BOXED = _columns(
+    {
+        "xmin": _LEFT,
+        "ymin": _TOP,
+        "xmax": "xmax x_max right x2 roi.x2 bbox_x2 x_right xbr bbox_xmax",
+        "ymax": "ymax y_max bottom y2 roi.y2 bbox_y2 y_bottom ybr bbox_ymax",
+    },
+    **_IMAGE_SIZE,
+)
+CORNER_AND_SIDES = _columns({"xmin": _LEFT, "ymin": _TOP, **_SIDES}, **_STATED_SIZE)
+CENTRE_AND_SIDES = _columns(
+    {"xmin": "x_center xcenter center_x cx xc x_centre", "ymin": "y_center ycenter center_y cy yc y_centre", **_SIDES},
+    **_STATED_SIZE,
+)
+POINT_AND_SIDES = _columns({"xmin": "x bbox_x box_x", "ymin": "y bbox_y box_y", **_SIDES}, **_STATED_SIZE)
+UNTITLED = _columns(dict(zip(EDGES, UNTITLED_EDGES, strict=True)))
+LISTED = _columns({"xmin": "bbox box bounding_box bndbox"}, **_IMAGE_SIZE)
+FORMS = (BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, UNTITLED, LISTED)
+"""The forms of tables; the first whose columns are there counts."""
+
+
+def form_of_table(path: Path) -> ManifestColumns | None:
+    """Return the form of the boxes of a table; None if it has none. One class needs no column of classes."""
+    for form in FORMS:
+        if has_columns(path, form):
+            return form
+    for form in FORMS:
+        unlabelled = replace(form, needed=tuple(name for name in form.needed if name != "label"))
+        if has_columns(path, unlabelled):
+            return unlabelled
+    return None
+
+
+def list_table(path: Path) -> BoxListing:
+    """List the boxes of a CSV or Parquet table; raises UsageError if the rows of an image contradict each other."""
+    form = form_of_table(path) or BOXED
+    images: dict[Path, BoxEntry] = {}
+    boxes: dict[Path, list[Box]] = {}
+    faults: list[BoxFault] = []
+    for line, row in read_rows(path, form):
+        named = entry_of(path, line, row, form)
+        size = stated_size(row.get("width"), row.get("height"))
+        entry = BoxEntry(named.path, (), path, named.part, named.group, size)
+        if images.setdefault(named.path, entry) != entry:
+            raise UsageError(
+                f"--data: row {line} of '{path}' has another split, group or size for '{row['path']}' than a row above",
+                "write the same split, group, width and height in all rows of an image",
+            )
+        edges = _NUMBERS.findall(row["xmin"]) if form.names is LISTED.names else [row[edge] for edge in EDGES]
+        mine = boxes.setdefault(named.path, [])
+        if row.get("group_of", "").strip() == "1":
+            place = f"row {line} of '{path.name}'"
+            faults.append(BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object"))
+        elif named.label.strip() or any(map(str.strip, edges)):
+            label = named.label if "label" in form.needed else UNNAMED_CLASS
+            mine.append(box_of(label, edges if len(edges) == len(EDGES) else [None] * len(EDGES), line))
+    paths, _ = find_by_name(path, list(images), path.parent)
+    entries = []
+    for entry, image in zip(images.values(), paths, strict=True):
+        entries.append(replace(entry, path=image, boxes=tuple(boxes[entry.path])))
+    entries, notes = _with_edges(entries, form)
+    if "label" not in form.needed:
+        notes = (*notes, f"The table has no column of classes: all boxes are of the class '{UNNAMED_CLASS}'.")
+    return BoxListing(path.parent, entries, faults=faults, unit="row", notes=notes)
+
+
+def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[BoxEntry], Sequence[str]]:
+    """Return boxes of a form with their edges, and a sentence where the columns do not say what they mean."""
+    if form.names is BOXED.names:
+        return entries, ()
+    if form.names is UNTITLED.names and not any(_is_turned(box) for entry in entries for box in entry.boxes):
+        return entries, ("The values of a box are read as two corners.",)
+    if form.names is LISTED.names and are_corners(entries):
+        return entries, ("The values of a box are read as two corners: more boxes are in their images that way.",)
+    is_centre = form.names is CENTRE_AND_SIDES.names or (form.names is POINT_AND_SIDES.names and are_centres(entries))
+    read = of_centre if is_centre else of_coco
+    placed = [replace(entry, boxes=tuple(map(read, entry.boxes))) for entry in entries]
+    if form.names is POINT_AND_SIDES.names:
+        meaning = "the centre" if is_centre else "the left upper corner"
+        return placed, (f"'x' and 'y' are read as {meaning} of a box.",)
+    is_stated = form.names in (CORNER_AND_SIDES.names, CENTRE_AND_SIDES.names)
+    return placed, () if is_stated else ("The values of a box are read as left, top, width and height.",)
+
+
+def _is_turned(box: Box) -> bool:
+    """Return whether the second corner of a box is left of the first or above it."""
+    return box.right < box.left or box.bottom < box.top
+
+
+def box_tables(path: Path) -> list[Path]:
+    """Return the tables directly in a folder that have the edges of boxes."""
+    tables = []
+    for entry in sorted(path.iterdir()):
+        if entry.suffix.lower() in CSV and entry.is_file() and form_of_table(entry):
+            tables.append(entry)
+    return tables
+
+
+def list_box_tables(path: Path) -> BoxListing:
+    """List the boxes of all tables in a folder, each of one part if its name says so.
+
+    Raises UsageError as :func:`list_table`, or if several tables do not say their parts.
+    """
+    tables = box_tables(path)
+    parts_of_tables = [part_of(table.stem.replace("bbox", "")) for table in tables]
+    if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
+        readings = readings_of_data(tables, "the boxes are those of '{}'")
+        raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)
+    entries: list[BoxEntry] = []
+    faults: list[BoxFault] = []
+    notes: list[str] = []
+    for table, part in zip(tables, parts_of_tables, strict=True):
+        listing = list_table(table)
+        entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
+        faults += listing.faults
+        notes += listing.notes
+    return BoxListing(path, entries, faults=faults, unit="row", notes=tuple(dict.fromkeys(notes)))
+
+
+def screened(listing: BoxListing) -> BoxListing:
+    """Return a listing without the boxes that cannot be right. Edges are shares if most boxes are inside 0 to 1."""
+    relative = listing.relative
+    if relative is None:
+        within = [_within_one(box) for entry in listing.entries for box in entry.boxes]
+        relative = sum(within) > len(within) / 2
+    entries: dict[Path, BoxEntry] = {}
+    faults: list[BoxFault] = []
+    rejected: list[Rejected] = []
+    for entry in listing.entries:
+        name, count = entry.path.name, len(entry.boxes)
+        if entry.path in entries:
+            rejected.append(Rejected(entry.source, f"it has '{name}' a second time; the first counts"))
+        elif count > MAX_BOXES:
+            rejected.append(Rejected(entry.source, f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"))
+        else:
+            reasons = [(box, _fault(box, relative)) for box in entry.boxes]
+            faults += [listing.fault(entry, box, reason) for box, reason in reasons if reason]
+            entries[entry.path] = replace(entry, boxes=tuple(box for box, reason in reasons if not reason))
+    rejected, faults = [*listing.rejected, *rejected], [*listing.faults, *faults]
+    return replace(listing, entries=list(entries.values()), rejected=rejected, faults=faults, relative=relative)
+
+
+def _fault(box: Box, relative: bool) -> str:
+    """Return what is wrong with a box, empty if nothing is."""
+    if not all(map(math.isfinite, box.edges)):
+        return "an edge is missing or not a number"
+    if not box.label.strip():
+        return "no label"
+    if len(box.label) > MAX_LABEL or "\0" in box.label:
+        return f"a label with NUL or of more than {MAX_LABEL:,} characters"
+    if relative and max(map(abs, box.edges)) > _FAR:
+        return "pixels, where coordinates from 0 to 1 are expected"
+    if not relative and _within_one(box) and box.right > box.left:
+        return "coordinates from 0 to 1, where pixels are expected"
+    if box.right < box.left or box.bottom < box.top:
+        return "the right edge is left of the left one, or the bottom above the top"
+    return "" if box.width > 0 and box.height > 0 else "no width or no height"
+
+
+def _within_one(box: Box) -> bool:
+    return all(0 <= edge <= 1 for edge in box.edges)
+
+
+def part_of(name: str) -> str:
+    """Return the part of a split that a name means, such as ``train2017`` or ``instances_val``; empty for none."""
+    part = parts.part_of(name)
+    return "" if part == parts.UNLABELLED else part
+
+
+def part_folders(root: Path) -> list[tuple[Path, str]]:
+    """Return the sub-folders that are named as parts, each with its part; the folder itself if there are none."""
+    found = [(folder, part) for folder in folders_in(root) if (part := part_of(folder.name))]
+    return found or [(root, "")]
+
+
+def folder_in(root: Path, *names: str) -> Path:
+    """Return the first sub-folder with one of these names, in any case; ``root`` if there is none."""
+    inner = {folder.name.casefold(): folder for folder in folders_in(root)}
+    return next((inner[name] for name in names if name in inner), root)
+
+
+def files_in(folder: Path, suffix: str) -> list[Path]:
+    """Return the files directly in a folder that have this extension, sorted, without hidden ones."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"--data: '{folder}' cannot be read: {error.strerror}", "check its permissions") from error
+    return [entry for entry in entries if entry.suffix.lower() == suffix and not entry.name.startswith(".")]
+
+
+def text_of(path: Path, max_bytes: int = 2**24) -> str:
+    """Return the text of a file without a byte order mark; raises UsageError as :func:`read_text`."""
+    return read_text(path, max_bytes)

@@ -1,0 +1,202 @@
+"""Read boxes from Pascal VOC: an XML file for each image.
+
+The files are in ``Annotations/`` with the images in ``JPEGImages/`` and the split in ``ImageSets/Main/``, or beside the
+images, in the folder itself or in one folder for each part. Pixels count from 1 there; edges are kept as written, as
+one pixel more or less does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from advisor.core import ContentError, UsageError, reason_of
+from advisor.datasets._boxes.values import (
+    EDGES,
+    BoxEntry,
+    BoxListing,
+    box_of,
+    files_in,
+    folder_in,
+    part_folders,
+    stated_size,
+    text_of,
+)
+from advisor.datasets._dataset import Rejected
+from advisor.datasets._image_names import SUFFIXES
+from advisor.datasets._layouts import images_in
+from advisor.datasets._manifests import is_there
+from advisor.datasets._parts import PARTS
+from advisor.store import read_bytes
+
+MAX_BYTES = 2**24
+WIDE_ENCODINGS = frozenset({"gb2312", "gbk", "gb18030", "big5", "shift_jis", "shift-jis", "euc-jp", "euc-kr"})
+_ENCODING = re.compile(rb"""<\?xml[^>]{0,100}?encoding=["']([\w.-]{1,40})["']""")
+MAX_DEPTH = 32
+MAX_ELEMENTS = 250_000  # Elements of a file: 10,000 boxes of Pascal VOC have 120,000
+MAX_TEXT = 2**14  # Characters of an element
+
+
+@dataclass
+class Element:
+    """An element with its line, its own text and the elements directly in it."""
+
+    name: str
+    line: int
+    text: str = ""
+    inner: list[Element] = field(default_factory=list)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def all(self, name: str) -> list[Element]:
+        """Return the elements of this name directly in it."""
+        return [element for element in self.inner if element.name == name]
+
+    def first(self, name: str) -> Element:
+        """Return the first element of this name directly in it; an empty one if there is none."""
+        return next(iter(self.all(name)), Element(name, self.line))
+
+
+def read_xml(path: Path) -> Element:
+    """Return the root element of a file; raises ValueError with the line if it is not XML or beyond a limit.
+
+    The parser is expat, which opens no other file. A document type is refused: only it can define entities.
+    """
+    data = _in_utf8(read_bytes(path, MAX_BYTES))
+    reading = _Reading()
+    try:
+        reading.parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise ContentError(f"line {error.lineno}: {expat.errors.messages.get(error.code, error)}") from None
+    except LookupError:  # an encoding that Python does not know
+        raise ContentError("line 1: its encoding is not known") from None
+    return reading.document.inner[0]
+
+
+def _in_utf8(data: bytes) -> bytes:
+    """Return XML in an encoding of several bytes, such as GB2312, as UTF-8; the parser reads those of one byte alone.
+
+    Raises ValueError if the text is not in the encoding that it states.
+    """
+    stated = _ENCODING.match(data)
+    name = stated[1].decode().lower() if stated else ""
+    if name not in WIDE_ENCODINGS:
+        return data
+    start, end = stated.span(1) if stated else (0, 0)
+    return (data[:start] + b"utf-8" + data[end:]).decode(name).encode()
+
+
+class _Reading:
+    """Builds elements from the parser's events, within the limits."""
+
+    def __init__(self) -> None:
+        self.document = Element("", 0)
+        self._open = [self.document]
+        self._count = 0
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartDoctypeDeclHandler = lambda *_: self._refuse("a document type (DOCTYPE)")
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = lambda _name: self._open.pop()
+        self.parser.CharacterDataHandler = self._add
+
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._count += 1
+        if len(self._open) > MAX_DEPTH:
+            self._refuse(f"elements nested more than {MAX_DEPTH} deep")
+        if self._count > MAX_ELEMENTS:
+            self._refuse(f"more than {MAX_ELEMENTS:,} elements")
+        element = Element(name, self.parser.CurrentLineNumber, attributes=attributes)
+        self._open[-1].inner.append(element)
+        self._open.append(element)
+
+    def _add(self, text: str) -> None:
+        element = self._open[-1]
+        element.text += text.strip()
+        if len(element.text) > MAX_TEXT:
+            self._refuse(f"a text of more than {MAX_TEXT:,} characters")
+
+    def _refuse(self, what: str) -> None:
+        raise ContentError(f"line {self.parser.CurrentLineNumber}: {what}")
+
+
+def is_voc(path: Path) -> bool:
+    """Return whether a folder has XML files where Pascal VOC has them."""
+    return any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in part_folders(path))
+
+
+def _folder_of_xml(folder: Path) -> Path:
+    """Return the folder of the annotations of a set or a part: TensorFlow's examples have ``annotations/xmls``."""
+    place = folder_in(folder, "annotations", "xmls", "xml", "labels")
+    return folder_in(place, "xmls", "xml")
+
+
+def list_voc(path: Path) -> BoxListing:
+    """List the boxes of a folder; a damaged annotation, or one without its image, is rejected."""
+    entries, rejected = list[BoxEntry](), list[Rejected]()
+    for folder, part in part_folders(path):
+        listed = _image_sets(folder)
+        images = folder_in(folder, "jpegimages", "images")
+        files = files_in(_folder_of_xml(folder), ".xml")
+        for file in files:
+            found = _entry(file, images, part or listed.get(file.stem, ""))
+            if isinstance(found, BoxEntry):
+                entries.append(found)
+            else:
+                rejected.append(found)
+        known = {file.stem for file in files} | {entry.path.stem for entry in entries}
+        left = [image for image in images_in(images) if image.stem not in known]
+        rejected += [Rejected(image, "it has no annotation") for image in left]
+        known |= {image.stem for image in left}
+        missing = [images / name for name in listed if name not in known]
+        rejected += [Rejected(image, "it is listed in ImageSets, but has no annotation") for image in missing]
+    return BoxListing(path, entries, (), rejected)
+
+
+def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
+    """Read an annotation; its image has the name of the file, or else the one that it says."""
+    try:
+        root = read_xml(file)
+    except UsageError as error:
+        return Rejected(file, error.message)
+    except ValueError as error:
+        return Rejected(file, f"not an annotation: {reason_of(error)}")
+    named = root.first("filename").text
+    other = Path(named.replace("\\", "/")).name
+    suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
+    stems = dict.fromkeys((file.stem, Path(other).stem))
+    names = [*(stem + suffix for stem in stems if stem for suffix in suffixes if suffix), other]
+    image = next((images / name for name in names if name and is_there(images / name)), None)
+    if image is None:
+        return Rejected(file, f"its image '{named or file.stem}' is missing")
+    boxes = []
+    for one in root.all("object"):
+        edges = one.first("bndbox")
+        boxes.append(box_of(one.first("name").text, [edges.first(edge).text for edge in EDGES], one.line))
+    size = root.first("size")
+    stated = stated_size(size.first("width").text, size.first("height").text)
+    return BoxEntry(image, tuple(boxes), file, part, "", stated)
+
+
+def _image_sets(folder: Path) -> dict[str, str]:
+    """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing."""
+    found: dict[str, tuple[str, str]] = {}
+    sets = folder_in(folder, "imagesets")
+    lists = files_in(folder_in(sets, "main"), ".txt") if sets != folder else []
+    files = {file.stem.casefold(): file for file in lists}
+    parts = {name: PARTS[name] for name in files if name in PARTS}
+    if "train" not in files and "trainval" in files:
+        parts["trainval"] = "train"
+    for file, part in ((files[name], part) for name, part in parts.items()):
+        for number, line in enumerate(text_of(file).splitlines(), start=1):
+            for name in line.split()[:1]:
+                place = f"line {number} of '{file.name}'"
+                known, before = found.setdefault(name, (part, place))
+                if known != part:
+                    raise UsageError(
+                        f"--data: '{name}' is in two parts of the split: {before} and {place} in '{file.parent}'",
+                        "remove it from one of them",
+                    )
+    return {name: part for name, (part, _) in found.items()}

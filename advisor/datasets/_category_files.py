@@ -1,0 +1,125 @@
+"""Read names of classes and labels from the files that large public sets have beside their images.
+
+iNaturalist states the class of each image as COCO does, without boxes: a JSON file with the lists ``images``,
+``annotations`` and ``categories``. Open Images names classes by identifiers such as ``/m/01yrx``, and has a table of
+their names beside the tables of labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from advisor.core import UsageError, parse_known, reason_of
+from advisor.store import MAX_BYTES, parse_json, read_labels, read_text
+
+LISTS = ("images", "categories", "annotations")
+REGIONS = ("bbox", "segmentation")
+HINT = "a JSON file has the lists images, annotations and categories, and a category_id for each image"
+DESCRIPTIONS = "*class-descriptions*.csv"
+MAX_DESCRIPTIONS_BYTES = 2**26
+_CLASS_LISTS = """
+classes.txt class_names.txt classnames.txt class_list.txt labels.txt label_names.txt labelmap.txt label_map.txt
+categories.txt names.txt synset.txt synsets.txt obj.names _classes.txt
+"""
+CLASS_LISTS = tuple(_CLASS_LISTS.split())
+_WHOLE = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
+
+_IMAGE = {"id": object, "file_name": str}
+_CATEGORY = {"id": object, "name": str}
+_ANNOTATION = {"image_id": object, "category_id": object}
+
+
+def key_of(written: object) -> str:
+    """Return an identifier as text: some tools write a number as text, or as ``1.0``, in one of the lists."""
+    if isinstance(written, float) and written.is_integer():
+        return str(int(written))
+    if isinstance(written, str):
+        return _WHOLE.sub("", written.strip())
+    return str(written) if isinstance(written, int) else ""
+
+
+def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the file name and the class of each image of a JSON file; the class is empty if the file has none for it.
+
+    Raises UsageError if the file cannot be read, lacks a list, or marks regions of the images.
+    """
+    lists = read_lists(path, "JSON", HINT)
+    _refuse_regions(path, lists["annotations"])
+    names = {}
+    for row in lists["categories"]:
+        category = _known(_CATEGORY, row)
+        names[key_of(category.get("id"))] = category.get("name", "")
+    files = {}
+    for row in lists["images"]:
+        image = _known(_IMAGE, row)
+        files[key_of(image.get("id"))] = image.get("file_name", "")
+    for row in lists["annotations"]:
+        annotation = _known(_ANNOTATION, row)
+        file = files.get(key_of(annotation.get("image_id")), "")
+        if file:
+            yield file, names.get(key_of(annotation.get("category_id")), "")
+
+
+def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
+    """Return the lists of a JSON file in the ``form`` of COCO; UsageError with the hint: one is missing."""
+    try:
+        content = parse_json(read_text(path, MAX_BYTES))
+    except ValueError as error:
+        raise UsageError(f"--data: '{path}' cannot be read as {form}: {reason_of(error)}", hint) from None
+    lists = content if isinstance(content, dict) else {}
+    for name in LISTS:
+        if not isinstance(lists.get(name), list):
+            there = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
+            raise UsageError(f"--data: '{path}' has no list '{name}', but {there}", hint)
+    return lists
+
+
+def _refuse_regions(path: Path, annotations: Sequence[Any]) -> None:
+    """Refuse a file whose annotations mark places in the images: they tell objects, and no class of an image."""
+    for row in annotations:
+        if isinstance(row, dict) and any(map(row.get, REGIONS)):
+            raise UsageError(
+                f"--data: '{path}' marks objects in the images, and no class of each image",
+                "these are data for object detection; for classes, list the images in a table with the columns path "
+                "and label",
+            )
+
+
+def _known(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:
+    return parse_known(kinds, row if isinstance(row, Mapping) else {})
+
+
+def class_descriptions(folder: Path) -> Mapping[str, str]:
+    """Return the names of classes by their identifiers, of the first table of descriptions in a folder; may be empty.
+
+    Each row is an identifier and a name; the first row may name the columns.
+    """
+    for table in sorted(folder.glob(DESCRIPTIONS)):
+        rows = csv.reader(read_text(table, MAX_DESCRIPTIONS_BYTES).splitlines())
+        return {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
+    return {}
+
+
+def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
+    """Return the name and the classes of the first list of classes beside a table; nothing if there is none."""
+    for name in CLASS_LISTS:
+        file = table.with_name(name)
+        if file != table and file.is_file():
+            return name, read_labels(file)
+    return "", ()
+
+
+def first_number(numbers: Collection[int], names: int) -> int | None:
+    """Return the number of the first of so many classes, 0 or 1; None if a number is beyond the last one.
+
+    It is 1 if the number of classes is used as a number, and 0 is not: counted from 0, it would have no name.
+    """
+    if not names or not numbers:
+        return None
+    if max(numbers) < names:
+        return 0
+    return 1 if max(numbers) == names and min(numbers) > 0 else None

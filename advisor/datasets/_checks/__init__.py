@@ -1,0 +1,235 @@
+"""Check a data set before anything is learnt from it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from advisor.core import UsageError, listed
+from advisor.datasets._checks.findings import Finding, Kind, counted, paths_of
+from advisor.datasets._checks.image_quality import captured, sizes
+from advisor.datasets._dataset import Dataset, members_of
+from advisor.datasets._duplicates import Pair, groups, near_duplicates
+from advisor.datasets._split import PARTS
+from advisor.datasets._survey import Survey
+
+_KEPT_LONGEST = PARTS
+"""Parts in the order of use. Of copies in several parts, the one in the last part is kept to preserve the test set."""
+
+Group = tuple[int, ...]
+
+
+def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
+    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
+    alike = copies(dataset, pairs)
+    across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
+    within = [group for group in alike if group not in set(across)]
+    yield from _across_classes(dataset, across)
+    yield from _across_parts(dataset, alike)
+    exact = {group for group in within if len({dataset.images[index].sha256 for index in group}) == 1}
+    yield from _within(dataset, Kind.EXACT_DUPLICATES, [group for group in within if group in exact])
+    yield from _within(dataset, Kind.NEAR_DUPLICATES, [group for group in within if group not in exact])
+
+
+def copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
+    """Return the groups of indices of images that are copies of one another.
+
+    A mirrored or turned copy in another class is none, as of an arrow to the left and one to the right.
+    """
+    labels = dataset.labels
+    alike = [pair for pair in pairs if not pair.turned or labels[pair.first] == labels[pair.second]]
+    return groups(alike, len(dataset.images))
+
+
+def copies_of_learnt(alike: Sequence[Sequence[int]], part_of: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the images of validation and the hold-out that copy images of an earlier part, which are learnt from.
+
+    ``alike`` are groups of copies, and ``part_of`` has the part of each image by its index. The hold-out judges what
+    has learnt from validation, too.
+    """
+    later: list[int] = []
+    for group in alike:
+        places = {index: PARTS.index(part_of[index]) for index in group if index in part_of}
+        first = min(places.values(), default=0)
+        later += [index for index, place in places.items() if place > first]
+    return tuple(sorted(later))
+
+
+def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
+    """Return those groups of indices (copies, the user's) that the user's own split puts into several parts."""
+    parts = [image.part for image in dataset.images]
+    return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
+
+
+def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
+    """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
+    by_name = members_of(image.group for image in dataset.images)
+    own = tuple(tuple(group) for name, group in by_name.items() if name and len(group) > 1)
+    return (*groups(pairs, len(dataset.images)), *own)
+
+
+def _across_classes(dataset: Dataset, found: Sequence[Group]) -> Iterator[Finding]:
+    if found:
+        groups_of_paths, labels = paths_of(dataset, found), [dataset.classes[label] for label in dataset.labels]
+        yield Finding(
+            Kind.SAME_IMAGE_TWO_CLASSES,
+            f"{counted(len(found), 'image lies', 'images lie')} in more than one class",
+            "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
+            groups_of_paths,
+            tuple(" and ".join(dict.fromkeys(labels[index] for index in group)) for group in found),
+            tuple(path for group in groups_of_paths for path in group),
+        )
+
+
+def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]:
+    found = leaks(dataset, alike)
+    if found:
+        yield Finding(
+            Kind.LEAK,
+            f"{counted(len(found), 'image lies', 'images lie')} in more than one part of the split",
+            "keep one of each: a test that shares images with training gives too high an accuracy",
+            paths_of(dataset, found),
+            tuple(_parts_of(dataset, group) for group in found),
+            tuple(dataset.images[index].path for group in found for index in _superfluous(dataset, group)),
+        )
+    shared = leaks(dataset, kept_together(dataset, ()))
+    if shared:
+        yield Finding(
+            Kind.LEAK,
+            f"{counted(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
+            "put each group into one part: otherwise the accuracy is too high",
+            paths_of(dataset, shared),
+            tuple(f"group '{dataset.images[group[0]].group}': {_parts_of(dataset, group)}" for group in shared),
+        )
+
+
+def _within(dataset: Dataset, kind: Kind, found: Sequence[Group]) -> Iterator[Finding]:
+    superfluous = [index for group in found for index in _superfluous(dataset, group)]
+    one, many = ("occurs", "occur") if kind is Kind.EXACT_DUPLICATES else ("has", "have")
+    what = "twice or more" if kind is Kind.EXACT_DUPLICATES else "near copies"
+    if found:
+        images = counted(len(found), f"image {one} {what}", f"images {many} {what}")
+        message = f"{images}, {counted(len(superfluous), 'file')} too many"
+        paths = tuple(dataset.images[index].path for index in superfluous)
+        advice = "keep one of each; a search keeps copies in one part of its split"
+        yield Finding(kind, message, advice, paths_of(dataset, found), (), paths)
+
+
+def _superfluous(dataset: Dataset, group: Group) -> list[int]:
+    """Return all but the one to keep: that of the last part, then the largest file, then the first."""
+    images, order = dataset.images, ("", *_KEPT_LONGEST)
+    best = max(group, key=lambda index: (order.index(images[index].part), images[index].stamp[0], -index))
+    return [index for index in group if index != best]
+
+
+def _parts_of(dataset: Dataset, group: Group) -> str:
+    return " and ".join(dict.fromkeys(part for index in group if (part := dataset.images[index].part)))
+
+
+GOOD_CLASS = 50  # With fewer images, a class has fewer than ten in the hold-out
+MAX_IMBALANCE = 5.0
+MIN_IMAGES_PER_CLASS = 8
+MAX_UNREADABLE_SHARE = 0.2
+
+
+def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
+    """Return the findings about a set, the most serious first; without ``alike``, similar images are searched."""
+    dataset = survey.dataset
+    return (
+        *unreadable(dataset),
+        *spellings(dataset.spellings),
+        *_parts(dataset),
+        *repeated(dataset, near_duplicates(survey.thumbnails) if alike is None else alike),
+        *_classes(dataset),
+        *sizes(survey),
+        *captured(survey),
+    )
+
+
+def unreadable(dataset: Dataset) -> Iterator[Finding]:
+    """Yield a finding on the files that were left out."""
+    if dataset.rejected:
+        reasons = Counter(row.reason for row in dataset.rejected).most_common(3)
+        listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+        yield Finding(
+            Kind.UNREADABLE,
+            f"{counted(len(dataset.rejected), 'file')} cannot be used: {listed}",
+            "replace or remove them",
+            tuple((row.path,) for row in dataset.rejected),
+            tuple(row.reason for row in dataset.rejected),
+            tuple(row.path for row in dataset.rejected),
+        )
+
+
+def spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
+    """Yield a finding on each class that is written in several ways; ``written`` has its spellings."""
+    for group in written:
+        names = " and ".join(f"'{name}'" for name in group)
+        yield Finding(
+            Kind.SPELLING,
+            f"the labels {names} differ only by case or blanks",
+            "a search refuses them; --fix writes one name for all",
+        )
+
+
+def _parts(dataset: Dataset) -> Iterator[Finding]:
+    """Yield classes without an image in a part of the user's split."""
+    present = Counter((image.part, image.label) for image in dataset.images)
+    for part in PARTS:
+        missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if not present[part, label]]
+        if missing and any(found == part for found, _ in present):
+            yield Finding(
+                Kind.SPLIT,
+                f"the {part} part has no image of {listed(missing)}",
+                "put images of these classes into the part, or remove the split: one is drawn then",
+            )
+
+
+def _classes(dataset: Dataset) -> Iterator[Finding]:
+    rows = sorted(zip(dataset.counts, dataset.classes, strict=True))
+    small = [f"'{name}' ({count})" for count, name in rows if count < GOOD_CLASS]
+    if small:
+        yield Finding(
+            Kind.SMALL_CLASS,
+            f"fewer than {GOOD_CLASS} images in {listed(small)}",
+            f"take more images of these classes; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
+        )
+    (fewest, rare), (most, common) = rows[0], rows[-1]
+    if most > MAX_IMBALANCE * max(fewest, 1):
+        yield Finding(
+            Kind.IMBALANCE,
+            f"'{common}' has {most / max(fewest, 1):.1f} times as many images as '{rare}' ({most} and {fewest})",
+            f"take more images of '{rare}'; the report has the figures of each class",
+        )
+
+
+def require_usable(dataset: Dataset) -> None:
+    """Check that a model can be trained and scored on a data set.
+
+    Raises UsageError for labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS``
+    readable images, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
+    """
+    require_readable(dataset, dataset.spellings)
+    rows = zip(dataset.classes, dataset.counts, strict=True)
+    small = [f"'{name}' ({count})" for name, count in rows if count < MIN_IMAGES_PER_CLASS]
+    if small:
+        raise UsageError(
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable images in {listed(small)}",
+            f"add images (at least {MIN_IMAGES_PER_CLASS} a class, better 50) or remove the class",
+        )
+
+
+def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None:
+    """Check that most files were read, and that no class is written in several ways; ``written`` has such spellings."""
+    if written:
+        shown = "; ".join(" and ".join(f"'{name}'" for name in group) for group in written[:3])
+        raise UsageError(
+            f"--data: the classes {shown} differ only by case or blanks",
+            "merge them under one name; advisor data check --fix writes a manifest that does",
+        )
+    bad, total = len(dataset.rejected), len(dataset.rejected) + len(dataset.images)
+    if bad > MAX_UNREADABLE_SHARE * total:
+        examples = "; ".join(f"'{dataset.shown(row.path)}': {row.reason}" for row in dataset.rejected[:3])
+        raise UsageError(
+            f"--data: {bad} of {total} images in '{dataset.root}' cannot be read ({100 * bad / total:.0f} %, "
+            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
+            "replace or remove the unreadable files; was everything copied completely?",
+        )

@@ -1,0 +1,310 @@
+"""Check a set of images with boxes: findings, and the minimum for a search."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from advisor.core import UsageError, listed
+from advisor.datasets._boxes.reading import BoxSurvey
+from advisor.datasets._boxes.values import EDGES, Box
+from advisor.datasets._checks import (
+    GOOD_CLASS,
+    MAX_UNREADABLE_SHARE,
+    MIN_IMAGES_PER_CLASS,
+    repeated,
+    require_readable,
+    spellings,
+    unreadable,
+)
+from advisor.datasets._checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
+from advisor.datasets._checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
+from advisor.datasets._duplicates import Pair
+from advisor.datasets._split import PARTS, TRAIN, Split
+
+INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
+SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
+MAX_SMALL_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class ObjectSizes:
+    """Sides of the objects at one input. The side is the root of the area, as COCO measures sizes.
+
+    Attributes:
+        input: side of the input in pixels; the image fills it, as a classifier's does.
+        low: 5 % quantile of the sides in pixels of the input.
+        median: the median.
+        high: 95 % quantile.
+        small: share (0-1) of objects under :data:`SMALL_SIDE`.
+    """
+
+    input: int
+    low: float
+    median: float
+    high: float
+    small: float
+
+
+def object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
+    """Return the sizes of the objects at each of :data:`INPUTS`."""
+    pairs = ((box, size) for size, boxes in zip(read.sizes, read.boxes, strict=True) for box in boxes)
+    sides = np.sqrt(np.array([box.width * box.height / (width * height) for box, (width, height) in pairs]))
+    low, median, high = np.quantile(sides, (0.05, 0.5, 0.95)).tolist()
+    return tuple(
+        ObjectSizes(side, side * low, side * median, side * high, float((side * sides < SMALL_SIDE).mean()))
+        for side in INPUTS
+    )
+
+
+def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
+    """Yield a finding if many objects are small at the input that most models take."""
+    usual = next(one for one in sizes if one.input == MODEL_SIDE)
+    if usual.small <= MAX_SMALL_SHARE:
+        return
+    others = ", ".join(f"{100 * one.small:.0f} % at {one.input}" for one in sizes if one.input > MODEL_SIDE)
+    yield Finding(
+        Kind.OBJECT_SIZE,
+        f"{100 * usual.small:.0f} % of your objects are under {SMALL_SIDE:.0f} pixels at {MODEL_SIDE} ({others})",
+        "choose a larger input, or cut the images into tiles",
+    )
+
+
+TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
+SAME_IOU = 0.9  # Intersection over union from which two boxes are one
+NAMED = 5  # Classes or reasons that a message names, at most
+_BLOCK = 256
+
+_Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
+
+
+def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
+    """Return the findings about a set of images with boxes; ``alike`` are pairs of similar images, by index."""
+    images = read.images
+    return (
+        *unreadable(images.dataset),
+        *_unusable(read),
+        *spellings(read.spellings),
+        *_parts(read),
+        *repeated(images.dataset, alike),
+        *_marked(read),
+        *_empty(read),
+        *_classes(read),
+        *small_objects(object_sizes(read)),
+        *sizes(images),
+        *captured(images, OF_ANY_PLACE),
+    )
+
+
+def _unusable(read: BoxSurvey) -> Iterator[Finding]:
+    if read.faults:
+        reasons = Counter(fault.reason for fault in read.faults).most_common(NAMED)
+        counts = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
+        yield Finding(
+            Kind.UNUSABLE_BOXES,
+            f"{counted(len(read.faults), 'box was', 'boxes were')} left out: {counts}",
+            "correct them where they are written; --fix writes the set without them",
+            tuple((fault.path,) for fault in read.faults),
+            tuple(f"{fault.place}: {fault.reason}" for fault in read.faults),
+        )
+
+
+def _marked(read: BoxSurvey) -> Iterator[Finding]:
+    """Yield findings on boxes with the place of another one, beyond the edge of the image, and of hardly any size."""
+    twice, labels, tiny = _Marked(), _Marked(), _Marked()
+    for path, boxes in _images(read):
+        pairs = same_places(boxes)
+        differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
+        twice[path] = tuple(boxes[index] for index in sorted({other for _, other in set(pairs) - set(differ)}))
+        labels[path] = tuple(boxes[index] for index in sorted({index for pair in differ for index in pair}))
+        tiny[path] = tuple(box for box in boxes if min(box.width, box.height) < TINY_SIDE)
+    outside = {path: read.outside[index] for path, index in read.index.items()}
+    small = f"under {TINY_SIDE:.0f} pixels a side"
+    yield from _found(
+        Kind.TWO_LABELS, labels, "has the place of a box of another class", "have the place of a box of another class",
+        "keep the right label; only you know which",
+    )  # fmt: skip
+    yield from _found(
+        Kind.REPEATED_BOXES, twice, "repeats another one", "repeat another one", "keep one of each", out=True
+    )
+    yield from _found(
+        Kind.OUTSIDE, outside, "reaches over the edge of its image", "reach over the edge of their image",
+        "check these boxes, and that each file belongs to its image; the parts inside are used",
+    )  # fmt: skip
+    yield from _found(Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True)
+
+
+def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
+    """Return the pairs of boxes (first < second) with an intersection over union of at least :data:`SAME_IOU`."""
+    edges = np.array([box.edges for box in boxes]).reshape(-1, 4)
+    areas = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
+    pairs = []
+    for start in range(0, len(edges), _BLOCK):
+        some = edges[start : start + _BLOCK, None]
+        sides = np.minimum(some[..., 2:], edges[None, :, 2:]) - np.maximum(some[..., :2], edges[None, :, :2])
+        common = np.maximum(sides, 0).prod(axis=-1)
+        same = common >= SAME_IOU * (areas[start : start + _BLOCK, None] + areas[None] - common)
+        pairs += [(start + int(one), int(other)) for one, other in np.argwhere(same) if start + one < other]
+    return pairs
+
+
+def _empty(read: BoxSurvey) -> Iterator[Finding]:
+    paths = [path for path, boxes in _images(read) if not boxes]
+    if paths:
+        yield Finding(
+            Kind.NO_BOXES,
+            f"{counted(len(paths), 'image has', 'images have')} no box",
+            "keep them if they show no object: a model learns from them where nothing is; otherwise annotate them",
+            tuple((path,) for path in paths),
+        )
+
+
+def _classes(read: BoxSurvey) -> Iterator[Finding]:
+    boxes, images = read.boxes_per_class, read.images_per_class
+    few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
+    if few:
+        named = listed([f"'{name}' ({boxes[name]} in {counted(images[name], 'image')})" for name in few])
+        yield Finding(
+            Kind.SMALL_CLASS,
+            f"fewer than {GOOD_CLASS} boxes of {named}",
+            f"annotate more of them; a search refuses classes in fewer than {MIN_IMAGES_PER_CLASS} images",
+        )
+    if read.unused:
+        named = listed([f"'{name}'" for name in read.unused])
+        yield Finding(
+            Kind.SMALL_CLASS,
+            f"no box of {named}, which the files name as a class",
+            "a model does not learn it; annotate it, or remove its name",
+        )
+
+
+def _parts(read: BoxSurvey) -> Iterator[Finding]:
+    """Yield classes without a box in a part of the user's split, and images in none of its parts."""
+    own = read.images.dataset.own_parts
+    for part in dict.fromkeys(filter(None, own)):
+        there = {label for content, other in zip(read.contents, own, strict=True) if other == part for label in content}
+        missing = [f"'{name}'" for name in read.classes if name not in there]
+        if missing:
+            yield Finding(
+                Kind.SPLIT,
+                f"the {part} part has no box of {listed(missing)}",
+                "put images of these classes into the part, or remove the split: one is drawn then",
+            )
+    loose = [(path,) for (path, _), part in zip(_images(read), own, strict=False) if part is None]
+    if loose:
+        yield Finding(
+            Kind.SPLIT,
+            f"{counted(len(loose), 'image is', 'images are')} in no part of your split",
+            "they are divided between the parts; put each of them into one if that is wrong",
+            tuple(loose),
+        )
+
+
+def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
+    return ((image.path, boxes) for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True))
+
+
+def _found(kind: Kind, found: _Marked, one: str, many: str, advice: str, out: bool = False) -> Iterator[Finding]:
+    """Yield a finding on boxes, if there are any."""
+    marked = {path: boxes for path, boxes in found.items() if boxes}
+    if total := sum(map(len, marked.values())):
+        notes = []
+        for boxes in marked.values():
+            places = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
+            notes.append(listed(places, most=2))
+        yield Finding(
+            kind,
+            f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
+            advice,
+            tuple((path,) for path in marked),
+            tuple(notes),
+            (),
+            tuple(marked.values()),
+            out,
+        )
+
+
+Counts = Mapping[str, Mapping[str, int]]  # Number of boxes of each class, by part of a split
+
+
+def require_usable_boxes(read: BoxSurvey) -> None:
+    """Check that a detector can be trained and scored on a set.
+
+    Raises UsageError for labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images,
+    or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
+    """
+    require_readable(read.images.dataset, read.spellings)
+    bad, total = len(read.faults), len(read.faults) + read.count
+    if bad > MAX_UNREADABLE_SHARE * total:
+        examples = "; ".join(f"{fault.place}: {fault.reason}" for fault in read.faults[:3])
+        raise UsageError(
+            f"--data: {bad:,} of {total:,} boxes cannot be used ({100 * bad / total:.0f} %, "
+            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
+            "correct them; is the format what its rows say, in pixels or in shares of the image?",
+        )
+    images = read.images_per_class
+    rare = [f"'{name}' ({images[name]})" for name in read.classes if images[name] < MIN_IMAGES_PER_CLASS]
+    if rare:
+        raise UsageError(
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} images with a box of {listed(rare)}",
+            f"annotate more (at least {MIN_IMAGES_PER_CLASS} images a class, better 50), or remove the class",
+        )
+
+
+def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
+    """Return the number of boxes of each class in each part.
+
+    Raises UsageError if a part has no box, or the training part lacks a class.
+    """
+    counts = {}
+    for part in PARTS:
+        indices: tuple[int, ...] = getattr(split, part)
+        found = Counter(box.label for index in indices for box in read.boxes[index])
+        counts[part] = {name: found[name] for name in read.classes}
+        if not found:
+            raise UsageError(
+                f"--data: the {part} part has {counted(len(indices), 'image')}, but no box",
+                "put annotated images into it",
+            )
+    missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]
+    if missing:
+        raise UsageError(
+            f"--data: the training part has no box of {listed(missing)}",
+            "put some of their images there; if there is only one group of them, name more groups",
+        )
+    return counts
+
+
+def lacking(counts: Counts) -> tuple[str, ...]:
+    """Return a sentence about each part that lacks classes."""
+    missing = {part: [name for name, count in of_class.items() if not count] for part, of_class in counts.items()}
+    return tuple(
+        f"The {part} part has no box of {listed(names)}: no average precision there."
+        for part, names in missing.items()
+        if names
+    )
+
+
+def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
+    """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
+
+    Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
+    :func:`write_manifest`.
+    """
+    images = {image for finding in findings for image in finding.leave_out}
+    out: dict[Path, Counter[Box]] = defaultdict(Counter)
+    for finding in findings:
+        if finding.leave_out_marked:
+            for (place,), boxes in zip(finding.groups, finding.marked, strict=True):
+                out[place] |= Counter(boxes)  # of equal boxes, as many as one finding names
+    dataset = read.images.dataset
+    pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
+    rows: list[dict[str, str]] = []
+    for image, boxes in pairs:
+        row, kept = row_of(path, image), (Counter(boxes) - out[image.path]).elements()
+        edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in kept]
+        rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]
+    write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
+    return len(pairs)

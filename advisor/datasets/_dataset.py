@@ -1,0 +1,172 @@
+"""Define the values that describe a set of labelled images."""
+
+import hashlib
+import os
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from advisor.core import UsageError, nearest
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledImage:
+    """One readable image."""
+
+    path: Path  # its file
+    label: int  # index of its class
+    sha256: str  # hash of the file's bytes
+    part: str = ""  # its part in the user's own split (``train``, ``validation``, ``holdout``), or empty
+    # a group that the user named, such as one subject or one film; groups are never split. Empty for none.
+    group: str = ""
+    stamp: tuple[int, int] = (0, 0)  # size in bytes and time of change in ns when the file was read
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A file that was left out, and the reason."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of a listing."""
+
+    path: Path  # the file; it may be missing, or not an image
+    label: str  # its class as written
+    part: str = ""  # ``train``, ``validation``, ``holdout`` or empty
+    group: str = ""  # images of one group stay on one side of a split; empty for none
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A data set before its files are opened."""
+
+    root: Path  # paths in reports are relative to it
+    entries: Sequence[Entry]  # the files
+    classes: Sequence[str] = ()  # class names that exist even without a file
+    rejected: Sequence[Rejected] = ()  # entries without an image or a label
+    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the reading
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The images that can be used."""
+
+    root: Path  # the folder that was read, or the folder of the manifest
+    classes: tuple[str, ...]  # class names, sorted; a label is an index into them
+    images: tuple[LabelledImage, ...]  # the readable images, in the order in which they were listed
+    rejected: tuple[Rejected, ...]  # the files left out with their reasons
+    fingerprint: str  # SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location
+    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
+    listed: int = 0  # files in the listing, of which some were drawn
+    most: int = 0  # most files that were drawn, 0 for all
+    notes: tuple[str, ...] = ()  # sentences of the listing
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The label of each image."""
+        return tuple(image.label for image in self.images)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Readable images per class, in the order of ``classes``."""
+        found = Counter(self.labels)
+        return tuple(found[label] for label in range(len(self.classes)))
+
+    @property
+    def own_parts(self) -> tuple[str | None, ...]:
+        """The part of each image in the user's own split, or None; empty if there is no such split."""
+        parts = tuple(image.part or None for image in self.images)
+        return parts if any(parts) else ()
+
+    def shown(self, path: Path) -> str:
+        """Return an image's path relative to the root."""
+        return Path(os.path.relpath(path, self.root)).as_posix()
+
+
+SPARED, LEAST, RUN = 1.25, 20, 10
+"""A set is read whole unless it has this many times the images that are asked for. Files of a class in each part of the
+user's own split that are drawn at least; and files in a row that are drawn together, at most."""
+
+
+def drawn(listing: Listing, most: int) -> Listing:
+    """Return about ``most`` files of a listing with more, in proportion to the classes in each part of its own split.
+
+    Files are drawn in short rows, so that pictures of a burst or film, which follow each other in a listing, still show
+    that they belong together; one by one where the user named their group. Equal names are drawn alike anywhere.
+    """
+    if len(listing.entries) <= SPARED * most:
+        return listing
+    share, chosen = most / len(listing.entries), set[int]()
+    for places in members_of((plain(entry.label), entry.part) for entry in listing.entries).values():
+        wanted = max(round(share * len(places)), min(LEAST, len(places)))
+        taken, run = 0, min(RUN, max(1, wanted // RUN))
+        runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
+        for unit in sorted(members_of(runs).values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
+            if taken < wanted:
+                chosen.update(places[each] for each in unit)
+                taken += len(unit)
+    return replace(listing, entries=[listing.entries[place] for place in sorted(chosen)])
+
+
+def _rank(entry: Entry) -> bytes:
+    return hashlib.sha256("/".join((entry.label, *entry.path.parts[-2:])).encode("utf-8", "surrogateescape")).digest()
+
+
+def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
+    """Return the SHA-256 of the sorted (class name, file hash) pairs."""
+    rows = sorted((classes[image.label], image.sha256) for image in images)
+    return hashlib.sha256("".join(f"{name}\0{sha256}\n" for name, sha256 in rows).encode()).hexdigest()
+
+
+def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
+    """Return the places at which each name stands."""
+    members: dict[Name, list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        members[name].append(place)
+    return members
+
+
+def plain(name: str) -> str:
+    """Return the name of a class without case and superfluous blanks."""
+    return " ".join(name.split()).casefold()
+
+
+def without_blanks(listing: Listing) -> Listing:
+    """Return a listing with labels without blanks around them, but where a class has several spellings."""
+    labels = {entry.label for entry in listing.entries}.union(listing.classes)
+    names = {label: label.strip() for label in labels if label.strip() not in ("", label)}
+    if not names or len(set(map(plain, labels))) < len(labels):
+        return listing
+    entries = [replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries]
+    return replace(listing, entries=entries, classes=[names.get(name, name) for name in listing.classes])
+
+
+def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
+    """Return the index of the model's output for each class of the images: by name, or without labels, in order.
+
+    Raises UsageError if the folders and the outputs are not the same classes.
+    """
+    if not names:
+        if len(folders) != classes:
+            raise UsageError(
+                f"--data: {len(folders)} class folders, and the model has {classes} classes (and no labels)",
+                "give one folder a class, sorted in the order of the model's outputs",
+            )
+        return tuple(range(classes))
+    known = {plain(name): index for index, name in enumerate(names)}
+    unknown = [folder for folder in folders if plain(folder) not in known]
+    if unknown:
+        close = nearest(unknown[0], names)
+        raise UsageError(
+            f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}{close}",
+            f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
+        )
+    return tuple(known[plain(folder)] for folder in folders)

@@ -1,0 +1,306 @@
+"""Find near duplicates among images, by a perceptual hash, and crops, by the features of a network."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter
+
+from advisor.core import StageError
+from advisor.datasets._dataset import members_of
+from advisor.datasets._images import load
+
+THUMBNAIL = 32
+BITS = 64
+MAX_DISTANCE = 14  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
+MIN_CORRELATION = 0.97  # Least correlation of the grey thumbnails of near duplicates
+MIN_CROPPED = 0.98  # The same where one is cropped, mirrored or turned: these are more ways to be alike by chance
+CROPPED_FROM = 0.8  # Correlation from which on crops are tried
+CROPS = (31, 30)  # Sides of the crops in pixels of a thumbnail: 3 and 6 % less
+PLACES = 5  # Places of a crop from the left, and from the top, evenly between the edges
+SYMMETRIES = ((0, False), (1, False), (2, False), (3, False), (0, True), (1, True), (2, True), (3, True))
+"""Quarter turns, and whether the image is mirrored first; the first one leaves it as it is."""
+
+_LOW, _BLOCK = 9, 2048
+_CROPPED = 1024  # Images whose crops are kept for the next comparison: 200 kB each
+MANY, PIECES, PIECE = 15_000, 5, 12
+"""Images from which on hashes are looked up by their pieces, and the pieces and their bits."""
+
+
+_BITS = [1 << bit for bit in range(PIECE)]
+_CHANGES = (0, *_BITS, *(one ^ other for one, other in combinations(_BITS, 2)))
+"""Changes of a piece in two bits at most."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two similar images by index (first < second), and the correlation of their thumbnails."""
+
+    first: int
+    second: int
+    similarity: float
+    turned: bool = False  # one is mirrored or turned, so that it may be of another class: an arrow to the left
+
+
+def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the 64-bit hash of each grey thumbnail: uint8 (N, THUMBNAIL, THUMBNAIL) to uint64 (N,)."""
+    from scipy.fft import dctn
+
+    low = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW].reshape(len(thumbnails), -1)
+    kept = low[:, 1 : BITS + 1]
+    bits = kept > np.median(kept, axis=1, keepdims=True)
+    return np.asarray(np.packbits(bits, axis=1).view(">u8").reshape(-1), np.uint64)
+
+
+def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
+    """Return every pair of similar images, equal ones included, sorted by index, from grey thumbnails.
+
+    A perceptual hash compares the low frequencies of a small grey version with their median (pHash; Zauner,
+    "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010). Resizing, recompression, crops of a few
+    percent and mild changes of brightness keep it. Each image is compared with the eight symmetries of the others. A
+    match is confirmed on the small grey versions. Of equal images, the first one stands for all: each other one is
+    paired with it, and with the first of those that are similar.
+    """
+    copies = list(members_of(sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails).values())
+    pairs = [Pair(members[0], copy, 1.0) for members in copies for copy in members[1:]]
+    firsts = [members[0] for members in copies]
+    for near in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
+        one, two = copies[near.first], copies[near.second]
+        pairs += [_ordered(one[0], copy, near) for copy in two]
+        pairs += [_ordered(copy, two[0], near) for copy in one[1:]]
+    return tuple(sorted(pairs, key=_ends))
+
+
+def _ordered(first: int, second: int, pair: Pair) -> Pair:
+    return replace(pair, first=min(first, second), second=max(first, second))
+
+
+def _ends(pair: Pair) -> tuple[int, int]:
+    return pair.first, pair.second
+
+
+def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
+    """Return every pair of similar images, sorted; of a pair that is alike in several ways, the best."""
+    hashes = _hashes(thumbnails)
+    best: dict[tuple[int, int], Pair] = {}
+    for symmetry in SYMMETRIES:
+        changed = transformed(thumbnails, symmetry)
+        turned = symmetry != SYMMETRIES[0]
+        others = _hashes(changed) if turned else hashes
+        for first, second in sorted(close_pairs(hashes, others) if len(hashes) > MANY else all_close(hashes, others)):
+            value = likeness(thumbnails[first], changed[second], turned)
+            known = best.get((first, second))
+            if value and (known is None or value > known.similarity):
+                best[first, second] = Pair(first, second, round(value, 4), turned)
+    return tuple(sorted(best.values(), key=_ends))
+
+
+def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
+    parts = [perceptual_hashes(thumbnails[start : start + _BLOCK]) for start in starts]
+    return np.concatenate([np.zeros(0, np.uint64), *parts])
+
+
+def transformed(thumbnails: NDArray[np.uint8], symmetry: tuple[int, bool]) -> NDArray[np.uint8]:
+    """Return thumbnails, uint8 (N, side, side), mirrored or turned by one of :data:`SYMMETRIES`."""
+    turns, mirrored = symmetry
+    images = thumbnails[:, :, ::-1] if mirrored else thumbnails
+    return np.ascontiguousarray(np.rot90(images, turns, axes=(1, 2)))
+
+
+def likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool = False) -> float:
+    """Return the correlation of two thumbnails of near duplicates, where one may be cropped; 0 for other images.
+
+    ``turned``: one was mirrored or turned before.
+    """
+    value = correlation(first, second)
+    if value >= (MIN_CROPPED if turned else MIN_CORRELATION) or value < CROPPED_FROM:
+        return value if value >= MIN_CORRELATION else 0.0
+    value = max(_best_crop(first, second), _best_crop(second, first))
+    return value if value >= MIN_CROPPED else 0.0
+
+
+def _best_crop(whole: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
+    """Return the best correlation of slightly smaller parts of a thumbnail with another one, which is not flat."""
+    values = other.reshape(-1).astype(np.float32)
+    values -= values.mean()
+    return float((_crops(whole.tobytes()) @ values).max() / np.linalg.norm(values))
+
+
+@lru_cache(maxsize=_CROPPED)
+def _crops(content: bytes) -> NDArray[np.float32]:
+    """Return slightly smaller parts of a thumbnail, enlarged to its size, as vectors of mean 0 and length 1, (C, N)."""
+    image = Image.frombytes("L", (THUMBNAIL, THUMBNAIL), content)
+    crops = []
+    for side in CROPS:
+        places = np.linspace(0.0, THUMBNAIL - side, PLACES)
+        for left, top in product(places, places):
+            box = (left, top, left + side, top + side)
+            crops.append(np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box), np.float32).ravel())
+    vectors = np.stack(crops)
+    vectors -= vectors.mean(axis=1, keepdims=True)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return vectors
+
+
+def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
+    """Yield the places of close hashes in two arrays of equal length (first < second), by comparing all in blocks."""
+    for row in range(0, len(hashes), _BLOCK):
+        for column in range(row, len(hashes), _BLOCK):
+            distances = np.bitwise_count(hashes[row : row + _BLOCK, None] ^ others[None, column : column + _BLOCK])
+            for first, second in np.argwhere(distances <= MAX_DISTANCE):
+                if column + second > row + first:
+                    yield row + int(first), column + int(second)
+
+
+def close_pairs(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> set[tuple[int, int]]:
+    """Return the places of close hashes in two arrays (first < second), as :func:`all_close` does.
+
+    Of :data:`PIECES` pieces of two such hashes, one differs in two bits at most: three bits in each would be 15. So a
+    hash is compared with those alone that have nearly the same piece. Source: M. Norouzi, A. Punjani, D. Fleet, "Fast
+    Search in Hamming Space with Multi-Index Hashing", CVPR 2012.
+    """
+    pairs = set[tuple[int, int]]()
+    for number in range(PIECES):
+        places_of_others = _places_of_pieces(others, number)
+        for key, places in _places_of_pieces(hashes, number).items():
+            nearly = [key ^ change for change in _CHANGES]
+            near = [places_of_others[piece] for piece in nearly if piece in places_of_others]
+            if near:
+                pairs |= _compare_places(hashes, others, places, np.concatenate(near))
+    return pairs
+
+
+def _places_of_pieces(hashes: NDArray[np.uint64], number: int) -> dict[int, NDArray[np.intp]]:
+    """Return the places of the hashes that have each value of a piece."""
+    pieces = (hashes >> np.uint64(number * PIECE)) & np.uint64(2**PIECE - 1)
+    order = np.argsort(pieces, kind="stable")
+    values, starts = np.unique(pieces[order], return_index=True)
+    return dict(zip(values.tolist(), np.split(order, starts[1:]), strict=True))
+
+
+def _compare_places(
+    hashes: NDArray[np.uint64], others: NDArray[np.uint64], places: NDArray[np.intp], near: NDArray[np.intp]
+) -> set[tuple[int, int]]:
+    pairs = set[tuple[int, int]]()
+    for start in range(0, len(places), _BLOCK):
+        block = places[start : start + _BLOCK]
+        distances = np.bitwise_count(hashes[block, None] ^ others[None, near])
+        for row, column in np.argwhere(distances <= MAX_DISTANCE):
+            first, second = int(block[row]), int(near[column])
+            if first < second:
+                pairs.add((first, second))
+    return pairs
+
+
+def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+    """Return the correlation of two grey thumbnails; 1 for two flat ones of the same level."""
+    one, two = (thumbnail.astype(np.float64) - thumbnail.mean() for thumbnail in (first, second))
+    scale = float(np.sqrt((one**2).sum() * (two**2).sum()))
+    if scale < 1e-9:
+        return 1.0 if np.abs(first.astype(int) - second).max() <= 2 else 0.0
+    return float((one * two).sum()) / scale
+
+
+def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
+    """Return groups of images that are connected by pairs; single images are left out."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    links = [pair.first for pair in pairs], [pair.second for pair in pairs]
+    _, names = connected_components(coo_array((np.ones(len(pairs)), links), (count, count)), directed=False)
+    return tuple(tuple(group) for group in members_of(names).values() if len(group) > 1)
+
+
+SIDE = 48
+SMALLEST = 0.8  # Least share of a side that a crop keeps
+MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
+MIN_MATCH = 0.98
+NEIGHBOURS = 2  # Candidates for each image
+LARGE, COMPACT = 20_000, 256
+"""Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
+within 0.1."""
+
+_WORTH_A_LOOK = 0.85
+_FEATURE_ROWS, _KEPT = 512, 4096
+
+
+def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
+    """Return the sorted pairs of images in which one is a crop of the other, or nearly equal to it.
+
+    Candidates have similar features (N, F), of any classifier's backbone, which change little with a crop. They are
+    opened again, and each is confirmed on the pixels by normalised cross-correlation with every part of the other image
+    that is not much smaller (Lewis, "Fast Normalized Cross-Correlation", 1995).
+    """
+    grey = lru_cache(maxsize=_KEPT)(_grey)
+    found = []
+    for first, second in candidates(features):
+        try:
+            value = match(grey(paths[first]), grey(paths[second]))
+        except StageError:  # the file disappeared since it was read; later stages report it
+            continue
+        if value >= MIN_MATCH:
+            found.append(Pair(first, second, round(value, 4)))
+    return tuple(found)
+
+
+def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
+    """Return the sorted pairs (first < second) in which one image is among the nearest of the other, by blocks."""
+    if len(features) < 2:
+        return []
+    centred = _compact(features)
+    centred -= centred.mean(axis=0)
+    centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-9)
+    nearest = min(NEIGHBOURS, len(features) - 1)
+    pairs = set()
+    for start in range(0, len(centred), _FEATURE_ROWS):
+        cosines = centred[start : start + _FEATURE_ROWS] @ centred.T
+        rows = np.arange(len(cosines))
+        cosines[rows, start + rows] = -1.0
+        best = np.argpartition(cosines, -nearest, axis=1)[:, -nearest:]
+        for row, column in zip(np.repeat(rows, nearest), best.ravel(), strict=True):
+            if cosines[row, column] >= MIN_COSINE:
+                pairs.add((min(start + int(row), int(column)), max(start + int(row), int(column))))
+    return sorted(pairs)
+
+
+def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return a copy of the features, or a random projection of a large set (Johnson and Lindenstrauss)."""
+    if len(features) <= LARGE or features.shape[1] <= COMPACT:
+        return features.copy()
+    directions = np.random.default_rng(0).standard_normal((features.shape[1], COMPACT), np.float32)
+    return np.asarray(features @ (directions / np.float32(COMPACT**0.5)))
+
+
+def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
+    """Return how well one of two grey images (SIDE, SIDE) matches a part of the other, from 0 to 1."""
+    return max(_best_place(first, second), _best_place(second, first))
+
+
+def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
+    """Return the best correlation of ``part``, at several sizes, with any window of ``whole``."""
+    sides = range(round(SMALLEST * SIDE), SIDE + 1)
+    coarse = max(_correlation(whole, part, side) for side in sides[::3])
+    return coarse if coarse < _WORTH_A_LOOK else max(_correlation(whole, part, side) for side in sides)
+
+
+def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: int) -> float:
+    template = np.asarray(Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR), np.float32).ravel()
+    template = template - template.mean()
+    strength = float(np.linalg.norm(template))
+    if strength < side:  # a deviation of less than one level: nothing to match
+        return 0.0
+    windows = np.lib.stride_tricks.sliding_window_view(whole, (side, side)).reshape(-1, side * side)
+    spread = np.sqrt(np.einsum("ij,ij->i", windows, windows) - windows.sum(axis=1) ** 2 / side**2)
+    return float(((windows @ template) / np.maximum(spread * strength, 1e-3)).max())
+
+
+def _grey(path: Path) -> NDArray[np.float32]:
+    """Return a slightly blurred grey image, as parts are compared at whole pixels only."""
+    grey = Image.fromarray(load(path, 2 * SIDE)).convert("L").filter(ImageFilter.GaussianBlur(1))
+    return np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32) - 128.0

@@ -1,0 +1,530 @@
+"""Tell from the names of folders which class and which part of a split each image has."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from advisor.core import AmbiguousInput, Reading, UsageError, plural
+from advisor.datasets._parts import (
+    NEUTRAL_WORDS,
+    TRAIN,
+    UNLABELLED,
+    classes_with_parts,
+    part_of,
+    parts_of_siblings,
+    words_of,
+)
+from advisor.datasets._stray_folders import doubtful_folders, repeating_folders, stray_folders, unsorted_inside
+
+Names = tuple[str, ...]
+"""An image below a folder: the names of the folders that it is in, then its own."""
+
+UPPER, DEEPEST = "*", "**"  # Last names of a path: each folder in it is a class, or each that directly holds images
+NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
+MANY_PARTS = 0.5  # From this share of folders that are named as parts on, a part with class folders is no class
+
+HINT = (
+    "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
+    "val/ and test/, a CSV or Parquet manifest with the columns path and label, or files that hold images (.zip, .tar, "
+    ".parquet, .arrow, .tfrecord)"
+)
+
+SYSTEM_FOLDERS = frozenset(
+    [
+        "__macosx",
+        "$recycle.bin",
+        "recycler",
+        "system volume information",
+        "found.000",
+        "lost+found",
+        "@eadir",
+        "@tmp",
+        "@recycle",
+        "@recently-snapshot",
+        "#recycle",
+        "#snapshot",
+        "__pycache__",
+    ]
+)
+"""Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people, in lower case."""
+
+_COMPANIONS = """
+annotation annotations annot annots label labels trimap trimaps mask masks segmentation segmentations segmentationclass
+segmentationobject groundtruth gt depth heatmap heatmaps saliency
+"""
+COMPANION_WORDS = frozenset(_COMPANIONS.split())
+"""Words for folders with images that say something of other images, such as masks."""
+
+WITHOUT_LABELS = frozenset({"unlabeled", "unlabelled"}) | NEUTRAL_WORDS
+"""Words of a folder of images without classes."""
+
+COMPANIONS = 0.9  # From this share of images on that have the names of others, their folder belongs to these others
+
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedImage:
+    """One image with what its folders say."""
+
+    index: int  # its place in the sequence of images that was read
+    label: str  # its class
+    part: str = ""  # its part in the user's own split, or empty
+
+
+@dataclass(frozen=True)
+class FolderReading:
+    """The classes and parts of images, as the names of their folders state them."""
+
+    images: Sequence[PlacedImage]  # those with a class
+    classes: Sequence[str]  # sorted names, also of class folders without an image
+    notes: Sequence[str] = ()  # a sentence about each thing that a reader may not expect
+
+
+def is_system_name(name: str) -> bool:
+    """Return whether a file or folder is hidden, or one that an operating system made."""
+    return name.startswith(".") or name.casefold() in SYSTEM_FOLDERS
+
+
+def read_folders(
+    root: Path, images: Sequence[Names], folders: Collection[Names] = (), depth: str = ""
+) -> FolderReading:
+    """Return the class and the part of each image below a folder.
+
+    Args:
+        root: the folder or archive, for messages.
+        images: the images below it.
+        folders: all folders below it, so that a class may have no image.
+        depth: :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty.
+
+    Raises:
+        UsageError: no folder is a class, there is only one class, or it is not clear which folders are the classes.
+    """
+    outer = () if depth else sole_folders(images)
+    if outer:
+        root = root.joinpath(*outer)
+        images = [names[len(outer) :] for names in images]
+        folders = [names[len(outer) :] for names in folders if names[: len(outer)] == outer and names != outer]
+    reading = _read_once(root, images, folders, depth)
+    if not depth:
+        reading = _without_strays(root, reading)
+        if inside := unsorted_inside([names for names in images if len(names) > 2]):
+            others = root / without(inside)
+            said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
+            reading = replace(reading, notes=(*reading.notes, said))
+    if len(reading.classes) == 1:
+        raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", "add a second class's folder")
+    note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
+    return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
+
+
+def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading:
+    """Return the reading of folders without those that hold the same images again.
+
+    Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
+    """
+    equal, alike = (set(), set()) if depth else repeating_folders(images)
+    if alike:
+        raise _repeated_folders(root, alike)
+    if not equal:
+        return _read_split(root, images, folders, depth) or _read_classes(root, images, folders, depth)
+    reading = _read_others(images, folders, equal, lambda rest, inner: read_folders(root, rest, inner, depth))
+    note = f"The images of {some_of(equal)} are not used: they repeat those beside."
+    return replace(reading, notes=(*reading.notes, note))
+
+
+def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
+    """Return a reading without empty folders that are named like none of a class.
+
+    Raises AmbiguousInput if such a folder has images.
+    """
+    strays = stray_folders(reading.classes)
+    with_images = {image.label for image in reading.images}
+    if named := [name for name in strays if name in with_images]:
+        raise _stray_folder(root, named, strays[named[0]])
+    notes = []
+    for name in strays:
+        notes.append(f"The folder '{name}' is empty, and is not read as a class.")
+    for name in doubtful_folders(reading.classes):
+        notes.append(f"'{name}' is read as a class; --data '{root / without([name])}' leaves it out.")
+    classes = [name for name in reading.classes if name not in strays]
+    return replace(reading, classes=classes, notes=(*reading.notes, *notes))
+
+
+def without(names: Collection[str]) -> str:
+    """Return the last name of a path that leaves folders out, as shells write it: ``!(backup|tmp)``."""
+    return f"!({'|'.join(sorted(names))})"
+
+
+def _stray_folder(root: Path, names: Collection[str], reason: str) -> UsageError:
+    """Return the question whether folders are classes."""
+    first = min(names)
+    verb = "is" if len(names) == 1 else "are"
+    readings = (
+        Reading({"data": str(root / without(names))}, f"{_quoted(sorted(names))} {verb} not used"),
+        Reading({"data": str(root / UPPER)}, "each folder is a class"),
+    )
+    message = f"--data: is '{first}' a class of '{root}'? {reason[0].upper()}{reason[1:]}"
+    return AmbiguousInput(message, readings, "move its images to the folder of their class")
+
+
+def _repeated_folders(root: Path, names: Collection[str]) -> UsageError:
+    """Return the question whether a folder is the same set again, or a class."""
+    first = min(names)
+    readings = (
+        Reading({"data": str(root / without(names))}, f"{_quoted(sorted(names))} and its images are not used"),
+        Reading({"data": str(root / first)}, f"the images in '{first}' are used, and nothing else"),
+        Reading({"data": str(root / UPPER)}, "each folder is a class"),
+    )
+    message = f"--data: '{first}' of '{root}' has the same folders as those beside it, and other images"
+    return AmbiguousInput(message, readings)
+
+
+def companion_folders(images: Sequence[Names]) -> set[Names]:
+    """Return the folders whose images belong to other images, such as masks: none of them is a class.
+
+    Such a folder is named so, and is beside one with a neutral name (``images``), or has the names of images elsewhere.
+    """
+    siblings: dict[Names, set[str]] = {}
+    for names in images:
+        for depth in range(len(names) - 1):
+            siblings.setdefault(names[:depth], set()).add(names[depth])
+    companions: set[Names] = set()
+    for place, inner in siblings.items():
+        named = {name for name in inner if is_companion_name(name)}
+        others = inner - named
+        if not named or not others:
+            continue
+        beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
+        for name in named:
+            folder = (*place, name)
+            if beside_images or _repeats_names(folder, images):
+                companions.add(folder)
+    return companions
+
+
+def is_companion_name(name: str) -> bool:
+    """Return whether a folder is named as one of masks or annotations."""
+    words = {name.casefold()} if name.casefold() in COMPANION_WORDS else set(words_of(name))
+    return bool(words & COMPANION_WORDS) and words <= COMPANION_WORDS | NEUTRAL_WORDS
+
+
+def _repeats_names(folder: Names, images: Sequence[Names]) -> bool:
+    """Return whether nearly all images of a folder have the name of another image, in a folder of the same name."""
+    inside: list[Names] = []
+    elsewhere: set[Names] = set()
+    for names in images:
+        key = (*names[-2:-1], PurePath(names[-1]).stem)
+        if names[: len(folder)] == folder:
+            inside.append(key)
+        else:
+            elsewhere.add(key)
+    return sum(key in elsewhere for key in inside) >= COMPANIONS * len(inside)
+
+
+def sole_folders(images: Sequence[Names]) -> Names:
+    """Return the folders that hold all images and all folders of images, from the outer one to the inner one."""
+    depth = 0
+    while images and all(len(names) > depth + 2 for names in images):
+        if len({names[depth] for names in images}) > 1:
+            break
+        depth += 1
+    return images[0][:depth] if images else ()
+
+
+def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading | None:
+    """Return the reading of ``train/cat/1.jpg``, ``test/...``; None if the folders are no parts of a split."""
+    tops = sorted({names[0] for names in images if len(names) > 1})
+    if pairs := classes_with_parts(tops):
+        placed = [PlacedImage(index, *pairs[names[0]]) for index, names in enumerate(images) if names[0] in pairs]
+        return FolderReading(placed, sorted({label for label, _ in pairs.values()}))
+    parts = parts_of_siblings(tops)
+    if not parts:
+        return None
+    below = {top: [names[1:] for names in images if names[0] == top] for top in parts}
+    common = _common_folder(list(below.values()))
+    inner = {top: _inside_part(top, names, common) for top, names in below.items()}
+    with_classes = [top for top in parts if any(len(names) > 1 for names in inner[top][1])]
+    others = [top for top in tops if top not in parts]
+    if len(others) > 1 and all(set(words_of(top)) <= WITHOUT_LABELS for top in parts):
+        return _without_unlabelled(root, images, folders, parts, depth)
+    if others:
+        if depth != UPPER and _are_mixed(parts, with_classes, others):
+            raise _mixed_folders(root, with_classes, others)
+        return None
+    if not with_classes:
+        raise UsageError(f"--data: the parts {_quoted(sorted(parts))} of '{root}' hold no class folders", HINT)
+    return _place_parts(root, images, folders, parts, {top: doubled for top, (doubled, _) in inner.items()}, depth)
+
+
+def _without_unlabelled(
+    root: Path, images: Sequence[Names], folders: Collection[Names], unlabelled: Collection[str], depth: str
+) -> FolderReading:
+    """Return the reading of class folders beside some of images without classes, and a note on these."""
+    reading = _read_others(
+        images, folders, unlabelled, lambda labelled, inner: _read_classes(root, labelled, inner, depth)
+    )
+    unused = Counter(names[0] for names in images if names[0] in unlabelled)
+    return replace(reading, notes=(*reading.notes, *_unused_notes(unused)))
+
+
+def _read_others(
+    images: Sequence[Names],
+    folders: Collection[Names],
+    left_out: Collection[str],
+    read: Callable[[Sequence[Names], Collection[Names]], FolderReading],
+) -> FolderReading:
+    """Return what ``read`` says of the images and folders that are not in some upper folders."""
+    indices = [index for index, names in enumerate(images) if names[0] not in left_out]
+    rest = [images[index] for index in indices]
+    inner = list(filter(lambda names: names[0] not in left_out, folders))
+    reading = read(rest, inner)
+    placed = [replace(image, index=indices[image.index]) for image in reading.images]
+    return replace(reading, images=placed)
+
+
+def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
+    """Return the folder that holds all class folders of each part, as ``animals`` in ``train/animals/cat``; or nothing.
+
+    A part that has no folders does not count.
+    """
+    heads: set[str] = set()
+    inner: set[str] = set()
+    for images in parts:
+        if max(map(len, images), default=0) == 1:
+            continue
+        for names in images:
+            heads.add(names[0])
+            inner.add(names[1] if len(names) > 2 else "")
+    return heads.pop() if len(heads) == 1 and len(inner) > 1 and "" not in inner else ""
+
+
+def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, Sequence[Names]]:
+    """Return how many folders of a part hold all of it, as in ``train/train/cat``, and its images below them.
+
+    Such a folder repeats the name of the part, is neutral, such as ``images``, or is the ``common`` one of all parts.
+    """
+    depth = 0
+    while images and all(len(names) > depth + 1 for names in images):
+        heads = {names[depth] for names in images}
+        head = next(iter(heads))
+        repeats = head.casefold() == top.casefold() or part_of(head) == part_of(top) != ""
+        holds_all = head == common and depth == 0
+        if len(heads) > 1 or not (repeats or holds_all or set(words_of(head)) <= NEUTRAL_WORDS):
+            break
+        depth += 1
+    return depth, [names[depth:] for names in images]
+
+
+def _place_parts(
+    root: Path,
+    images: Sequence[Names],
+    folders: Collection[Names],
+    parts: Mapping[str, str],
+    doubled: Mapping[str, int],
+    depth: str,
+) -> FolderReading:
+    """Return the images of class folders in the parts of a split, and a note on those that are in none."""
+    indices: list[int] = []
+    inner: list[Names] = []
+    unused: Counter[str] = Counter()
+    for index, names in enumerate(images):
+        below = names[1 + doubled.get(names[0], 0) :]
+        if len(below) > 1 and parts.get(names[0], UNLABELLED) != UNLABELLED:
+            indices.append(index)
+            inner.append(below)
+        else:
+            unused[names[0] if len(names) > 1 else root.name] += 1
+    class_folders = {
+        below[0]
+        for names in folders
+        if (below := names[1 + doubled.get(names[0], 0) :]) and parts.get(names[0], UNLABELLED) != UNLABELLED
+    }
+    class_folders |= {below[0] for below in inner}
+    labels, classes = _label_images(root, inner, class_folders, depth)
+    several = len({parts[images[index][0]] for index in indices}) > 1
+    placed = [
+        PlacedImage(index, label, parts[images[index][0]] if several else "")
+        for index, label in zip(indices, labels, strict=True)
+    ]
+    return FolderReading(placed, classes, _unused_notes(unused))
+
+
+def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names], depth: str) -> FolderReading:
+    """Return the reading of ``cat/1.jpg``, where deeper folders say nothing, or the part: ``cat/train/1.jpg``."""
+    indices = [index for index, names in enumerate(images) if len(names) > 1]
+    inner = [images[index] for index in indices]
+    parts = {} if depth else _parts_below_classes(inner)
+    if not parts and not depth:
+        _refuse_same_folders(root, inner)
+        _refuse_neutral(root, inner)
+    top_folders = {names[0] for names in folders} | {names[0] for names in inner}
+    if parts:
+        labels, classes = [names[0] for names in inner], sorted(top_folders)
+    else:
+        labels, classes = _label_images(root, inner, top_folders, depth)
+    placed = [
+        PlacedImage(index, label, parts.get(names[1], ""))
+        for index, label, names in zip(indices, labels, inner, strict=True)
+    ]
+    loose = len(images) - len(inner)
+    return FolderReading(placed, classes, _unused_notes({root.name: loose} if loose else {}))
+
+
+def _unused_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence about the images of each folder that are in no class folder."""
+    notes = []
+    for folder, count in sorted(counts.items()):
+        verb, pronoun = ("is", "it is") if count == 1 else ("are", "they are")
+        notes.append(f"{plural(count, 'image')} of '{folder}' {verb} not used: {pronoun} in no class folder.")
+    return notes
+
+
+def _parts_below_classes(images: Sequence[Names]) -> Mapping[str, str]:
+    """Return the parts by the names of folders in classes, if each image is in one and there are two parts."""
+    if not images or any(len(names) < 3 for names in images):
+        return {}
+    inner = {names[1] for names in images}
+    parts = parts_of_siblings(inner)
+    complete = parts.keys() == inner and UNLABELLED not in parts.values()
+    return parts if complete and len(set(parts.values())) > 1 else {}
+
+
+def _label_images(
+    root: Path, images: Sequence[Names], class_folders: Collection[str], depth: str
+) -> tuple[list[str], list[str]]:
+    """Return the class of each image, and the sorted names of the classes."""
+    if not depth:
+        _refuse_nested(root, images)
+    if depth == DEEPEST:
+        _refuse_homonyms(images)
+        labels = [names[-2] for names in images]
+        return labels, sorted(set(labels))
+    return [names[0] for names in images], sorted(class_folders)
+
+
+def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
+    """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``, recur in several."""
+    upper = {names[0] for names in images}
+    places = {(names[0], names[-2]) for names in images if len(names) > 2}
+    lower = {name for _, name in places}
+    nested = sum(len(names) > 2 for names in images)
+    recurring = len(places) - len(lower)
+    if nested <= NESTED * len(images) or len(lower) <= len(upper) or recurring > len(lower) / 2:
+        return
+    raise _two_readings(root, upper, lower)
+
+
+def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
+    """Refuse ``DIR/day/cat/1.jpg`` where all upper folders have the same two or more folders: one of both is no class.
+
+    Deeper folders with a word and a number (``visit 1``) or neutral words (``images``) are no classes.
+    """
+    lower: dict[str, set[str]] = {}
+    for names in images:
+        lower.setdefault(names[0], set()).add(names[1] if len(names) > 2 else "")
+    shared = next(iter(lower.values()), set())
+    alike = len(lower) > 1 and len(shared) > 1 and all(inner == shared for inner in lower.values())
+    if alike and all(_may_be_class(name) for name in shared):
+        raise _two_readings(root, set(lower), shared)
+
+
+def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
+    """Refuse ``DIR/images/train/cat/1.jpg`` beside ``DIR/docs/1.jpg``: a neutral folder with a split is no class."""
+    inner: dict[str, set[str]] = {}
+    for names in images:
+        inner.setdefault(names[0], set()).add(names[1] if len(names) > 3 else "")
+    for name in sorted(inner):
+        if (
+            set(words_of(name)) <= NEUTRAL_WORDS
+            and len(inner) > 1
+            and parts_of_siblings(inner[name]).keys() == inner[name]
+        ):
+            readings = (
+                Reading({"data": str(root / name)}, f"the split in '{name}' is used, and nothing else"),
+                Reading({"data": str(root / UPPER)}, f"the model tells {some_of(inner)} apart"),
+            )
+            raise AmbiguousInput(f"--data: is '{name}' a class of '{root}'? It has the parts of a split", readings)
+
+
+def _may_be_class(name: str) -> bool:
+    if name.isdecimal():
+        return True
+    return bool(name) and not _DIGIT.search(name) and not set(words_of(name)) <= NEUTRAL_WORDS
+
+
+def _two_readings(root: Path, upper: Collection[str], lower: Collection[str]) -> UsageError:
+    """Return the question which of two levels of folders are the classes."""
+    readings = (
+        Reading({"data": str(root / DEEPEST)}, f"the model tells the deeper folders {some_of(lower)} apart"),
+        Reading({"data": str(root / UPPER)}, f"the model tells the upper folders {some_of(upper)} apart"),
+    )
+    return AmbiguousInput(
+        f"--data: are the classes of '{root}' {some_of(upper)}, or the {len(lower)} deeper folders {some_of(lower)}?",
+        readings,
+        "list the images in a manifest",
+    )
+
+
+def _refuse_homonyms(images: Sequence[Names]) -> None:
+    """Refuse deepest folders of one name in several places: ``Fruit/Other`` and ``Packages/Other`` are two classes.
+
+    Where all upper folders have the same deeper ones, as ``day/cat`` and ``night/cat``, these are one class.
+    """
+    places: dict[str, set[str]] = {}
+    lower: dict[str, set[str]] = {}
+    for names in images:
+        places.setdefault(names[-2], set()).add("/".join(names[:-1]))
+        lower.setdefault(names[0], set()).add("/".join(names[1:-1]))
+    if len(lower) > 1 and len(set(map(frozenset, lower.values()))) == 1:
+        return
+    if homonyms := sorted(name for name, several in places.items() if len(several) > 1):
+        raise UsageError(
+            f"--data: the class '{homonyms[0]}' would be several folders: {some_of(places[homonyms[0]])}",
+            "rename them, or list the images in a manifest",
+        )
+
+
+def _are_mixed(parts: Mapping[str, str], with_classes: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether folders that are named as parts of a split stand beside other folders by mistake.
+
+    A model would learn to tell the parts. One folder that is named as a part among many others is a class, such as
+    ``train`` among vehicles.
+    """
+    share = len(parts) / (len(parts) + len(others))
+    several = len({parts[top] for top in with_classes}) > 1
+    return several or (bool(with_classes) and share >= MANY_PARTS)
+
+
+def _mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -> UsageError:
+    """Return the question whether folders beside parts of a split are left out, or all of them are classes."""
+    trained = min(parts, key=lambda name: part_of(name) != TRAIN)
+    which = "the part" if len(parts) == 1 else "the parts"
+    together = sorted((*parts, *others))
+    readings = [
+        Reading({"data": str(root / trained)}, f"the classes are the folders in '{trained}'; nothing else is used"),
+        Reading({"data": str(root / UPPER)}, f"the model tells {some_of(together)} apart"),
+    ]
+    if len(parts) > 1:
+        chosen = root / f"{{{','.join(sorted(parts))}}}"
+        readings.insert(
+            0, Reading({"data": str(chosen)}, f"{_quoted(sorted(parts))} are the split; nothing else is used")
+        )
+    return AmbiguousInput(
+        f"--data: '{root}' has {which} {_quoted(sorted(parts))} of a split beside {_quoted(others)}",
+        readings,
+        f"move {_quoted(others)} away",
+    )
+
+
+def _quoted(names: Collection[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def some_of(names: Collection[str]) -> str:
+    """Return the first three of several names, for a message."""
+    return ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (", ..." if len(names) > 3 else "")

@@ -1,0 +1,341 @@
+"""Find out which images were taken on one occasion: a visit, a film, a burst.
+
+Photos of one shop visit or one film share light and background. If each class was photographed on few occasions, light
+and background tell the class, and a random split gives an accuracy that no new photo reaches. In a set of single photos
+they do not: then such groups are no occasions, and nothing is gained by keeping them together. A few classes of very
+different colours are told apart anyhow. There the test has no power, and groups count if they are clear.
+"""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import UsageError
+from advisor.datasets._dataset import Dataset, members_of
+from advisor.datasets._split import UNGROUPED, Grouping, Source
+from advisor.datasets._survey import Shot, Survey
+
+DIAMETER = 1.2
+"""Largest distance inside a group, relative to the median distance of two images of the class. Chosen on the training
+part of a set whose other visits are known: a head then reaches on held-out groups what it reaches on another visit."""
+
+TOGETHER = 2000  # Images of a class that are compared; larger classes are grouped in runs of their listing
+TESTED = 3000  # Images in the test, at most: whole classes, drawn by the hash of their names
+ODDS = 2.0  # Groups count if the odds of a right answer fall at least by this factor without the image's own group
+SIGNIFICANT = 3.0  # Standard errors by which right answers must fall
+TOLD = 0.9  # Share of right answers without the image's own group above which that test has little left to lose
+
+CLEAR = 0.06
+"""Mean silhouette of groups, above that of structureless images, from which they count where the test has no power.
+Measured with 20 images a class or more: 3-10 classes of GroceryStoreDataset's ``train`` part have 0.03-0.18, two of
+three draws above 0.08; 3-6 classes of TrashNet have -0.08 to 0.08, three of four draws below 0.035."""
+
+REFERENCES = 3  # Sets of structureless images for that
+REGULAR = 0.5  # Least share of neighbours at one distance in number with which every so many-th frame of a film is kept
+MEASURED = 500  # Images of one class that it compares, at most
+
+Floats = NDArray[np.float32]
+
+
+def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
+    """Return the number of the group of each image; all images of a group resemble each other.
+
+    Complete linkage of the distances of small RGB versions, uint8 (N, S, S, 3). Images of different cells, such as
+    classes, are in different groups.
+    """
+    flat = colours.reshape(len(colours), -1)
+    found, first = np.zeros(len(colours), int), 0
+    for indices in members_of(cells).values():
+        for start in range(0, len(indices), TOGETHER):
+            run = indices[start : start + TOGETHER]
+            numbers = _clusters(flat[run].astype(np.float32))
+            found[run] = first + numbers
+            first += int(numbers.max()) + 1
+    return tuple(found.tolist())
+
+
+def groups_tell_classes(
+    colours: NDArray[np.uint8], histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int]
+) -> bool:
+    """Return whether the colours of an image tell its class by its own group, more than groups in general do.
+
+    Each image gets the class of the image with the nearest colours: once of all others, and once without its own group.
+    The second time, the group of the nearest image of every other class is left out, too: so single photos, whose
+    groups are accidental, lose nothing. Where the second answers are right, too, return whether the groups are clear.
+
+    ``colours`` are the small RGB versions which made the groups, and ``histograms`` the roots of the shares of each
+    colour, uint8 (N, B); their distance is Hellinger's. Each group lies in one class.
+    """
+    chosen = _chosen(labels)
+    count = Counter(label for label, _ in {(labels[index], groups[index]) for index in chosen})
+    tested = [index for index in chosen if count[labels[index]] > 1]
+    if not tested or len(count) < 2:
+        return False
+    with_own, without_own = _answers(histograms, labels, groups, chosen, tested)
+    if _lost(with_own, without_own):
+        return True
+    return float(without_own.mean()) > TOLD and _excess(colours, histograms, labels, groups, tested) >= CLEAR
+
+
+def silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the silhouette (N,) of each image, -1 to 1: how much nearer its own cluster is than the next; 0 if alone.
+
+    Clusters are numbered from 0. Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational and Applied
+    Mathematics 20 (1987).
+    """
+    sizes = np.bincount(clusters)
+    if len(sizes) < 2:
+        return np.zeros(len(clusters))
+    means = distances @ np.eye(len(sizes))[clusters]
+    rows, own = np.arange(len(clusters)), sizes[clusters]
+    within = means[rows, clusters] / np.maximum(own - 1, 1)
+    means /= sizes
+    means[rows, clusters] = np.inf
+    nearest = means.min(axis=1)
+    widest = np.maximum(np.maximum(within, nearest), 1e-12)
+    return np.where(own > 1, (nearest - within) / widest, 0.0)
+
+
+def _clusters(flat: Floats) -> NDArray[np.int64]:
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import pdist
+
+    if len(flat) < 2:
+        return np.zeros(len(flat), np.int64)
+    distances = pdist(flat)
+    numbers = fcluster(linkage(distances, "complete"), DIAMETER * float(np.median(distances)), "distance")
+    return np.asarray(numbers, np.int64) - 1
+
+
+def _chosen(labels: Sequence[int]) -> list[int]:
+    """Return the images of whole classes, up to :data:`TESTED` and of two classes at least."""
+    members = members_of(labels)
+    chosen: list[int] = []
+    ordered = sorted(members, key=lambda label: hashlib.sha256(str(label).encode()).digest())
+    for number, label in enumerate(ordered):
+        some = members[label][: TESTED // 2]
+        if number < 2 or len(chosen) + len(some) <= TESTED:
+            chosen += some
+    return sorted(chosen)
+
+
+def _answers(
+    histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int], chosen: Sequence[int],
+    tested: Sequence[int],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:  # fmt: skip
+    """Return whether the nearest image has the right class, with the own group and without."""
+    label_of = np.array([labels[index] for index in chosen])
+    names, group_of = np.unique([groups[index] for index in chosen], return_inverse=True)
+    class_of_group = np.zeros(len(names), int)
+    class_of_group[group_of] = label_of
+    place = {index: number for number, index in enumerate(chosen)}
+    rows = np.array([place[index] for index in tested])
+    distances = _distances(histograms[list(chosen)].astype(np.float32))
+    if len(rows) < len(chosen):
+        distances = distances[rows]
+    distances[np.arange(len(rows)), rows] = np.inf
+    own = label_of[rows]
+    with_own = label_of[distances.argmin(axis=1)] == own
+    order = np.argsort(group_of, kind="stable")
+    starts = np.searchsorted(group_of[order], np.arange(len(names)))
+    to_group = np.minimum.reduceat(distances[:, order], starts, axis=1)
+    to_group[np.arange(len(rows)), group_of[rows]] = np.inf
+    return with_own, _nearest_class(to_group, class_of_group, own) == own
+
+
+def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the nearest class of each row, without the nearest group of each class but the own."""
+    classes = np.unique(class_of_group)
+    best = np.full((len(to_group), len(classes)), np.inf, np.float32)
+    for column, label in enumerate(classes):
+        some = to_group[:, class_of_group == label]
+        nearest = np.sort(some, axis=1)[:, :2]
+        other = nearest[:, 1] if nearest.shape[1] > 1 else np.inf
+        best[:, column] = np.where(own == label, nearest[:, 0], other)
+    return np.asarray(classes[best.argmin(axis=1)], np.int64)
+
+
+def _distances(values: Floats) -> Floats:
+    squares = (values**2).sum(axis=1)
+    found: Floats = values @ values.T  # changed in place, as it is large
+    found *= -2
+    found += squares[:, None]
+    found += squares[None]
+    np.maximum(found, 0, out=found)
+    return found
+
+
+def _excess(
+    colours: NDArray[np.uint8], histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int],
+    tested: Sequence[int],
+) -> float:  # fmt: skip
+    """Return by how much the mean silhouette of the groups exceeds that of structureless images.
+
+    Those have the covariance of the class's images and a normal distribution, and are grouped alike. The silhouettes
+    are of histograms, which did not make the groups. Source of the comparison: R. Tibshirani, G. Walther, T. Hastie,
+    "Estimating the number of clusters in a data set via the gap statistic", JRSS B 63 (2001).
+    """
+    random = np.random.default_rng(0)
+    flat, label_of = colours.reshape(len(colours), -1), np.array([labels[index] for index in tested])
+    excess, images = 0.0, 0
+    for label in np.unique(label_of):
+        places = np.array(tested)[label_of == label][:MEASURED]
+        small, shares = (values[places].astype(np.float32) for values in (flat, histograms))
+        small, shares = (values - values.mean(axis=0) for values in (small, shares))
+        numbers = np.unique([groups[place] for place in places], return_inverse=True)[1].astype(np.int64)
+        reference = 0.0
+        for _ in range(REFERENCES):
+            mixing: Floats = random.normal(size=(len(places),) * 2).astype(np.float32)
+            mixing /= len(places) ** 0.5
+            reference += _silhouette(mixing @ shares, _clusters(mixing @ small)) / REFERENCES
+        excess += len(places) * (_silhouette(shares, numbers) - reference)
+        images += len(places)
+    return excess / images
+
+
+def _silhouette(values: Floats, numbers: NDArray[np.int64]) -> float:
+    distances = np.sqrt(_distances(values)).astype(np.float64)
+    np.fill_diagonal(distances, 0.0)
+    return float(silhouettes(distances, numbers).mean())
+
+
+def _lost(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
+    """Return whether right answers became much rarer, by McNemar's test and by their odds."""
+    worse, better = int((before & ~after).sum()), int((~before & after).sum())
+    if worse <= better or (worse - better) < SIGNIFICANT * (worse + better) ** 0.5:
+        return False
+    odds = [(right.sum() + 0.5) / ((~right).sum() + 0.5) for right in (before, after)]
+    return bool(odds[0] >= ODDS * odds[1])
+
+
+PAUSE_S = 600.0  # A longer pause between two photos of a camera starts another group
+TIMED = 0.8  # Least share of images with a time
+LEAST_MEAN = 2.0  # Inferred groups have at least this many images in the mean; otherwise the images are single ones
+NUMBERED = 0.8  # Least share of images with a number in their names
+ALIKE = 0.8  # File names are sequences if neighbours differ by less than this share of what two images differ by
+JUMP = 3.0  # A new group starts where neighbours differ by this many times the median of their class
+GAP = 10  # A new group starts where more images are missing
+
+_NUMBER = re.compile(r"\d+(?=\D*$)")
+
+
+def find_groups(read: Survey) -> Grouping:
+    """Return the groups of a data set, by the first source that has groups.
+
+    The sources are the manifest, time and camera, numbers in file names, and appearance. Groups that are inferred lie
+    inside one part of the user's own split. Raises UsageError if the manifest has one group that holds every image.
+    """
+    dataset = read.dataset
+    if any(image.group for image in dataset.images):
+        names = [image.group or (index,) for index, image in enumerate(dataset.images)]
+        if len(set(names)) == 1 and len(names) > 1:
+            raise UsageError(
+                f"--data: all {len(names)} images are in one group, '{names[0]}': none could be held out",
+                "name at least three groups (visits, subjects, films), or remove the column 'group'",
+            )
+        return Grouping(_numbered(names), Source.MANIFEST)
+    parts = [image.part for image in dataset.images]
+    inferred = {Source.CAMERA: by_camera(read.shots), Source.SEQUENCE: by_sequence(dataset, read.colours)}
+    for source, numbers in inferred.items():
+        if _plausible(numbers):
+            return Grouping(_numbered(list(zip(numbers, parts, strict=True))), source)
+    alike = look_alikes(read.colours, list(zip(dataset.labels, parts, strict=True)))
+    if _plausible(alike) and groups_tell_classes(read.colours, read.histograms, dataset.labels, alike):
+        return Grouping(alike, Source.APPEARANCE)
+    return UNGROUPED
+
+
+def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
+    """Return the group of each image by time and camera, empty if too few images have a time.
+
+    Photos of one camera without a long pause are a group. An image without a time is a group.
+    """
+    timed = [index for index, shot in enumerate(shots) if shot.taken_s is not None]
+    if not timed or len(timed) < TIMED * len(shots):
+        return ()
+    found, number = [-1] * len(shots), -1
+    last: tuple[str, float] | None = None
+    for camera, taken_s, index in sorted((shots[i].camera, shots[i].taken_s or 0.0, i) for i in timed):
+        if last is None or last[0] != camera or taken_s - last[1] > PAUSE_S:
+            number += 1
+        found[index], last = number, (camera, taken_s)
+    return tuple(number + 1 + index if group < 0 else group for index, group in enumerate(found))
+
+
+def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]:
+    """Return the group of each image by the numbers in file names, empty if neighbours do not look alike.
+
+    Neighbours have the same folder, class and name but for the last number. A gap in the numbers or a jump in
+    appearance starts another group. Of a film, every so many-th frame may be kept. Names that were numbered in random
+    order say nothing.
+    """
+    flat = colours.reshape(len(colours), -1).astype(np.float32)
+    series: dict[tuple[str, int, str, str], list[tuple[int, int]]] = defaultdict(list)
+    for index, image in enumerate(dataset.images):
+        name = image.path.stem
+        if found := _NUMBER.search(name):
+            key = str(image.path.parent), image.label, name[: found.start()], name[found.end() :]
+            series[key].append((int(found.group()), index))
+    if sum(map(len, series.values())) < NUMBERED * len(dataset.images):
+        return ()
+    ordered = [sorted(rows) for rows in series.values()]
+    steps = [np.linalg.norm(np.diff(flat[[index for _, index in rows]], axis=0), axis=1) for rows in ordered]
+    # Frames of a film whose camera stands still are alike whatever lies between them. Those of other films differ, and
+    # tell so where there are no classes that differ too.
+    compared = [row for rows in ordered for row in rows] if len(dataset.classes) == 1 else []
+    if not _near(flat, ordered, steps, [index for _, index in compared]):
+        return ()
+    numbers, number = {}, 0
+    for rows, distances in zip(ordered, steps, strict=True):
+        limit = JUMP * float(np.median(distances)) if len(distances) else 0.0
+        gap = GAP * _usual_step([written for written, _ in rows])
+        for place, (written, index) in enumerate(rows):
+            if place == 0 or written - rows[place - 1][0] > gap or distances[place - 1] > limit:
+                number += 1
+            numbers[index] = number
+    return tuple(numbers.get(index, number + 1 + index) for index in range(len(dataset.images)))
+
+
+def _usual_step(written: Sequence[int]) -> int:
+    """Return the distance between the numbers of neighbours that most of them have; 1 if they have no such distance."""
+    steps = Counter(int(step) for step in np.diff(written) if step > 0)
+    step, count = max(steps.items(), key=lambda pair: pair[1], default=(1, 0))
+    return step if count >= REGULAR * (len(written) - 1) else 1
+
+
+def _plausible(numbers: Sequence[int]) -> bool:
+    """Return whether these are groups: more than one, and more than single images."""
+    return len(numbers) >= LEAST_MEAN * len(set(numbers)) > LEAST_MEAN
+
+
+def _numbered(names: Sequence[object]) -> tuple[int, ...]:
+    known = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return tuple(known[name] for name in names)
+
+
+def _near(
+    flat: Floats,
+    ordered: Sequence[Sequence[tuple[int, int]]],
+    steps: Sequence[NDArray[np.floating]],
+    others: Sequence[int] = (),
+) -> bool:
+    """Return whether neighbours in the sequences resemble each other more than images of one sequence at random.
+
+    With ``others``, more than these images and those of the sequence.
+    """
+    random = np.random.default_rng(0)
+    near = far = 0.0
+    for rows, distances in zip(ordered, steps, strict=True):
+        if len(rows) > 2:
+            indices = np.array([index for _, index in rows])
+            one = random.permutation(indices)
+            other = random.permutation(np.array(others) if len(others) else indices)[: len(indices)]
+            unequal = one != other
+            apart = np.linalg.norm(flat[one[unequal]] - flat[other[unequal]], axis=1)
+            near += float(distances.mean()) * len(rows)
+            far += float(apart.mean()) * len(rows) if len(apart) else float(distances.mean()) * len(rows)
+    return far > 0 and near < ALIKE * far

@@ -1,0 +1,390 @@
+"""Read tables that name images: CSV, Parquet and JSON lines, with classes, or with boxes or masks."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from advisor.core import UsageError, nearest, plain as plain_text, plural
+from advisor.datasets._category_files import class_descriptions, class_names_beside, first_number, key_of
+from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._folders import is_system_name, some_of
+from advisor.datasets._image_names import is_image_name
+from advisor.datasets._images import is_candidate
+from advisor.datasets._json_labels import labels_in_cell
+from advisor.datasets._parts import PARTS, UNLABELLED, part_of
+from advisor.datasets._table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
+from advisor.datasets._untitled_columns import UNTITLED_EDGES
+
+SUFFIXES = CSV | PARQUET | JSON_LINES
+GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
+STATED_SUFFIXES = SUFFIXES | {".json"}
+FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false"})  # Cells of columns that are a class each
+PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})  # If each cell is the word of a part
+CLASS_ENDINGS = ("class-name", "displayname", "display_name")  # Ends of names of columns in exports of clouds
+NO_CLASSES = frozenset({"index", "unnamed: 0", "width", "height", "size", "url", "md5", "sha256"})
+_IMAGE_COLUMNS = """
+path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
+fname image_id imageid id_code id
+"""
+_LABEL_COLUMNS = """
+label_name class_name classname category_name label_text label class category labelname labels class_label choice
+cls classid class_id label_id category_id diagnosis dx breed species target
+"""
+LONGEST_LABEL = 1000
+ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
+IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
+BOX_EDGES = (
+    frozenset({"xmin", "ymin", "xmax", "ymax"}),
+    frozenset({"x1", "y1", "x2", "y2"}),
+    frozenset({"x", "y", "w", "h"}),
+    frozenset({"x", "y", "width", "height"}),
+    frozenset({"left", "top", "width", "height"}),
+    frozenset({"bbox"}),
+    frozenset(UNTITLED_EDGES),
+)
+NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
+TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
+FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
+_SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
+_EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
+LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
+Listed = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class ManifestColumns:
+    """The columns of a kind of table."""
+
+    names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
+    needed: tuple[str, ...]  # the columns that a table must have
+    hint: str  # what a table should look like, for errors
+
+
+SPLIT = {
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "group": ("group",),
+    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
+}
+"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
+
+
+LABELLED = ManifestColumns(
+    {
+        "path": tuple(_IMAGE_COLUMNS.split()),
+        "label": tuple(_LABEL_COLUMNS.split()),
+        "confidence": ("confidence",),
+        **SPLIT,
+    },
+    ("path", "label"),
+    "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
+)
+
+
+@dataclass(frozen=True)
+class KnownColumns:
+    """The columns of a table that are read."""
+
+    names: Mapping[str, str]  # the name in the table of each column
+    flags: Sequence[str] = ()  # columns that are a class each, if there is no column for the class
+    note: str = ""  # a sentence on a column whose name does not say that it has the classes
+
+
+def fits(path: Path, guess: bool = False) -> bool:
+    """Return whether a file names images and their classes, and no boxes.
+
+    With ``guess``, its columns may have other names, and a text file or the JSON file of a tool counts too.
+    """
+    if path.suffix.lower() not in (GUESSED_SUFFIXES if guess else STATED_SUFFIXES):
+        return False
+    try:
+        known = _find_columns(path, LABELLED)
+    except UsageError:
+        return False
+    return not has_edges(path) and (guess or not known.note)
+
+
+def fault_of(path: Path) -> str:
+    """Return why a table has no columns for images and their classes, in words; empty if it has."""
+    try:
+        _find_columns(path, LABELLED)
+    except UsageError as error:
+        return error.message.removeprefix("--data: ")
+    return ""
+
+
+def has_edges(path: Path) -> bool:
+    """Return whether a table has columns for the edges of boxes."""
+    try:
+        columns = {name.strip().casefold() for name in columns_of(path)}
+    except UsageError:
+        return False
+    return any(columns >= edges for edges in BOX_EDGES)
+
+
+def has_columns(path: Path, wanted: ManifestColumns) -> bool:
+    """Return whether a table can be read, and has the columns that are needed."""
+    try:
+        return bool(_find_columns(path, wanted).names)
+    except UsageError:
+        return False
+
+
+def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path | None = None) -> Listing:
+    """List the files of a table. Rows without a label, repeated rows and images of several classes are rejected.
+
+    If no image is where the table says, all are found by their names, with or without an extension, in the folders
+    below ``root`` (default: :func:`folder_of_images`). ``listed`` is called now and then with the number of rows.
+    """
+    entries: dict[tuple[Path, str], Entry] = {}
+    labels_of_image: dict[Path, list[str]] = {}
+    rejected: list[Rejected] = []
+    absent = 0
+    for number, row in read_rows(path, LABELLED):
+        if row.get("confidence", "").strip() in NO_CONFIDENCE:
+            absent += 1
+            continue
+        entry = entry_of(path, number, row, LABELLED)
+        if number % LISTED_EVERY == 0:
+            listed(number)
+        fault = "" if entry.label.strip() else "no label"
+        if fault or entries.setdefault((entry.path, entry.label), entry) is not entry:
+            rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
+        else:
+            labels_of_image.setdefault(entry.path, []).append(entry.label)
+    single: list[Entry] = []
+    several: set[Path] = set()
+    for entry in entries.values():
+        labels = labels_of_image[entry.path]
+        if len(labels) == 1:
+            single.append(entry)
+        elif entry.path not in several:
+            several.add(entry.path)
+            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
+    _refuse_few_classes(path, {entry.label for entry in single}, len(several))
+    names, notes = _names_of_numbers(path, {entry.label for entry in single})
+    notes = (*notes, *_joined_labels({entry.label for entry in single}))
+    root = root or folder_of_images(path)
+    paths, moved = find_by_name(path, [entry.path for entry in single], root)
+    notes = (*notes, *moved)
+    images = []
+    for entry, place in zip(single, paths, strict=True):
+        images.append(replace(entry, path=place, label=names.get(entry.label, entry.label)))
+    if absent:
+        note = f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show."
+        notes = (*notes, note)
+    return Listing(root, images, (), rejected, notes)
+
+
+def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> None:
+    """Refuse a table with fewer than two classes; ``several`` is the number of images that have more than one."""
+    more = f"; {plural(several, 'image has', 'images have')} several classes" if several else ""
+    if not labels:
+        raise UsageError(f"--data: '{path}' names no image with a label{more}", LABELLED.hint)
+    if len(labels) == 1:
+        label = next(iter(labels))
+        raise UsageError(f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class")
+
+
+def _joined_labels(labels: Collection[str]) -> Iterator[str]:
+    """Yield a sentence on labels that join others, such as ``scab rust`` beside ``scab`` and ``rust``."""
+    joined = []
+    for label in labels:
+        words = _SEPARATORS.split(label.strip())
+        if len(words) > 1 and all(word in labels for word in words):
+            joined.append(label)
+    if joined:
+        yield f"Labels that join others are classes too: {some_of(joined)}. Is each image of one class?"
+
+
+def _names_of_numbers(path: Path, labels: Collection[str]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the name of each class that a table states as a number, and sentences on where classes come from.
+
+    A number such as ``1.0`` is ``1``. The names are in a list of classes beside the table, counted from 0 or from 1.
+    """
+    note = _find_columns(path, LABELLED).note
+    notes = (note,) if note else ()
+    numbers = {label: key_of(label.strip()) for label in labels}
+    if not all(map(str.isdecimal, numbers.values())):
+        return {}, notes
+    file, classes = class_names_beside(path)
+    places = {label: int(number) for label, number in numbers.items()}
+    first = first_number(places.values(), len(classes))
+    if first is None:
+        return numbers, notes
+    names = {label: classes[place - first] for label, place in places.items()}
+    return names, (*notes, f"The names of the classes are those of '{file}', counted from {first}.")
+
+
+def labels_of(tables: Sequence[Path]) -> set[str]:
+    """Return the labels that tables have."""
+    return {row["label"].strip() for table in tables for _, row in read_rows(table, LABELLED)}
+
+
+def folder_of_images(table: Path) -> Path:
+    """Return the folder that a table is in, or the one above ``annotations``."""
+    return table.parent.parent if table.parent.name.casefold() == ANNOTATIONS else table.parent
+
+
+def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequence[Path], tuple[str, ...]]:
+    """Return the images of a table, and a sentence if they are not where it says, but below ``root`` by their names."""
+    if any(map(is_there, paths[:PROBED])):
+        return paths, ()
+    places = _places_of_images(root)
+    places_of_paths = []
+    for path in paths:
+        name = path.name.rpartition("?d=")[2]
+        names = (f"{path.parent.name}/{name}", name, path.stem, _EXPORT_PREFIX.sub("", name, count=1))
+        places_of_paths.append(next(filter(None, map(places.get, names)), None))
+    folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
+    if not folders:
+        return paths, ()
+    moved = [place or path for place, path in zip(places_of_paths, paths, strict=True)]
+    return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
+
+
+def _places_of_images(root: Path) -> dict[str, Path | None]:
+    """Return the images below a folder by name, by name without extension, and by the names of folder and file.
+
+    None where several images have a name: nothing says which is meant.
+    """
+    places: dict[str, Path | None] = {}
+    for folder, inner, files in os.walk(root):
+        inner[:] = sorted(name for name in inner if not is_system_name(name))
+        for file in files:
+            if is_candidate(Path(file)) and not is_system_name(file):
+                path = Path(folder, file)
+                for name in (file, path.stem, f"{path.parent.name}/{file}"):
+                    places[name] = None if name in places else path
+    return places
+
+
+def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
+    """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
+    columns = columns_of(path)
+    plain = {"_".join(name.casefold().split()): name for name in columns}
+    names = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
+    titled = [name for name in columns if name.casefold().endswith(CLASS_ENDINGS)]
+    if wanted is LABELLED and len(titled) == 1:
+        names["label"] = titled[0]
+    if "split" not in names and (stated := [name for title, name in plain.items() if title in PART_COLUMNS]):
+        cells = [row.get(stated[0], "") for _, row in islice(rows_of(path, stated), PROBED)]
+        if all(map(part_of, cells)):
+            names["split"] = stated[0]
+    if wanted is LABELLED and not names.keys() >= set(wanted.needed):
+        guess = _guess_columns(path, columns, names)
+        if guess is not None:
+            return guess
+    for name in wanted.needed:
+        if name not in names:
+            shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
+            close = nearest(name, map(plain_text, plain))
+            raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", wanted.hint)
+    return KnownColumns(names)
+
+
+def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str]) -> KnownColumns | None:
+    """Return the columns of images and classes by their cells; None if these do not tell.
+
+    Images are in a column of names of images. Classes are in the only other column, or are the columns of 0 and 1.
+    """
+    names = dict(names)
+    rows = [row for _, row in islice(rows_of(path, columns), PROBED)]
+    if "path" not in names:
+        images = [name for name in columns if rows and all(is_image_name(row.get(name, "")) for row in rows)]
+        if not images:
+            return None
+        names["path"] = images[0]
+    if "label" in names:
+        return KnownColumns(names)
+    others = [name for name in columns if name not in names.values() and name.strip().casefold() not in NO_CLASSES]
+    if len(others) == 1:
+        note = f"The classes are those of the column '{others[0].strip()}'."
+        return KnownColumns({**names, "label": others[0]}, note=note)
+    flags = [name for name in others if all(row.get(name, "").strip().casefold() in FLAGS for row in rows)]
+    if len(flags) < 2 or not rows:
+        return None
+    return KnownColumns(names, flags, f"The classes are the columns {some_of([name.strip() for name in flags])}.")
+
+
+def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
+    """Yield (line or row number from 1, cells by column); cells are text, missing ones are empty.
+
+    An image with 1 in several columns of classes has several rows. Raises UsageError if the file cannot be read as the
+    format of its extension, or a needed column is missing.
+    """
+    known = _find_columns(path, wanted)
+    identified = known.names.get("label", "").strip().casefold() == IDENTIFIED_LABEL
+    names = class_descriptions(path.parent) if identified else {}
+    for number, row in rows_of(path, list(known.names.values())):
+        cells = {name: row.get(column, "") for name, column in known.names.items()}
+        if not known.flags:
+            label = cells.get("label", "")
+            for one in labels_in_cell(label) or [label]:
+                yield number, {**cells, "label": names.get(one, one)}
+            continue
+        classes = [flag for flag in known.flags if row.get(flag, "").strip().casefold() in TRUE_WORDS]
+        for label in classes or [""]:
+            yield number, {**cells, "label": label.strip()}
+
+
+def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
+    """Return the image that a row names, with its label, part and group.
+
+    Raises UsageError if the row names no image or an unknown part, or its label is too long.
+    """
+    name, written = row["path"].strip(), row.get("split", "").strip() or _part_by_flags(row)
+    if not name or "\0" in name:
+        raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
+    if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:
+        raise UsageError(
+            f"--data: row {number} of '{manifest}' has a label with NUL or of more than {LONGEST_LABEL} characters",
+            "write another name of the class",
+        )
+    part = part_of(written) if written else ""
+    if written and part in ("", UNLABELLED):
+        raise UsageError(
+            f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
+            "write train, validation or test, or leave it empty",
+        )
+    return Entry(locate(manifest.parent, name), row["label"], part, row.get("group", "").strip())
+
+
+def _part_by_flags(row: Row) -> str:
+    """Return the part that the columns ``is_train``, ``is_valid`` and ``is_test`` say; not to train is to test."""
+    other = ""
+    for column, cell in row.items():
+        flag = cell.strip().casefold()
+        if not column.startswith("is_"):
+            continue
+        part = column.removeprefix("is_")
+        if flag in TRUE_WORDS:
+            return part
+        if flag in FALSE_WORDS and other != "test":
+            other = "test" if part == "train" else "train"
+    return other
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a file exists; False for a name that no file can have."""
+    return os.path.exists(path)  # noqa: PTH110 -- it raises no error for a name that is too long
+
+
+def locate(folder: Path, name: str) -> Path:
+    """Return the file that a table or an annotation names, relative to a folder.
+
+    Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk
+    (NFD), or the other way.
+    """
+    if "\\" in name and not ("/" in name and is_there(folder / name)):
+        name = name.replace("\\", "/")
+    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 -- a third of the time of paths
+    if name.isascii() or os.path.exists(path):  # noqa: PTH110
+        return Path(path)
+    forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
+    return next((form for form in forms if is_there(form)), Path(path))

@@ -1,0 +1,90 @@
+"""Images inside other files, which are never unpacked.
+
+The address of such an image is a path that goes on behind the file: ``photos.zip/cat/1.jpg``. So every room keeps a
+path, in this process and in others, and only the code that opens a path asks here.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from advisor.datasets._sources.base import Archive
+from advisor.datasets._sources.isolated import holds_images, opener
+from advisor.datasets._sources.shards import Shard
+from advisor.datasets._sources.zipped import ZipFile
+
+__all__ = ["SOURCES", "Address", "Stamp", "address_of", "archive_of", "holds_images", "kind_of", "stamp_of"]
+
+SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType({
+    ".zip": ZipFile,
+    ".tar": Shard,
+    ".tfrecord": opener("TFRecord"),
+    ".array_record": opener("TFRecord"),
+    ".arrow": opener("Arrow"),
+    ".parquet": opener("Parquet"),
+    ".pq": opener("Parquet"),
+})  # fmt: skip
+"""What reads each kind of file, by its extension."""
+
+_INSIDE = re.compile(rf"({'|'.join(map(re.escape, SOURCES))})(-\d+-of-\d+)?/")  # In the path of an image in a file
+_SHARD = re.compile(r"-\d+-of-\d+$")
+Stamp = tuple[int, int]  # Size in bytes and time of change in ns
+_OPEN = 256  # Files that a process keeps open; the headers of a shard of 10,000 images take 0.1 s to read again
+
+
+@dataclass(frozen=True)
+class Address:
+    """The place of an image inside a file."""
+
+    file: Path
+    name: str
+    stamp: Stamp  # of the file
+
+    @property
+    def archive(self) -> Archive:
+        """The file, opened once in a process as long as it does not change."""
+        return _opened(self.file, self.stamp)
+
+    def read(self) -> bytes:
+        """Return the bytes of the image; errors as of :meth:`.base.Archive.read`, and UsageError."""
+        return self.archive.read(self.name)
+
+
+def address_of(path: Path) -> Address | None:
+    """Return where a path leads that goes on behind a file; None for the path of a file or folder.
+
+    Raises OSError if the file cannot be looked at.
+    """
+    if not _INSIDE.search(str(path).lower()):
+        return None
+    for file in path.parents:
+        if kind_of(file) in SOURCES and file.is_file():
+            return Address(file, path.relative_to(file).as_posix(), stamp_of(file))
+    return None
+
+
+def kind_of(file: Path) -> str:
+    """Return the extension of a file in lower case, without the number of a shard: ``.tfrecord``."""
+    return _SHARD.sub("", file.suffix.lower())
+
+
+def archive_of(file: Path) -> Archive:
+    """Return a file with images, opened; UsageError if it cannot be read as the kind of its extension."""
+    try:
+        return _opened(file, stamp_of(file))
+    except OSError:
+        return SOURCES[kind_of(file)](file)  # it says what is wrong
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return the size and the time of change of a file; of an image inside a file, those of this file. OSError."""
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+@lru_cache(maxsize=_OPEN)
+def _opened(file: Path, _stamp: Stamp) -> Archive:
+    return SOURCES[kind_of(file)](file)

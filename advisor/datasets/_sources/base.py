@@ -1,0 +1,132 @@
+"""What a kind of file that holds images is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol, runtime_checkable
+
+from advisor.core import ContentError, UsageError, reason_of
+from advisor.datasets._folders import is_system_name
+
+REPEATED = "the archive has several files of this name"
+MAX_IMAGE_BYTES = 256 * 2**20
+"""Largest image that is read, as a file or from one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One image inside a file."""
+
+    name: str  # its address below the file, such as ``cat/1.jpg``
+    label: str | None = None  # its class as written; None if the file does not say it, so that its folder does
+    fault: str = ""  # why it is left out; empty for an image
+
+
+@dataclass(frozen=True, slots=True)
+class ImageObjects:
+    """One image inside a file, with its objects as they are written."""
+
+    name: str  # its address below the file
+    boxes: Sequence[tuple[str, Sequence[Any]]] = ()  # class and four numbers of each object
+    size: tuple[Any, Any] = (None, None)  # width and height of the image, None if they are not stated
+    fault: str = ""  # why it is left out
+
+
+@runtime_checkable
+class BoxedArchive(Protocol):
+    """A file that holds images with boxes. Edges are those of COCO (left, top, width, height) or of two corners."""
+
+    def objects(self) -> Iterator[ImageObjects]:
+        """Yield the images in their order in the file, with their objects; UsageError if the file has none."""
+
+
+class Archive(Protocol):
+    """A file that holds images: a zip of folders, a shard, a table.
+
+    To add a kind, write a class in a module of this folder, and add a line to ``SOURCES``. Its constructor takes the
+    path, and raises UsageError if the file cannot be read as its kind. Nothing is ever unpacked.
+    """
+
+    def members(self) -> Iterator[Member]:
+        """Yield the images in their order in the file, with their labels; what cannot be read has a fault."""
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of one image by its address below the file.
+
+        Threads may read at the same time. Raises OSError or ValueError if there is no such image, it is damaged, or it
+        is larger than :data:`MAX_IMAGE_BYTES`.
+        """
+
+
+def name_fault(name: str) -> str:
+    """Return why a name inside an archive is not used; empty if it is a path below the archive."""
+    if not name or "\0" in name or name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
+        return "its name leads out of the archive"
+    return ""
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a part of a path is hidden, or one that an operating system made."""
+    return any(is_system_name(part) and part != ".." for part in PurePosixPath(name).parts)
+
+
+def plain_name(name: str) -> str:
+    """Return a name as a path has it: without ``./`` and repeated slashes."""
+    return str(PurePosixPath(name))
+
+
+def repeated_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that occur more than once: which of the files is meant, nothing says."""
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
+
+
+def within_limit(size: int) -> int:
+    """Return a size in bytes; ValueError if it is above :data:`MAX_IMAGE_BYTES`, or zero."""
+    if size > MAX_IMAGE_BYTES:
+        raise ContentError(f"the image has {size / 1e6:.0f} MB, above the limit of {MAX_IMAGE_BYTES / 1e6:.0f} MB")
+    if size == 0:
+        raise ContentError("the image is empty")
+    return size
+
+
+OBJECTS = ("objects", "annotations")
+"""Usual names of what has the objects in an image, of their boxes, and of their classes."""
+
+BOXES = ("bbox", "bboxes", "box", "boxes")
+CLASSES = ("category", "categories", "label", "labels", "category_name", "class", "category_id", "name")
+
+
+def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Sequence[Any]]]:
+    """Return class and edges of objects: a list of objects, or one object of lists, as ``datasets`` has sequences.
+
+    Numbers of classes get their ``names``; what is not there is empty, and the readers of boxes say so.
+    """
+    if isinstance(written, Mapping):
+        pairs = list(zip_longest(_first(written, BOXES) or (), _first(written, CLASSES) or ()))
+    else:
+        objects = written if isinstance(written, list) else []
+        pairs = [(_first(each, BOXES), _first(each, CLASSES)) for each in objects if isinstance(each, Mapping)]
+    return [(class_name(label, names), edges if isinstance(edges, list | tuple) else ()) for edges, label in pairs]
+
+
+def _first(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((row[key] for key in keys if row.get(key) is not None), None)
+
+
+def class_name(value: object, names: Sequence[str]) -> str:
+    """Return the name of a class by its number, or as it is written; empty for none, and for -1, as in test parts."""
+    if value is None or (isinstance(value, int) and value < 0):
+        return ""
+    if not names or not isinstance(value, int):
+        return str(value).strip()
+    return names[value] if value < len(names) else ""
+
+
+def unreadable(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
+    """Return the error of a file that cannot be read as its kind."""
+    what = f"--data: '{file}' cannot be read as {kind}: {reason_of(error)}"
+    return UsageError(what, hint or "fetch or write the file again")

@@ -1,0 +1,82 @@
+"""Read the columns of a Parquet manifest as text. A child process calls these functions: the library is native."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from advisor.core import ContentError
+from advisor.datasets._sources.base import unreadable
+
+if TYPE_CHECKING:
+    from fastparquet import ParquetFile
+
+MOST_CHARACTERS = 65_536  # Of a cell
+HINT = "write the manifest again"
+
+
+def column_names(file: Path) -> list[str]:
+    """Return the names of the columns; UsageError if the file cannot be read as Parquet."""
+    try:
+        return [str(name) for name in _opened(file, file.stat().st_mtime_ns).columns]
+    except Exception as error:  # a damaged file fails in many ways, and one with two columns of one name, too
+        repeated = _repeated_name(file)
+        why = ContentError(f"it has several columns named '{repeated[:80]}'") if repeated else error
+        raise unreadable(file, "Parquet", why, HINT) from None
+
+
+def _repeated_name(file: Path) -> str:
+    """Return the name that several columns have; empty if none does, or without the package that can say it."""
+    if find_spec("pyarrow") is None:
+        return ""
+    import pyarrow.parquet as pq
+
+    with suppress(Exception):
+        names = Counter(pq.read_schema(file).names)
+        return next((name for name, count in names.items() if count > 1), "")
+    return ""
+
+
+def read_group(file: Path, columns: Sequence[str], number: int) -> list[tuple[str, ...]] | None:
+    """Return the cells of a row group in some columns as text; None if there is no such group.
+
+    Raises UsageError if the file cannot be read, or a cell is a list or a struct.
+    """
+    try:
+        table = _opened(file, file.stat().st_mtime_ns)
+        if number >= len(table.row_groups):
+            return None
+        frame = table[number].to_pandas(columns=list(columns))
+        cells = [[_text(value, name) for value in frame[name]] for name in columns]
+    except Exception as error:
+        raise unreadable(file, "Parquet", error, HINT) from None
+    return list(zip(*cells, strict=True))
+
+
+@lru_cache(maxsize=1)
+def _opened(file: Path, _changed_ns: int) -> ParquetFile:
+    from fastparquet import ParquetFile
+
+    return ParquetFile(str(file))
+
+
+def _text(value: object, column: str) -> str:
+    """Return a cell as text; whole floats, from nullable integer columns, become integers."""
+    if isinstance(value, list | tuple | dict | set | np.ndarray):
+        raise ContentError(f"the cells of its column '{column[:80]}' are lists, and not text")
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bytes):
+        text = value.decode("utf-8", "replace")
+    else:
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if len(text) > MOST_CHARACTERS:
+        raise ContentError(f"a cell of its column '{column[:80]}' has more than {MOST_CHARACTERS:,} characters")
+    return text

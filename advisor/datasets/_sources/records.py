@@ -1,0 +1,209 @@
+"""Records of TensorFlow, as the folders of TensorFlow Datasets (TFDS) have them.
+
+A record of ``animals-train.tfrecord-00000-of-00002`` is a ``tf.train.Example``. Beside the shards, ``features.json``
+says which of its features are the image and the class, ``label.labels.txt`` has the names of the classes, and
+``dataset_info.json`` the number of records in each shard. Formats:
+https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details,
+https://www.tensorflow.org/datasets/external_tfrecord.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from advisor.core import ContentError, UsageError, listed, plural, reason_of, require_extra
+from advisor.datasets._sources.base import ImageObjects, Member, class_name, unreadable, within_limit
+from advisor.store import message_type, read_json, read_labels
+
+IMAGES = ("image", "image/encoded", "image_raw", "img", "jpg", "png")
+LABELS = ("label", "labels", "image/class/text", "image/class/label", "class", "cls")
+"""Usual names of features; the first that the records have is read where no ``features.json`` says more."""
+
+# example.proto and feature.proto of TensorFlow; an entry of a map is a message of key and value.
+_EXAMPLE = {
+    "Example": ("1 features Features",),
+    "Features": ("1 feature Entry*",),
+    "Entry": ("1 key string", "2 value Feature"),
+    "Feature": ("1 bytes_list Bytes", "2 float_list Floats", "3 int64_list Integers"),
+    "Bytes": ("1 value bytes*",),
+    "Floats": ("1 value float*",),
+    "Integers": ("1 value int64*",),
+}
+_HEAD, _FOOT = struct.Struct("<QI"), struct.Struct("<I")  # Length and its checksum before a record, its own after it
+_SHARD = re.compile(r".+-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5})-of-\d{5}")
+_KINDS = {"Image": "an image", "ClassLabel": "a class"}
+_MOST_RECORDS = 20_000_000
+_example = cache(lambda: message_type("Example", _EXAMPLE))
+
+Features = Mapping[str, Sequence[Any]]  # The values of a record by name: bytes, numbers or integers
+
+
+class RecordFile:
+    """Reads the images of a file of records by their places in it, which one pass over the lengths finds."""
+
+    def __init__(self, file: Path) -> None:
+        if not re.search(r"\.tfrecord(-\d+-of-\d+)?$", file.name.lower()):
+            hint = 'write it as TFRecord: tfds.builder(NAME, file_format="tfrecord").download_and_prepare()'
+            raise UsageError(f"--data: '{file}' is in a format of TFDS that is not read", hint)
+        require_extra("google_crc32c", "tfds", f"--data: '{file}' needs google-crc32c, which is not installed")
+        self._file, self._fault = file, ""
+        try:
+            self._ends = list(pairwise(self._places()))
+            self._first = self._readable()
+        except (OSError, ValueError) as error:
+            raise unreadable(file, "TFRecord", error) from None
+        self._image = self._named("Image", IMAGES)
+
+    def _places(self) -> Iterator[int]:
+        """Yield where each record begins, and the end of the last whole one."""
+        size, place = self._file.stat().st_size, 0
+        with self._file.open("rb") as file:
+            for _ in range(_MOST_RECORDS):
+                yield place
+                file.seek(place)
+                head = file.read(_HEAD.size)
+                length, checksum = _HEAD.unpack(head) if len(head) == _HEAD.size else (size, None)
+                if checksum is not None and _masked(head[:8]) != checksum:
+                    self._fault = f"the length of the record at byte {place} is damaged, so that no more are found"
+                    return
+                place += _HEAD.size + length + _FOOT.size
+                if place > size:
+                    self._fault = "the file ends in the middle of a record" if head else ""
+                    return
+
+    def _readable(self) -> Features:
+        """Return the features of the first record that can be read; ValueError if there is none."""
+        for row in range(len(self._ends)):
+            with suppress(ValueError):
+                return self._features(row)
+        raise ContentError(self._fault or "it has no whole record")
+
+    def _features(self, row: int) -> Features:
+        """Return the features of a record; IndexError if there is no such row, ValueError if it is damaged."""
+        start, end = self._ends[row]
+        size = end - start - _HEAD.size - _FOOT.size
+        within_limit(size)
+        with self._file.open("rb") as file:
+            file.seek(start + _HEAD.size)
+            data, foot = file.read(size), file.read(_FOOT.size)
+        if len(foot) != _FOOT.size or _masked(data) != _FOOT.unpack(foot)[0]:
+            raise ContentError("damaged: its checksum is not the one that was written")
+        try:
+            entries = _example().FromString(data).features.feature
+        except Exception as error:  # the parser has errors of its own
+            raise ContentError(f"damaged: {reason_of(error)}") from None
+        kinds = ("bytes_list", "float_list", "int64_list")
+        return {
+            each.key: next((list(getattr(each.value, kind).value) for kind in kinds if each.value.HasField(kind)), ())
+            for each in entries
+        }
+
+    def _named(self, kind: str, usual: Sequence[str]) -> str:
+        """Return the feature that is the image or the class; UsageError if none is."""
+        found: list[str] = []
+        with suppress(LookupError, TypeError, AttributeError):  # it is not there, or says nothing of features
+            said = self._told("features.json")["featuresDict"]["features"]
+            found = [name for name, each in said.items() if str(each["pythonClassName"]).endswith(f".{kind}")]
+        known = [name for name in usual if name in (found or self._first)] or found
+        if not known or (len(known) > 1 and known[0] not in usual):
+            raise UsageError(
+                f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has {listed(sorted(self._first))}",
+                f"name it '{usual[0]}'",
+            )
+        return known[0]
+
+    def _told(self, name: str) -> Mapping[str, Any]:
+        """Return what a file beside the shards says; nothing if it is not there."""
+        place = self._beside(name)
+        found = read_json(place) if place.is_file() else {}
+        return found if isinstance(found, dict) else {}
+
+    def _names(self, feature: str) -> Sequence[str]:
+        """Return the names of the classes of a feature, by number."""
+        place = self._beside(f"{feature.replace('/', '-')}.labels.txt")
+        return read_labels(place) if place.is_file() else ()
+
+    def _beside(self, name: str) -> Path:
+        """Return a file beside the shards; UsageError if it is a link out of their folder."""
+        place = self._file.with_name(name)
+        if place.is_symlink() and place.resolve().parent != place.parent.resolve():
+            raise UsageError(f"--data: '{place}' is a link out of its folder", "put a copy of the file there")
+        return place
+
+    @property
+    def _end(self) -> list[Member]:
+        """What is missing at the end of the file."""
+        fault = "; ".join(filter(None, (self._fault, self._missing())))
+        return [Member("the end", fault=fault)] if fault else []
+
+    def _missing(self) -> str:
+        """Say that the file has fewer records than ``dataset_info.json`` states; empty if it has all."""
+        match = _SHARD.fullmatch(self._file.name)
+        try:
+            splits = {each["name"]: each["shardLengths"] for each in self._told("dataset_info.json")["splits"]}
+            stated = int(splits[match["split"]][int(match["shard"])]) if match else len(self._ends)
+        except (LookupError, TypeError, ValueError):
+            return ""
+        have = plural(len(self._ends), "whole record")
+        return f"the file has {have}, and dataset_info.json states {stated}" if stated > len(self._ends) else ""
+
+    def members(self) -> Iterator[Member]:
+        """See :class:`.base.Archive`. The name of an image is the number of its record, from 0."""
+        feature = self._named("ClassLabel", LABELS)
+        names = self._names(feature)
+        for row in range(len(self._ends)):
+            try:
+                values = self._features(row).get(feature, ())
+            except (OSError, ValueError) as error:
+                yield Member(f"{row:07d}", fault=reason_of(error))
+                continue
+            value = values[0] if len(values) == 1 else None
+            label = value.decode("utf-8", "replace").strip() if isinstance(value, bytes) else class_name(value, names)
+            yield Member(f"{row:07d}", label, "" if label else "no label")
+        yield from self._end
+
+    def objects(self) -> Iterator[ImageObjects]:
+        """See :class:`.base.BoxedArchive`: of ``objects/bbox``, which are top, left, bottom and right as shares."""
+        boxes = next((name for name in sorted(self._first) if name.endswith("/bbox")), "")
+        label_of = f"{boxes.removesuffix('bbox')}label"
+        if not boxes or label_of not in self._first:
+            what = f"has no features 'objects/bbox' and 'objects/label', but {listed(sorted(self._first))}"
+            raise UsageError(f"--data: '{self._file}' {what}", "write it with a Sequence of bbox and label")
+        names = self._names(label_of)
+        for row in range(len(self._ends)):
+            try:
+                found = self._features(row)
+            except (OSError, ValueError) as error:
+                yield ImageObjects(f"{row:07d}", fault=reason_of(error))
+                continue
+            edges, labels = found.get(boxes, ()), found.get(label_of, ())
+            corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
+            pairs = zip(labels, corners, strict=False)
+            yield ImageObjects(f"{row:07d}", [(class_name(label, names), box) for label, box in pairs])
+        yield from (ImageObjects(each.name, fault=each.fault) for each in self._end)
+
+    def read(self, name: str) -> bytes:
+        """See :class:`.base.Archive`."""
+        try:
+            values = self._features(int(name))[self._image]
+        except (IndexError, KeyError):
+            raise FileNotFoundError(f"the file has no image in record '{name}'") from None
+        if len(values) != 1 or not isinstance(values[0], bytes):
+            raise ContentError("its feature has no bytes of one image")
+        within_limit(len(values[0]))
+        return bytes(values[0])
+
+
+def _masked(data: bytes) -> int:
+    """Return the masked CRC-32C of TFRecord."""
+    import google_crc32c
+
+    crc: int = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,0 +1,167 @@
+"""Shards of WebDataset: tar files in which the files of one sample have one name.
+
+Their extensions say what they are: ``000017.jpg`` and ``000017.cls`` are one sample. Format:
+https://github.com/webdataset/webdataset#the-webdataset-format.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from advisor.core import ContentError, reason_of
+from advisor.datasets._sources.base import (
+    OBJECTS,
+    REPEATED,
+    ImageObjects,
+    Member,
+    is_hidden,
+    name_fault,
+    objects_of,
+    plain_name,
+    unreadable,
+    within_limit,
+)
+
+LABELS = ("cls", "txt", "json")
+"""Extensions of what may say a sample's class: a number or name, twice, and a JSON object with one of :data:`KEYS`."""
+
+KEYS = ("label", "cls", "class", "class_name", "label_name")
+_MOST_LABEL_BYTES = 100_000
+_MOST_MEMBERS = 20_000_000
+
+
+class Shard:
+    """Reads images of a tar file by their places in it, which one pass over the headers finds."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._fault = ""
+        self._places: dict[str, tuple[int, int]] = {}  # offset and size in bytes by name
+        self._faults: list[Member] = []
+        self._repeated: set[str] = set()
+        try:
+            with tarfile.open(file, "r:") as tar:
+                self._index(tar)
+                if not self._has_end(tar.offset):
+                    raise EOFError("no end mark")
+        except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+            if not self._places:
+                hint = "a compressed tar cannot be read in any order: store it uncompressed"
+                raise unreadable(file, "a tar file", error, hint) from None
+            self._fault = f"the file ends in the middle, after {len(self._places)} files: {reason_of(error)}"
+
+    def _index(self, tar: tarfile.TarFile) -> None:
+        while (info := tar.next()) is not None:
+            tar.members = []  # type: ignore[attr-defined]  # it would keep every header
+            if info.isdir() or is_hidden(info.name):
+                continue
+            fault = name_fault(info.name) or ("" if info.isreg() else "a link or device, and no file")
+            if fault:
+                self._faults.append(Member(f"member at byte {info.offset}", fault=fault))
+            elif len(self._places) < _MOST_MEMBERS:
+                name = plain_name(info.name)
+                if name in self._places:
+                    self._repeated.add(name)
+                self._places[name] = info.offset_data, info.size
+
+    def _has_end(self, offset: int) -> bool:
+        """Return whether the block of zeros is there that ends a tar file (POSIX 1003.1, ustar)."""
+        with self._file.open("rb") as file:
+            file.seek(offset)
+            return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
+
+    @cached_property
+    def _samples(self) -> dict[str, dict[str, str]]:
+        """The names of each sample's files by extension."""
+        found: dict[str, dict[str, str]] = {}
+        for name in self._places:
+            path = PurePosixPath(name)
+            stem, _, extension = path.name.partition(".")
+            files = found.setdefault(str(path.parent / stem), {})
+            if extension.lower() in files:  # .jpg and .JPG
+                self._repeated |= {name, files[extension.lower()]}
+            files[extension.lower()] = name
+        return found
+
+    def members(self) -> Iterator[Member]:
+        """See :class:`.base.Archive`. A shard without labels of its own has the classes in the folders of the names."""
+        labelled = any(extension in LABELS for files in self._samples.values() for extension in files)
+        for files in self._samples.values():
+            for extension, name in files.items():
+                if name in self._repeated and extension not in LABELS:
+                    yield Member(name, fault=REPEATED)
+                elif extension not in LABELS:
+                    yield self._labelled(name, files) if labelled else Member(name)
+        yield from self._unusable
+
+    @property
+    def _unusable(self) -> list[Member]:
+        return [*self._faults, *([Member("the end", fault=self._fault)] if self._fault else [])]
+
+    def _labelled(self, name: str, files: dict[str, str]) -> Member:
+        """Return an image with its class, or why it has none; ``.cls`` and ``.json`` must not say different names."""
+        written: dict[str, str] = {}
+        for extension in (extension for extension in LABELS if extension in files):
+            file = files[extension]
+            if file in self._repeated:
+                return Member(name, fault=f"the archive has several files '.{extension}' of it")
+            if self._places[file][1] > _MOST_LABEL_BYTES:
+                return Member(name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes")
+            try:
+                label = _label(extension, self.read(file))
+            except (OSError, ValueError, RecursionError):
+                label = ""
+            if label:
+                written[extension] = label
+        if not written:
+            return Member(name, fault="no label")
+        one, other = written.get("cls"), written.get("json")
+        # A number in one and a name in the other may mean the same class.
+        if one and other and one != other and one.isdecimal() == other.isdecimal():
+            return Member(name, fault=f"its .cls says '{one[:80]}', and its .json '{other[:80]}'")
+        return Member(name, next(iter(written.values())))
+
+    def objects(self) -> Iterator[ImageObjects]:
+        """See :class:`.base.BoxedArchive`: of ``objects`` or ``annotations`` in the JSON file of a sample."""
+        for files in self._samples.values():
+            try:
+                said: Any = json.loads(self.read(files["json"]))
+                written = next(said[key] for key in OBJECTS if key in said)
+            except (KeyError, OSError, ValueError, TypeError, RecursionError, StopIteration):
+                said, written = {}, None
+            fault = (
+                "" if isinstance(written, list | dict) else f"no JSON file with its objects ({' or '.join(OBJECTS)})"
+            )
+            size = (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
+            for name in (name for extension, name in files.items() if extension not in LABELS):
+                yield ImageObjects(name, objects_of(written), size, fault)
+        yield from (ImageObjects(each.name, fault=each.fault) for each in self._unusable)
+
+    def read(self, name: str) -> bytes:
+        """See :class:`.base.Archive`."""
+        if name not in self._places:
+            raise FileNotFoundError(f"the shard has no '{name}'")
+        if name in self._repeated:
+            raise ContentError(REPEATED)
+        offset, size = self._places[name]
+        within_limit(size)
+        with self._file.open("rb") as file:
+            file.seek(offset)
+            data = file.read(size)
+        if len(data) != size:
+            raise ContentError("damaged: the shard ends in the middle of the image")
+        return data
+
+
+def _label(extension: str, data: bytes) -> str:
+    text = data.decode()
+    if extension != "json":
+        return text.strip()
+    said: Any = json.loads(text)
+    found = next((said[key] for key in KEYS if key in said), "") if isinstance(said, dict) else ""
+    return str(found).strip() if isinstance(found, str | int) and not isinstance(found, bool) else ""

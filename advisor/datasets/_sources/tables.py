@@ -1,0 +1,286 @@
+"""Tables with the bytes of images: Parquet and Arrow, as the folders of Hugging Face ``datasets`` have them.
+
+The column ``image`` is a struct of ``bytes`` and ``path``, or bytes. The names of integer labels are in the metadata of
+the schema, as the feature ``ClassLabel``: https://huggingface.co/docs/datasets/about_dataset_features.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import ContentError, UsageError, listed, reason_of, require_extra, show_bytes
+from advisor.datasets._sources.base import (
+    OBJECTS,
+    ImageObjects,
+    Member,
+    class_name,
+    objects_of,
+    unreadable,
+    within_limit,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IMAGES = ("image", "img", "jpg", "png", "picture", "photo")
+LABELS = ("label", "labels", "class", "cls")
+MOST_GROUP_BYTES = 2**30
+"""Largest row group that is read: as much stays in memory for each process that reads the table."""
+
+IMAGE_ROWS, LABEL_ROWS = 32, 4096
+"""Rows that are decoded together: of a column of images, and of another one."""
+
+_METADATA = b"huggingface"
+NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not installed"
+
+
+class _Table(ABC):
+    """What Parquet and Arrow share: the columns of images and labels, and the names of the classes."""
+
+    kind = ""
+
+    def __init__(self, file: Path) -> None:
+        require_extra("pyarrow", "arrow", f"--data: '{file}' {NEEDS_PYARROW}")
+        self._file = file
+        try:
+            schema = self._open()
+        except UsageError:
+            raise
+        except Exception as error:  # a damaged file fails in many ways
+            raise unreadable(file, self.kind, error) from None
+        repeated = [name for name, count in Counter(schema.names).items() if count > 1]
+        if repeated:
+            raise UsageError(
+                f"--data: '{file}' has several columns named '{repeated[0][:80]}'", "give each column a name of its own"
+            )
+        self._image = image_column(schema)
+        if not self._image:
+            raise UsageError(
+                f"--data: '{file}' has no column with the bytes of images, but {_columns(schema)}",
+                "name it 'image': bytes, or a struct of bytes and path",
+            )
+        self._schema = schema
+
+    @abstractmethod
+    def _open(self) -> pa.Schema:
+        """Open the file and return its schema."""
+
+    @abstractmethod
+    def _column(self, name: str) -> Iterator[Any]:
+        """Yield the value of each row in a column."""
+
+    @abstractmethod
+    def _cell(self, row: int) -> Any:
+        """Return the image of a row as Python values; IndexError if there is no such row."""
+
+    def members(self) -> Iterator[Member]:
+        """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
+        column, names = label_column(self._file, self._schema)
+        try:
+            for row, value in enumerate(self._column(column)):
+                label = class_name(value, names)
+                yield Member(f"{row:07d}", label, "" if label else "no label")
+        except Exception as error:
+            raise unreadable(self._file, self.kind, error) from None
+
+    def objects(self) -> Iterator[ImageObjects]:
+        """See :class:`.base.BoxedArchive`: of the column ``objects``, with the size in ``width`` and ``height``."""
+        column = next((name for name in OBJECTS if name in self._schema.names), "")
+        if not column:
+            raise UsageError(
+                f"--data: '{self._file}' has no column 'objects' with boxes, but {_columns(self._schema)}",
+                "name it 'objects': a list of bbox and category",
+            )
+        sides = [self._column(name) if name in self._schema.names else repeat(None) for name in ("width", "height")]
+        try:
+            names = _class_names(_told(self._schema).get(column))
+            for row, (written, *size) in enumerate(zip(self._column(column), *sides, strict=False)):
+                yield ImageObjects(f"{row:07d}", objects_of(written, names), (size[0], size[1]))
+        except Exception as error:
+            raise unreadable(self._file, self.kind, error) from None
+
+    def read(self, name: str) -> bytes:
+        """See :class:`.base.Archive`."""
+        try:
+            cell = self._cell(int(name) if name.isdecimal() else -1)
+        except IndexError:
+            raise FileNotFoundError(f"the table has no row '{name}'") from None
+        except Exception as error:
+            raise ContentError(f"damaged: {reason_of(error)}") from None
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
+        if data is None:
+            raise ContentError("the table has no bytes of it")
+        within_limit(len(data))
+        return bytes(data)
+
+
+class ParquetTable(_Table):
+    """Reads the images of a Parquet file, one row group at a time."""
+
+    kind = "Parquet"
+
+    def _open(self) -> pa.Schema:
+        import pyarrow.parquet as pq
+
+        self._parquet = pq.ParquetFile(self._file, memory_map=True)
+        facts = self._parquet.metadata
+        groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+        if groups and (largest := max(group.total_byte_size for group in groups)) > MOST_GROUP_BYTES:
+            raise UsageError(
+                f"--data: '{self._file}' has a row group of {show_bytes(largest)}, which must be in memory at once",
+                f"write it again with row groups below {show_bytes(MOST_GROUP_BYTES)}, such as row_group_size=1000",
+            )
+        self._starts = [0]
+        for group in groups:
+            self._starts.append(self._starts[-1] + group.num_rows)
+        self._lock = threading.Lock()
+        self._faults: dict[int, str] = {}  # why a row group cannot be read, by its number
+        self._group = lru_cache(maxsize=2)(self._read_group)
+        return self._parquet.schema_arrow
+
+    def _column(self, name: str) -> Iterator[Any]:
+        for batch in self._parquet.iter_batches(columns=[name], batch_size=LABEL_ROWS, use_threads=False):
+            column = batch.column(0)
+            column.validate(full=True)
+            yield from column.to_pylist()
+
+    def _read_group(self, number: int) -> pa.ChunkedArray:
+        """Return the images of a row group; ValueError if they are too large: a small file can name a value often."""
+        import pyarrow as pa
+
+        chunks, size = [], 0
+        batches = self._parquet.iter_batches(IMAGE_ROWS, row_groups=[number], columns=[self._image], use_threads=False)
+        for batch in batches:
+            column = batch.column(0)
+            column.validate(full=True)
+            size += column.nbytes
+            if size > MOST_GROUP_BYTES:
+                raise ContentError(f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images")
+            chunks.append(column)
+        return pa.chunked_array(chunks)
+
+    def _cell(self, row: int) -> Any:
+        from bisect import bisect_right
+
+        if not 0 <= row < self._starts[-1]:
+            raise IndexError(row)
+        number = bisect_right(self._starts, row) - 1
+        with self._lock:  # another thread may want the same group, which is read once
+            if number not in self._faults:
+                try:
+                    return self._group(number)[row - self._starts[number]].as_py()
+                except Exception as error:  # a damaged group fails in many ways; trying it for each row takes hours
+                    self._faults[number] = reason_of(error)
+            raise ContentError(self._faults[number])
+
+
+class ArrowTable(_Table):
+    """Reads the images of an Arrow file or stream, which is mapped into memory."""
+
+    kind = "Arrow"
+
+    def _open(self) -> pa.Schema:
+        import pyarrow as pa
+
+        mapped = pa.memory_map(str(self._file))
+        try:
+            self._table = pa.ipc.open_stream(mapped).read_all()
+        except pa.ArrowInvalid:
+            mapped.seek(0)
+            self._table = pa.ipc.open_file(mapped).read_all()
+        self._table.validate(full=True)  # a damaged one can name bytes that are not there
+        return self._table.schema
+
+    def _column(self, name: str) -> Iterator[Any]:
+        for chunk in self._table.column(name).chunks:
+            yield from chunk.to_pylist()
+
+    def _cell(self, row: int) -> Any:
+        if not 0 <= row < self._table.num_rows:
+            raise IndexError(row)
+        return self._table.column(self._image)[row].as_py()
+
+
+def has_image_column(file: Path) -> bool:
+    """Return whether a Parquet file has the bytes of images, and is no manifest; False without pyarrow."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        return False
+    import pyarrow.parquet as pq
+
+    try:
+        return bool(image_column(pq.read_schema(file)))
+    except Exception:  # the reader of manifests says what is wrong
+        return False
+
+
+def image_column(schema: pa.Schema) -> str:
+    """Return the column with the bytes of images: one with a usual name, or the only one; empty if there is none."""
+    import pyarrow as pa
+
+    def has_bytes(kind: pa.DataType) -> bool:
+        if pa.types.is_struct(kind):
+            fields = (kind.field(place) for place in range(kind.num_fields))
+            return any(field.name == "bytes" and has_bytes(field.type) for field in fields)
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    found = [field.name for field in schema if has_bytes(field.type)]
+    usual = [name for name in IMAGES if name in found]
+    return usual[0] if usual else found[0] if len(found) == 1 else ""
+
+
+def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
+    """Return the column with the labels, and the names of its classes if the metadata has them."""
+    import pyarrow as pa
+
+    features = _features(schema)
+    named = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
+    candidates = [name for name in LABELS if name in schema.names] or [name for name in named if name in schema.names]
+    if len(candidates) != 1 and not any(name in LABELS for name in candidates):
+        raise UsageError(
+            f"--data: '{file}' has no column 'label', but {_columns(schema)}", "rename the column with the classes"
+        )
+    label, kind = candidates[0], schema.field(candidates[0]).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise UsageError(
+            f"--data: the column '{label}' of '{file}' has the type {kind}", "write one name or number for each image"
+        )
+    names = features.get(label, {}).get("names", ())
+    return label, [str(name) for name in names] if isinstance(names, list) else ()
+
+
+def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
+    """Return the features of the columns that are no lists."""
+    return {name: each for name, each in _told(schema).items() if isinstance(each, dict)}
+
+
+def _told(schema: pa.Schema) -> Mapping[str, Any]:
+    """Return what ``datasets`` wrote about each column into the metadata of a schema."""
+    try:
+        found = json.loads((schema.metadata or {})[_METADATA])["info"]["features"]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _class_names(feature: Any) -> Sequence[str]:
+    """Return the names of the classes of the objects, which the feature of a list has somewhere inside."""
+    if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
+        return [str(name) for name in feature["names"]]
+    inner = feature.values() if isinstance(feature, Mapping) else feature if isinstance(feature, list) else ()
+    return next(filter(None, map(_class_names, inner)), ())
+
+
+def _columns(schema: pa.Schema) -> str:
+    return listed([f"'{field.name[:80]}' ({str(field.type)[:80]})" for field in schema]) or "no column"

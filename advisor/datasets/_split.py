@@ -1,0 +1,349 @@
+"""Split a data set into three parts, stratified; it depends only on the images' bytes and the seed."""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from advisor.core import UsageError, Written
+from advisor.datasets._dataset import Dataset, members_of
+
+Group = list[int]  # Indices of images that are never separated: copies, near duplicates
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+class Source(StrEnum):
+    """The source of the groups, in the words of messages."""
+
+    NONE = ""
+    MANIFEST = "column 'group' of the manifest"
+    CAMERA = "time and camera of each photo"
+    SEQUENCE = "file names in sequence"
+    APPEARANCE = "similar light and background"
+
+
+@dataclass(frozen=True)
+class Grouping(Written):
+    """Groups of images, each taken on one occasion.
+
+    Attributes:
+        of: number of the group of each image of the dataset; empty if the images do not come in groups.
+        source: how the groups were found.
+    """
+
+    entries = ("source", "groups=count", "largest")
+
+    of: tuple[int, ...] = ()
+    source: Source = Source.NONE
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(set(self.of))
+
+    @property
+    def largest(self) -> int:
+        """Images in the largest group, 0 without groups."""
+        return max(Counter(self.of).values(), default=0)
+
+    @property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """The indices of each group."""
+        return tuple(map(tuple, members_of(self.of).values()))
+
+
+UNGROUPED: Grouping = Grouping()
+
+
+def draw_groups(
+    dataset: Dataset, groups: Sequence[Sequence[Group]], share: float, *, divide: bool, keep: int
+) -> set[int]:
+    """Return about ``share`` of the images of each class, in whole groups, taken in their order.
+
+    A group is taken if the shares of its classes get closer to ``share`` and ``keep`` groups of each stay. A class
+    without a group so far gives its smallest one. No class gives its last group. With ``divide``, a class that can
+    spare no group gives the last units of its largest group, in the order of file names, and keeps ``keep`` of them.
+    """
+    labels = dataset.labels
+    counts = [Counter(labels[index] for unit in group for index in unit) for group in groups]
+    wanted = {label: share * total for label, total in sum(counts, Counter[int]()).items()}
+    spare = Counter(label for count in counts for label in count)
+    held: Counter[int] = Counter()
+    taken: list[int] = []
+
+    def take(number: int) -> None:
+        taken.append(number)
+        held.update(counts[number])
+        spare.subtract(counts[number].keys())
+
+    def spared(count: Counter[int], least: int) -> bool:
+        return all(spare[label] > least for label in count)
+
+    for number, count in enumerate(counts):
+        gain = (abs(wanted[c] - held[c]) - abs(wanted[c] - held[c] - more) for c, more in count.items())
+        if spared(count, keep) and sum(gain) > 0:
+            take(number)
+    for label in sorted(wanted):
+        free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
+        if not held[label] and free:
+            take(min(free, key=lambda number: sum(counts[number].values())))
+    found = {index for number in taken for unit in groups[number] for index in unit}
+    if divide:
+        left = [group for i, group in enumerate(groups) if i not in taken]
+        for label in sorted(label for label in wanted if not held[label]):
+            found.update(_last(dataset, left, label, share, keep))
+    return found
+
+
+def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share: float, keep: int) -> list[int]:
+    """Return the last units of a class's largest group, up to ``share`` of its images: at least one unit."""
+    of_class = [[unit for unit in group if any(dataset.labels[i] == label for i in unit)] for group in groups]
+    largest: list[Group] = max(of_class, key=lambda units: len(units))
+    units = sorted(largest, key=lambda unit: min(_natural(dataset, index) for index in unit))
+    most = max(1.0, share * sum(map(len, units)))
+    found: list[int] = []
+    for unit in reversed(units[min(keep, len(units) - 1) :]):
+        if found and len(found) + len(unit) > most:
+            break
+        found += unit
+    return found
+
+
+def _natural(dataset: Dataset, index: int) -> list[tuple[int, str]]:
+    """Return the order of a path with its numbers as numbers: 2 before 10."""
+    parts = _DIGITS.split(str(dataset.images[index].path))
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+HOLDOUT_SHARE = 0.2
+VALIDATION_SHARE = 0.2  # Share of what is not in the hold-out
+
+TRAIN, VALIDATION, HOLDOUT = "train", "validation", "holdout"
+PARTS = (TRAIN, VALIDATION, HOLDOUT)  # Names of the parts, from the one for training to the one that is used last
+
+
+@dataclass(frozen=True)
+class Split:
+    """Indices into ``Dataset.images``, each sorted."""
+
+    train: tuple[int, ...]  # for training while candidates are compared
+    validation: tuple[int, ...]  # for comparing candidates; the model that ships is trained on these too
+    holdout: tuple[int, ...]  # for the final accuracy of the finalists; never trained on
+    seed: int  # the seed of the split
+    given: tuple[str, ...] = ()  # names of the parts in the user's own split
+
+    @property
+    def learnt(self) -> tuple[int, ...]:
+        """Everything but the hold-out: the training images of the model that ships."""
+        return tuple(sorted((*self.train, *self.validation)))
+
+    def to_json(self, dataset: Dataset, grouping: Grouping = UNGROUPED) -> dict[str, object]:
+        """Return the split as a JSON object with the hash, class, relative path and group of every image."""
+        parts = {TRAIN: self.train, VALIDATION: self.validation, HOLDOUT: self.holdout}
+        return {
+            "seed": self.seed,
+            "fingerprint": dataset.fingerprint,
+            "classes": list(dataset.classes),
+            "given": list(self.given),
+            "grouping": grouping.to_json(),
+            **{name: [_row(dataset, index, grouping) for index in part] for name, part in parts.items()},
+        }
+
+
+def split(
+    dataset: Dataset,
+    seed: int,
+    holdout: float = HOLDOUT_SHARE,
+    together: Sequence[Sequence[int]] = (),
+    given: Sequence[str | None] = (),
+    validation: float = VALIDATION_SHARE,
+    grouping: Grouping = UNGROUPED,
+) -> Split:
+    """Return a split: ``holdout`` of each class, ``validation`` of the rest, and the remainder for training.
+
+    Equal seeds and equal bytes give equal splits. Byte-identical images and groups of ``together`` stay on one side,
+    even across classes. A class of two different images has none in the validation part. Where the images come in
+    groups, whole groups are drawn, see :func:`draw_groups`. Inferred groups are divided if a class has no other. The
+    user's own split, ``given``, is used unchanged, including leaks. A part that it does not name is drawn from its
+    training part. If it names only two parts, the second is the hold-out.
+
+    Raises UsageError if a class has no image in the training part or the hold-out, or nothing is left for validation.
+    """
+    for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
+        if not 0 < share < 1:
+            raise UsageError(f"{name}: {share} is not between 0 and 1", "write for example 0.2")
+    by_class = _groups_by_class(dataset, seed, together)
+    own = _own_parts(dataset, given, by_class)
+    drawn = _Draw(dataset, by_class, _visits(dataset, seed, together, grouping), grouping.source is not Source.MANIFEST)
+    aside = drawn.part(HOLDOUT, own, holdout, {})
+    held = dict.fromkeys(aside, HOLDOUT)
+    compared = drawn.part(VALIDATION, own, validation, held)
+    part_of = {**own, **held, **dict.fromkeys(compared, VALIDATION)}
+    parts = {part: tuple(i for i in range(len(dataset.images)) if part_of.get(i, TRAIN) == part) for part in PARTS}
+    named = tuple(part for part in PARTS if part in own.values())
+    result = Split(parts[TRAIN], parts[VALIDATION], parts[HOLDOUT], seed, named)
+    _require_images(dataset, result, grouping)
+    return result
+
+
+def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
+    """Return how many images judge nothing, as copies of them are learnt from; empty if all do.
+
+    ``copied`` are their numbers by part, and ``left`` those of the others.
+    """
+    names = {VALIDATION: "of validation", HOLDOUT: "of the hold-out"}
+    counts = {part: copied.get(part, 0) for part in names}
+    shares = [f"{count:,} of {count + left[part]:,} images {names[part]}" for part, count in counts.items() if count]
+    if not shares:
+        return ""
+    return f"{' and '.join(shares)} copy images that are learnt from. They judge nothing: the figures are without them."
+
+
+def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> tuple[int, ...]:
+    """Return the number of the group of each image, from 0 in the order of the images; copies share a group.
+
+    Groups of ``together`` that share an image become one.
+    """
+    ordered = sorted(_united(dataset, together), key=min)
+    number_of = {index: number for number, group in enumerate(ordered) for index in group}
+    return tuple(number_of[index] for index in range(len(dataset.images)))
+
+
+def halved(
+    dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return two halves of some of the images, class by class, in whole groups; the first may be empty.
+
+    A class with one group has it in the second half.
+    """
+    among = set(indices)
+    first = _set_aside(_groups_by_class(dataset, seed, together), 0.5, among.issuperset)
+    return tuple(sorted(first)), tuple(sorted(among - first))
+
+
+def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]) -> dict[int, str]:
+    """Return the part of each image that has one; the others of its group get the last of the group's parts."""
+    own = {index: part for index, part in enumerate(given) if part is not None}
+    for index, part in own.items():
+        if part not in PARTS:
+            path = dataset.images[index].path
+            raise UsageError(f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}")
+    if HOLDOUT not in own.values():
+        own = {index: HOLDOUT if part == VALIDATION else part for index, part in own.items()}
+    for groups in by_class:
+        for group in groups:
+            named = [own[index] for index in group if index in own]
+            if named:
+                own |= {index: max(named, key=PARTS.index) for index in group if index not in own}
+    return own
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Draws parts."""
+
+    dataset: Dataset  # the images
+    by_class: Sequence[Sequence[Group]]  # units of each class that are never separated
+    visits: Sequence[Sequence[Group]]  # groups of such units, across classes; empty if the images do not come in groups
+    divide: bool  # a group is divided if its class has no other
+
+    def part(self, name: str, own: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
+        """Draw a part from images without one, and from the training part if the user's split does not name it."""
+        free = {None} if name in own.values() else {None, TRAIN}
+
+        def may(unit: Group) -> bool:
+            return all((held.get(index) or own.get(index)) in free for index in unit)
+
+        if not self.visits:
+            return _set_aside(self.by_class, share, may)
+        groups = [units for units in ([unit for unit in visit if may(unit)] for visit in self.visits) if units]
+        return draw_groups(self.dataset, groups, share, divide=self.divide, keep=1 if held else 2)
+
+
+def _require_images(dataset: Dataset, result: Split, grouping: Grouping) -> None:
+    for name, side in (("training part", result.train), ("hold-out", result.holdout)):
+        present = {dataset.images[index].label for index in side}
+        missing = [repr(dataset.classes[label]) for label in range(len(dataset.classes)) if label not in present]
+        if missing:
+            raise _missing(", ".join(missing), name, bool(result.given), grouping.source)
+    if not result.validation:
+        raise UsageError(
+            "--data: no image is left for validation: no class has three different images", "add different images"
+        )
+
+
+def _missing(classes: str, part: str, given: bool, source: Source) -> UsageError:
+    if given:
+        return UsageError(
+            f"--data: the split has no image of {classes} in the {part}",
+            "put some of them there, or remove the split: one is drawn then",
+        )
+    if source is Source.MANIFEST:
+        return UsageError(
+            f"--data: no image of {classes} is left for the {part}: all of the class are in one group",
+            "name more groups, or leave the column group empty for this class: its images are then drawn one by one",
+        )
+    return UsageError(
+        f"--data: no image of {classes} is left for the {part}, as its images are copies of one another or of "
+        "another class's",
+        "remove the copies and add different images of the class",
+    )
+
+
+def _row(dataset: Dataset, index: int, grouping: Grouping) -> dict[str, object]:
+    image, group = dataset.images[index], {"group": grouping.of[index]} if grouping.of else {}
+    path = dataset.shown(image.path)
+    return {"sha256": image.sha256, "class": dataset.classes[image.label], "path": path, **group}
+
+
+def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grouping: Grouping) -> list[list[Group]]:
+    """Return groups of units in an order drawn from the seed and the images' hashes; empty without groups."""
+    if not grouping.of:
+        return []
+    visit_of = group_numbers(dataset, [*together, *grouping.members])
+    visits: dict[int, list[Group]] = defaultdict(list)
+    for unit in _united(dataset, together):
+        visits[visit_of[unit[0]]].append(unit)
+    return [visit for _, visit in sorted((_rank(dataset, seed, units), units) for units in visits.values())]
+
+
+def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
+    first = min(dataset.images[index].sha256 for unit in units for index in unit)
+    return hashlib.sha256(f"{seed}:{first}".encode()).digest()
+
+
+def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
+    """Return the groups of each class in an order drawn from the seed and the images' hashes."""
+    by_class: list[list[Group]] = [[] for _ in dataset.classes]
+    drawn = {_rank(dataset, seed, [group]): group for group in _united(dataset, together)}
+    for _, group in sorted(drawn.items()):
+        by_class[min(dataset.images[index].label for index in group)].append(group)
+    return by_class
+
+
+def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
+    """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
+    found: set[int] = set()
+    for groups in ([group for group in groups if may(group)] for groups in by_class):
+        most, taken = max(1, round(share * sum(map(len, groups)))), Group()
+        for group in groups:
+            if len(taken) + len(group) <= most:
+                taken += group
+        if len(groups) > 1:  # at least one group, never all of them
+            smallest = min(groups, key=len)
+            found.update(taken or smallest)
+    return found
+
+
+def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
+    """Merge copies and the given groups into groups that share no image."""
+    copies = members_of(image.sha256 for image in dataset.images).values()
+    group_of = {index: group for group in copies for index in group}
+    for linked in together:
+        joined = {id(group_of[index]): group_of[index] for index in linked}
+        merged = sorted(index for group in joined.values() for index in group)
+        group_of.update(dict.fromkeys(merged, merged))
+    return list({id(group): group for group in group_of.values()}.values())

@@ -1,0 +1,297 @@
+"""Read a data set: hash, decode and measure every file once, a few at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from advisor.core import plural
+from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
+from advisor.datasets._duplicates import THUMBNAIL
+from advisor.datasets._images import (
+    EIGHT_BITS,
+    READ_ERRORS,
+    SIXTEEN_BITS,
+    WIDE_MODES,
+    complete_jpeg,
+    decoded_image,
+    open_image,
+    orientation,
+    read_bytes,
+    reason,
+    to_rgb,
+    upright,
+    value_range,
+)
+from advisor.datasets._layouts import list_files
+from advisor.datasets._reading import ReaderFailure, read_each
+from advisor.datasets._sources import Stamp
+
+SIDE = 128  # Images are measured at this size, as sharpness depends on it
+COLOURS = 8  # Side of the small colour version
+LEVELS = 6  # Levels of each channel in the colour histogram
+
+FLAT_ROWS = 5  # Rows at the end of an image of ``SIDE`` pixels that may be filled because pixels are missing
+FLAT_LEVELS = 2  # Most difference of grey values in them
+_COLOUR_SIDE = 64
+_EXIF, _ORIGINAL, _DIGITIZED, _MAKE, _MODEL = 0x8769, 0x9003, 0x9004, 0x010F, 0x0110
+_TIME = "%Y:%m:%d %H:%M:%S"
+_BASE_LUMINANCE_SUM = 3688  # Sum of JPEG's luminance table (ITU-T T.81, annex K.1), which is libjpeg's quality 50
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStats:
+    """The measures of one image."""
+
+    width: int  # pixels
+    height: int  # pixels
+    brightness: float  # mean luma, 0-255
+    contrast: float  # standard deviation of luma
+    # variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low for a blurred image
+    # of any contrast (Pech-Pacheco et al., 2000)
+    sharpness: float
+    # share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly spread edges,
+    # less if the subject is at the border
+    framing: float
+    jpeg_quality: int  # libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """When, with what and how an image was taken, from its EXIF data."""
+
+    taken_s: float | None = None  # seconds since 1970 by the camera's clock, without its zone; None if not recorded
+    camera: str = ""  # maker and model, empty if they are not recorded
+    orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
+    completed: bool = False  # whether the file lacked its end, and all pixels were there
+    largest_value: float = EIGHT_BITS  # largest value that its pixels can have, see :func:`.images.value_range`
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Measured:
+    """All that is measured on one image."""
+
+    stats: ImageStats  # its measures
+    thumbnail: NDArray[np.uint8]  # grey, uint8 (THUMBNAIL, THUMBNAIL)
+    colours: NDArray[np.uint8]  # small RGB version, uint8 (COLOURS, COLOURS, 3)
+    histogram: NDArray[np.uint8]  # roots of the shares of ``LEVELS`` cubed colours, times 255, uint8 (LEVELS ** 3,)
+    shot: Shot  # when and with what it was taken
+
+
+def measure(data: bytes) -> Measured:
+    """Decode an image completely and measure it; raises one of :data:`.images.READ_ERRORS`.
+
+    JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
+    """
+    with open_image(BytesIO(data), reduced=True) as image:
+        width, height = image.size
+        quality = _jpeg_quality(getattr(image, "quantization", None))
+    with decoded_image(BytesIO(data), SIDE) as (image, completed):
+        largest = value_range(image)
+        shown = to_rgb(image) if image.mode[0] in WIDE_MODES else image
+        grey = upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
+        colour = shown.convert("RGB")
+        small = upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
+        shot = replace(_shot(image), largest_value=largest, completed=completed)
+    values = np.asarray(grey, dtype=np.float32)
+    if quality and not completed and np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS:
+        complete_jpeg(data)  # The decoder fills missing rows with one colour, and does not say so
+    contrast, quarter = float(values.std()), SIDE // 4
+    laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
+    energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
+    edges = float(energy.sum())
+    found = ImageStats(
+        width=width,
+        height=height,
+        brightness=float(values.mean()),
+        contrast=contrast,
+        sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
+        framing=float(energy[quarter:-quarter, quarter:-quarter].sum()) / edges if edges > 0 else 0.25,
+        jpeg_quality=quality,
+    )
+    thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
+    return Measured(
+        stats=found,
+        thumbnail=np.asarray(thumbnail, dtype=np.uint8),
+        colours=np.asarray(small.reduce(_COLOUR_SIDE // COLOURS), dtype=np.uint8),
+        histogram=_histogram(np.asarray(small, dtype=np.uint16)),
+        shot=shot,
+    )
+
+
+def _histogram(pixels: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    levels = pixels.reshape(-1, 3) * LEVELS // 256
+    counts = np.bincount(levels @ np.array([LEVELS**2, LEVELS, 1]), minlength=LEVELS**3)
+    return np.asarray(np.rint(255 * np.sqrt(counts / len(levels))), np.uint8)
+
+
+def _shot(image: Image.Image) -> Shot:
+    """Return what the EXIF data says; damaged data says nothing. The time of the last change says nothing, either."""
+    try:
+        exif = image.getexif()
+        inner = exif.get_ifd(_EXIF)
+        camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
+    except (*READ_ERRORS, TypeError, AttributeError, struct.error):
+        return Shot(orientation=orientation(image))
+    written = str(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)).strip("\0 ")
+    try:
+        taken_s = datetime.strptime(written, _TIME).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        taken_s = None
+    return Shot(taken_s, camera, orientation(image))
+
+
+def _jpeg_quality(tables: Any) -> int:
+    """Return the quality whose scaling of the standard table gives these tables: 50 is the table itself."""
+    if not isinstance(tables, dict) or 0 not in tables:
+        return 0
+    ratio = 100.0 * sum(tables[0]) / _BASE_LUMINANCE_SUM
+    quality = (200.0 - ratio) / 2.0 if ratio <= 100.0 else 5000.0 / ratio
+    return max(1, min(100, round(quality)))
+
+
+Progress = Callable[[int, int], None]
+
+_Read = tuple[LabelledImage, Measured] | Rejected  # The image and what was measured, or why it failed
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """A data set and the measures of its images."""
+
+    dataset: Dataset  # the images that can be used
+    stats: NDArray[np.void]  # (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
+    thumbnails: NDArray[np.uint8]  # grey, uint8 (N, THUMBNAIL, THUMBNAIL)
+    colours: NDArray[np.uint8]  # small RGB versions, uint8 (N, COLOURS, COLOURS, 3)
+    histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)
+    shots: tuple[Shot, ...]  # when and with what each image was taken
+
+    def without(self, rejected: Collection[Rejected]) -> Survey:
+        """Return the survey without some of the images, which are listed as rejected."""
+        paths = {row.path for row in rejected}
+        kept = [index for index, image in enumerate(self.dataset.images) if image.path not in paths]
+        dataset = replace(
+            self.dataset,
+            images=tuple(self.dataset.images[index] for index in kept),
+            rejected=tuple(sorted((*self.dataset.rejected, *rejected), key=lambda row: row.path)),
+        )
+        stats, thumbnails, colours, histograms = self.stats, self.thumbnails, self.colours, self.histograms
+        shots = tuple(self.shots[index] for index in kept)
+        return Survey(dataset, stats[kept], thumbnails[kept], colours[kept], histograms[kept], shots)
+
+
+def survey(source: Path | str | Listing, progress: Progress | None = None, most: int | None = None) -> Survey:
+    """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
+
+    One and a half kilobytes for each image stay in memory, and the pixels of one file in each child.
+    ``progress`` is called with (files done, files listed); while files are listed, with (files listed so far, 0).
+    ``most``: some of the files are read if there are more, see :func:`.dataset.drawn`; 0 or None for all. Raises
+    UsageError if the path does not exist, is not a data set, or has only one class.
+    """
+    tell = progress or (lambda _done, _total: None)
+    listing = source if isinstance(source, Listing) else list_files(Path(source), lambda count: tell(count, 0))
+    listed = len(listing.entries)
+    listing = drawn(listing, most or listed)
+    names = canonical([entry.label for entry in listing.entries], listing.classes)
+    classes = tuple(sorted(set(names.values())))
+    number = {name: place for place, name in enumerate(classes)}
+    place = {written: number[name] for written, name in names.items()}
+    images: list[LabelledImage] = []
+    rejected: list[Rejected] = list(listing.rejected)
+    shots: list[Shot] = []
+    stats, thumbnails, colours, histograms = _empty(len(listing.entries))
+    for done, read in enumerate(_read_files(listing, place), start=1):
+        if isinstance(read, Rejected):
+            rejected.append(read)
+        else:
+            image, found = read
+            stats[len(images)], thumbnails[len(images)] = astuple(found.stats), found.thumbnail
+            colours[len(images)], histograms[len(images)] = found.colours, found.histogram
+            images.append(image)
+            shots.append(found.shot)
+        tell(done, len(listing.entries))
+    dataset = Dataset(
+        root=listing.root,
+        classes=classes,
+        images=tuple(images),
+        rejected=tuple(sorted(rejected, key=lambda row: row.path)),
+        fingerprint=fingerprint(classes, images),
+        spellings=variants(names),
+        listed=listed,
+        most=most or 0,
+        notes=(*listing.notes, *_image_notes(shots)),
+    )
+    count = len(images)
+    return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))
+
+
+def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
+    """Yield a sentence about files without their end, and about images whose values were scaled to those of 8 bits."""
+    completed = sum(shot.completed for shot in shots)
+    if completed:
+        yield f"{plural(completed, 'JPEG file lacks its', 'JPEG files lack their')} end marker; all pixels are there."
+    for largest, count in sorted(Counter(shot.largest_value for shot in shots).items()):
+        if largest not in (EIGHT_BITS, SIXTEEN_BITS):
+            yield f"{plural(count, 'image has', 'images have')} values from 0 to {largest:,.0f}, scaled to 0 to 255."
+
+
+def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
+    """Yield the files in order, read by child processes."""
+    paths = [entry.path for entry in listing.entries]
+    for entry, read in zip(listing.entries, read_each(f"{__name__}:read_file", paths), strict=True):
+        if isinstance(read, str | ReaderFailure):
+            yield Rejected(entry.path, read if isinstance(read, str) else f"damaged: {read.reason}")
+            continue
+        sha256, stamp, found = read
+        label = place[entry.label]
+        yield LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found
+
+
+def read_file(path: Path) -> tuple[str, Stamp, Measured] | str:
+    """Return the hash and the stamp of an image, and what was measured; or why it cannot be used."""
+    try:
+        data, stamp = read_bytes(path)
+        found = measure(data)
+    except READ_ERRORS as error:
+        return reason(error)
+    return hashlib.sha256(data).hexdigest(), stamp, found
+
+
+def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return empty arrays for the measures and small versions of ``count`` images; memory is allocated as they fill."""
+    whole, number = np.int32, np.float32
+    kinds = (whole, whole, number, number, number, number, np.uint8)
+    fields = np.dtype(list(zip(ImageStats.__dataclass_fields__, kinds, strict=True)))
+    shapes = (THUMBNAIL, THUMBNAIL), (COLOURS, COLOURS, 3), (LEVELS**3,)
+    thumbnails, colours, histograms = (np.empty((count, *shape), np.uint8) for shape in shapes)
+    return np.empty(count, fields), thumbnails, colours, histograms
+
+
+def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
+    """Return the class name of each label as written: the most frequent spelling, then the first."""
+    counts = Counter(labels)
+    for name in declared:
+        counts.setdefault(name, 0)
+    leader: dict[str, str] = {}
+    for written in sorted(counts, key=lambda name: (-counts[name], name)):
+        leader.setdefault(plain(written), written)
+    return {written: leader[plain(written)] for written in counts}
+
+
+def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of spellings of one class, from the result of :func:`canonical`."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for written, name in names.items():
+        groups[name].append(written)
+    return tuple(tuple(sorted(group)) for _, group in sorted(groups.items()) if len(group) > 1)

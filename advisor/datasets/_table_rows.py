@@ -1,0 +1,178 @@
+"""Read the rows of tables that name images: CSV, text lists, Parquet, JSON and lines of JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+from advisor.core import ContentError, UsageError, plain, reason_of, require_extra
+from advisor.datasets._category_files import read_category_labels
+from advisor.datasets._json_labels import flat_values, rows_in_json
+from advisor.datasets._sources.isolated import read_natively
+from advisor.datasets._sources.tables import NEEDS_PYARROW
+from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns
+from advisor.store import MAX_BYTES, encoding_of, open_file, parse_json, read_text
+
+MAX_TABLE_BYTES = 2**30
+MAX_LINE = 2**20  # Characters of one line of JSON
+SHOWN = 80  # Characters of a line or of a column's name in an error
+PROBED = 20  # Rows that tell what columns without a title mean
+PARQUET = frozenset({".parquet", ".pq"})
+CSV = frozenset({".csv", ".tsv"})
+TEXT = frozenset({".txt", ".lst", ".list"})
+JSON_LINES = frozenset({".jsonl", ".ndjson", ".manifest"})
+JSON = frozenset({".json", ".labels"})
+_DELIMITERS = ",;\t|"
+_DELIMITER_LINE = re.compile(rf'"?sep=([{re.escape(_DELIMITERS)}])"?', re.IGNORECASE)
+Row = dict[str, str]  # The cells of a row by the names of the columns
+
+
+def columns_of(path: Path) -> list[str]:
+    """Return the names of a table's columns; raises UsageError if the file cannot be read as its extension says."""
+    suffix = path.suffix.lower()
+    if suffix in JSON:
+        rows = _rows_of_lists(path)
+        return list(dict.fromkeys(name for _, row in islice(rows, PROBED) for name in row)) or ["path", "label"]
+    if suffix in JSON_LINES:
+        return list(next((row for _, row in _json_rows(path)), {}))
+    if suffix in TEXT:
+        return list(next((row for _, row in _text_rows(path)), {}))
+    if suffix not in PARQUET:
+        with _csv_reader(path) as reader:
+            return list(filter(None, reader.fieldnames or []))
+    columns = _parquet_columns(path)
+    if any(name.endswith(".bytes") for name in columns):
+        require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
+    return columns
+
+
+def rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
+    """Yield (line or row number from 1, cells) of a table, with the cells of some columns at least.
+
+    Raises UsageError as :func:`columns_of`, or if a row has more cells than the table has columns.
+    """
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        return _parquet_rows(path, columns)
+    if suffix in JSON:
+        return _rows_of_lists(path)
+    if suffix in JSON_LINES:
+        return _json_rows(path)
+    return _text_rows(path) if suffix in TEXT else _csv_rows(path)
+
+
+def _rows_of_lists(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of a JSON file: that of iNaturalist, or one of :func:`.rows_in_json`."""
+    try:
+        rows = rows_in_json(parse_json(read_text(path, MAX_BYTES)))
+    except ValueError:
+        rows = None  # The other reader says what is wrong with the file
+    if rows is None:
+        rows = [{"path": file, "label": label} for file, label in read_category_labels(path)]
+    yield from enumerate(rows, start=1)
+
+
+@contextmanager
+def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
+    """Open a table; the delimiter is the most frequent one of the header, or a comma.
+
+    A first line ``sep=;``, as Excel writes it, names the delimiter.
+    """
+    try:
+        with open_file(path, MAX_TABLE_BYTES) as content:
+            encoding = encoding_of(content.read(2))
+            content.seek(0)
+            with io.TextIOWrapper(content, encoding, newline="") as file:
+                yield _dict_reader(file)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise _unreadable(path, error) from None
+
+
+def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
+    """Return the reader of a table; columns without titles get the names of :func:`.untitled_columns`."""
+    header = file.readline()
+    named = _DELIMITER_LINE.fullmatch(header.rstrip("\r\n"))
+    if named is not None:
+        return csv.DictReader(file, delimiter=named[1], restval="", skipinitialspace=True)
+    delimiter = max(_DELIMITERS, key=header.count)
+    file.seek(0)
+    rows = csv.reader(islice(file, PROBED), delimiter=delimiter, skipinitialspace=True)
+    columns = untitled_columns([row for row in rows if row])
+    file.seek(0)
+    return csv.DictReader(file, columns, delimiter=delimiter, restval="", skipinitialspace=True)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    with _csv_reader(path) as reader:
+        for row in reader:
+            more: object = row.pop(None, None)
+            if isinstance(more, list) and any(map(str.strip, more)):
+                raise UsageError(
+                    f"--data: row {reader.line_num} of '{path}' has more cells than the table has columns",
+                    "put a text with a comma into double quotes",
+                )
+            yield reader.line_num, {name: _unquoted(cell) for name, cell in row.items()}
+
+
+def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the images of a list with one in each line, and the word beside it; other lines are refused."""
+    text = read_text(path, MAX_TABLE_BYTES)
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = split_line(line.strip().replace("\t", " ").replace(",", " ").replace(";", " "))
+        if cells:
+            yield number, dict(zip((PATH, LABEL), map(_unquoted, cells), strict=True))
+        elif line.strip() and number > 1:
+            raise UsageError(
+                f"--data: line {number} of '{path}' is not an image and its class: '{plain(line.strip())[:SHOWN]}'",
+                "write 'images/1.jpg cat' in each line, or a CSV file with the columns path and label",
+            )
+
+
+def _unquoted(cell: str) -> str:
+    """Return a cell without the single quotes around it."""
+    return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the objects of a file that has one a line, with their values as text."""
+    try:
+        with open_file(path, MAX_TABLE_BYTES) as content, io.TextIOWrapper(content, "utf-8-sig") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
+                if line.strip():
+                    row = parse_json(line)
+                    if not isinstance(row, dict):
+                        raise ContentError(f"line {number} is no object")
+                    yield number, flat_values(row)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    message = f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs no package"
+    require_extra("fastparquet", "parquet", message)
+    return list(read_natively(path, "Parquet", "columns:column_names"))
+
+
+def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
+    number = 0
+    for group in itertools.count():
+        rows = read_natively(path, "Parquet", "columns:read_group", list(columns), group)
+        if rows is None:
+            return
+        for values in rows:
+            number += 1
+            yield number, dict(zip(columns, values, strict=True))
+
+
+def _unreadable(path: Path, error: Exception) -> UsageError:
+    suffix = path.suffix.lower()
+    kind = "Parquet" if suffix in PARQUET else "lines of JSON" if suffix in JSON_LINES else "CSV in UTF-8"
+    return UsageError(
+        f"--data: '{path}' cannot be read as {kind}: {reason_of(error)}", "save the table as CSV in UTF-8"
+    )

@@ -1,0 +1,66 @@
+"""Tell what the columns of a table mean whose first row has no titles, and of a list with an image in each line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from advisor.datasets._image_names import SUFFIXES, is_image_name
+from advisor.datasets._parts import part_of
+
+UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")  # Of a box: two corners, or a corner and sides
+PATH, LABEL, SPLIT = "path", "label", "split"
+
+_SUFFIX = "|".join(sorted(re.escape(suffix) for suffix in SUFFIXES))
+_IMAGE_FIRST = re.compile(rf"(?P<path>\S.*?(?:{_SUFFIX}))\s+(?P<rest>\S.*)", re.IGNORECASE)
+_IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
+
+
+def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
+    """Return the names of the columns of the first rows of a table; None if the first row has titles.
+
+    A row without titles has the name of an image. Four columns of numbers are the edges of a box. Columns that say
+    nothing have an empty name.
+    """
+    if not rows or not any(map(is_image_name, rows[0])):
+        return None
+    width = max(map(len, rows))
+    columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(width)]
+    names = [""] * width
+    names[next(place for place, cell in enumerate(rows[0]) if is_image_name(cell))] = PATH
+    others = [place for place in range(width) if not names[place] and any(columns[place])]
+    numbers = [place for place in others if all(map(_is_number, filter(None, columns[place])))]
+    texts = [place for place in others if place not in numbers]
+    if len(numbers) >= len(UNTITLED_EDGES):
+        for place, edge in zip(numbers, UNTITLED_EDGES, strict=False):
+            names[place] = edge
+        others = [*texts, *numbers[len(UNTITLED_EDGES) :]]
+    parts = [place for place in others if all(map(part_of, columns[place]))]
+    if parts and len(others) > 1:
+        names[parts[0]] = SPLIT
+        others.remove(parts[0])
+    if others:
+        names[others[0]] = LABEL
+    return names
+
+
+def split_line(line: str) -> list[str]:
+    """Return the path and what is beside it in a line of a list, such as ``images/1.jpg cat``; empty for neither.
+
+    The path may have blanks if the other word is behind it. Two numbers and more behind the path are no class.
+    """
+    match = _IMAGE_FIRST.fullmatch(line) or _IMAGE_LAST.fullmatch(line)
+    if match is None:
+        return []
+    words = match["rest"].split()
+    if len(words) > 1 and any(map(_is_number, words)):
+        return []
+    return [match["path"], " ".join(words)]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,450 @@
+"""Calibrate an available device: measure a few models and kernels, keep the figures in its profile, and judge them."""
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from advisor.catalog import Card, load_catalogue
+from advisor.core import CONFIDENCE, Provenance, StageError, UsageError, plural, show_ms, show_probability
+from advisor.devices._connections.agent import THROTTLED
+from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing
+from advisor.devices._kernels import Tell, as_int8, kernels_to_time, time_kernels
+from advisor.devices._latency.features import Models, load_features
+from advisor.devices._latency.model import NAMED, decisive
+from advisor.devices._latency.table import Floats
+from advisor.devices._prediction import CALIBRATED, Predictor
+from advisor.devices._profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
+from advisor.devices._profiles.listing import folder_of, write_profile
+from advisor.devices._profiles.measurements import FORMS, Kernel, Measurement
+from advisor.devices._profiles.runtimes import local_runtimes
+from advisor.isolation import WAITED_LIMIT, CallLimits, ChildPool, Scratch
+from advisor.tflite import select_output
+
+SURPRISING = 0.9
+"""Measurements outside the interval of this level that the others predict contradict each other: of two, nothing tells
+which one is wrong. It names nine of ten pairs of which one is four times too slow, and 1 % of right pairs (hidden
+silicons, TensorFlow Lite on CPUs)."""
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """The errors of predictions in one form."""
+
+    form: str  #: ``float32`` or ``int8``
+    models: tuple[str, ...]  #: names of the models measured on the target
+    before: tuple[float, ...]  #: relative error of each, predicted without the new measurements
+    #: relative error of each, predicted from all other models (leave-one-out); empty for a single model
+    after: tuple[float, ...]
+    #: expected median error of the models of the catalogue that were not measured, as the predictor itself knew before;
+    #: NaN if there are none
+    expected_before: float
+    expected_after: float  #: the same with the new measurements
+    #: measured models whose latencies contradict the others, each with what these expect (ms)
+    contradicting: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def median_before(self) -> float:
+        """Median of the absolute relative errors."""
+        return float(np.median(np.abs(self.before)))
+
+    @property
+    def median_after(self) -> float:
+        """Median of the absolute relative errors, NaN for a single model."""
+        return float(np.median(np.abs(self.after))) if self.after else float("nan")
+
+
+def calibration_report(
+    predictor: Predictor, before: DeviceProfile, after: DeviceProfile, target: DeviceTarget, models: Models, form: str
+) -> CalibrationReport:
+    """Compare predictions of the measured models without the new measurements, and from each other.
+
+    ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile without and with
+    them; ``models`` are those that can be measured.
+    """
+    truth = {
+        row.model: row.latency_ms
+        for row in after.measurements
+        if row.target == target.name and row.precision == form and row not in before.measurements
+    }
+    measured_models = [model for model in models if model.name in truth]
+    names = tuple(model.name for model in measured_models)
+    predictions = predictor.predict(_without(before, truth), target, form, measured_models)
+    errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
+    left_out, surprising = list[float](), dict[str, float]()
+    for model in measured_models if len(names) > 1 else []:
+        (found,) = predictor.predict(_without(after, [model.name]), target, form, [model])
+        left_out.append(found.latency.value / truth[model.name] - 1)
+        factor = max(found.latency.value / truth[model.name], truth[model.name] / found.latency.value)
+        if factor > NAMED and abs(found.probability(truth[model.name]) - 0.5) > SURPRISING / 2:
+            surprising[model.name] = found.latency.value
+    now, later = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
+    contradicting = predictor.contradicting(after, target, form) or (surprising if len(surprising) > 1 else {})
+    return CalibrationReport(form, names, tuple(errors), tuple(left_out), now, later, contradicting)
+
+
+def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
+    return replace(profile, measurements=tuple(row for row in profile.measurements if row.model not in models))
+
+
+def expected_error(
+    predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models
+) -> float:
+    """Return the median relative error to expect of models that are predicted, from their own distributions.
+
+    It is NaN if every model is known.
+    """
+    predictions = predictor.predict(profile, target, form, models)
+    spreads = [
+        math.sqrt(found.quantile(0.75) / found.quantile(0.25)) - 1
+        for found in predictions
+        if found.latency.provenance is Provenance.PREDICTED
+    ]
+    return statistics.median(spreads) if spreads else math.nan
+
+
+Key = tuple[str, str]  # Name of the model, and form
+Latencies = Mapping[Key, float]  # Milliseconds
+Timings = Mapping[Key, Timing]
+Measured = Callable[[Timings, Timings], None]  # Is called with the timings of one network, and with all before it
+
+EFFORT = "quick"
+QUIET = "close other programs on the device, or name a target with fewer threads"
+_COOL = "let the device cool down and close other programs on it, then try again"
+
+
+@dataclass(frozen=True)
+class MeasuredNetworks:
+    """Networks that were measured on a device."""
+
+    kept: Timings  #: timings that can be trusted
+    left_out: tuple[str, ...]  #: why others were left out, one line for each
+
+    @property
+    def clock(self) -> str:
+        """What the latencies are if they are CPU times, and what other programs took; empty for the usual wall time."""
+        factors = {key: each.median_ms / each.cpu_ms for key, each in self.kept.items() if each.cpu_ms}
+        if not factors:
+            return ""
+        disturbed = [key for key, factor in factors.items() if factor > 1 / (1 - WAITED_LIMIT)]
+        if not disturbed:
+            return "latencies are CPU times of one thread"
+        worst = max(disturbed, key=factors.__getitem__)
+        wall, own = (show_ms(each) for each in (self.kept[worst].median_ms, self.kept[worst].own_ms))
+        return (
+            f"latencies are CPU times of one thread; other programs disturbed {len(disturbed)} of "
+            f"{plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own} of it were its own"
+        )
+
+    @property
+    def governor(self) -> str:
+        """The device's frequency governor; empty if it does not tell."""
+        loads = (timing.details.get("load") for timing in self.kept.values())
+        return next((str(load.get("governor") or "") for load in loads if isinstance(load, Mapping)), "")
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The result of a calibration."""
+
+    profile: DeviceProfile  #: the profile with the new measurements
+    target: DeviceTarget  #: the measured target
+    networks: MeasuredNetworks  #: timings of the models, and which ones were left out
+    reports: tuple[CalibrationReport, ...]  #: errors of the predictions before and after, one for each form
+    path: Path  #: the file that contains the profile
+    left_out: tuple[str, ...] = ()  #: why kernels were left out, one line for each
+    pick: str = ""  #: with a budget, which network is the most accurate that meets it, in words
+
+    @property
+    def latency_ms(self) -> Latencies:
+        """Latency of each model by name and form, ms."""
+        return {key: timing.own_ms for key, timing in self.networks.kept.items()}
+
+    @property
+    def runtime(self) -> str:
+        """Runtime and version that the device reports."""
+        return next(timing.runtime for timing in self.networks.kept.values())
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object; a relative error that is not known is NaN."""
+        return {
+            "device": self.profile.name,
+            "target": self.target.name,
+            "runtime": self.runtime,
+            "latency_ms": {f"{model}/{form}": value for (model, form), value in self.latency_ms.items()},
+            "reports": [asdict(report) for report in self.reports],
+            "kernels_left_out": list(self.left_out),
+            "networks_left_out": list(self.networks.left_out),
+            "clock": self.networks.clock,
+            "governor": self.networks.governor,
+            "pick": self.pick,
+            "path": str(self.path),
+        }
+
+
+def forms_of(target: DeviceTarget) -> tuple[str, ...]:
+    """Return the forms that a calibration measures on a target."""
+    return tuple(form for form in FORMS if form in target.precisions)
+
+
+def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Refuse a target that cannot be calibrated (UsageError).
+
+    Refused are this machine, and targets whose runtime is not TensorFlow Lite, whose processor is not the CPU, which
+    run neither float32 nor int8 files, or whose build computes with other kernels than the one that is measured.
+    """
+    if profile.name == HOST or profile.name in local_runtimes():
+        raise UsageError(
+            f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
+        )
+    measurable = [
+        t for t in profile.targets if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and forms_of(t)
+    ]
+    calibratable = [t.name for t in measurable if t.kernels in ("", MEASURED_KERNELS)]
+    if target.name not in calibratable:
+        reason = "no CPU target that runs float32 or int8 .tflite files"
+        if target in measurable:
+            reason = f"its build computes with {target.kernels}, and a calibration measures one with {MEASURED_KERNELS}"
+        raise UsageError(
+            f"{profile.name}:{target.name} cannot be calibrated: {reason}",
+            f"targets that can be calibrated: {', '.join(f'{profile.name}:{name}' for name in calibratable)}"
+            if calibratable
+            else "add your own profile with a CPU target of the runtime tflite or ai-edge-litert",
+        )
+
+
+@dataclass(frozen=True)
+class PickForBudget:
+    """Which network to ship on a target: the most accurate that meets a budget, as far as latencies are known."""
+
+    predictor: Predictor
+    target: DeviceTarget
+    models: Models
+    rated: Mapping[str, float]  # published top-1 by model, percent; 0 if none is published
+    budget_ms: float
+
+    def names(self, now: Sequence[DeviceProfile], wanted: int) -> Iterator[str]:
+        """Yield ``wanted`` models to measure, each by the profile ``now[0]``, which has the measurements before it."""
+        measured = np.zeros(len(self.models), dtype=bool)
+        for _ in range(min(wanted, len(self.models))):
+            chances, distance = self._judged(now[0])
+            measured[chosen := decisive(chances, self._accuracy, distance, measured)] = True
+            yield self.models[chosen].name
+
+    def pick(self, profile: DeviceProfile) -> str:
+        """Say which model is the most accurate that meets the budget."""
+        budget, sure = show_ms(self.budget_ms), self._judged(profile)[0] >= CONFIDENCE
+        if not sure.any():
+            return f"no network meets {budget} with {show_probability(CONFIDENCE)} yet"
+        best = self.models[int(np.argmax(np.where(sure, self._accuracy, -1.0)))].name
+        return f"{best} is the most accurate that meets {budget} with {show_probability(CONFIDENCE)}"
+
+    @property
+    def _accuracy(self) -> Floats:
+        return np.array([self.rated[model.name] for model in self.models])
+
+    def _judged(self, profile: DeviceProfile) -> tuple[Floats, Floats]:
+        """Return each model's probability to meet the budget, and its distance (log), both in its best form."""
+        found = [self.predictor.predict(profile, self.target, form, self.models) for form in forms_of(self.target)]
+        chances = [[each.probability(self.budget_ms) for each in of_form] for of_form in found]
+        distance = [[abs(each.mean_log - math.log(self.budget_ms)) for each in of_form] for of_form in found]
+        return np.max(chances, axis=0), np.min(distance, axis=0)
+
+
+def calibrate(
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    connection: Connection,
+    predictor: Predictor,
+    wanted: int,
+    tell: Tell,
+    candidates: Collection[str],
+    kernels: bool = False,
+    budget_ms: float | None = None,
+) -> Calibrated:
+    """Measure the ``wanted`` most informative networks of the ``candidates`` on the device, and write its profile.
+
+    Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
+    Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
+    runs. With ``kernels``, the operators of the candidates are timed first; networks are then predicted as their sum.
+    They are written into the profile after each job, so that an interrupted calibration can be continued. With a
+    budget, each network is chosen after the one before it was measured: the one that raises the published accuracy of
+    the pick most, by expectation. StageError if no network was measured, or if the device slowed down: then only
+    kernels are kept.
+    """
+    known, forms = load_features().models, forms_of(target)
+    cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
+    models = [known[name] for name in cards]
+    with Scratch() as work:
+        with_kernels, left_out = profile, list[str]()
+        operators = kernels_to_time(profile, target, forms, candidates) if kernels else ()
+        for part in time_kernels(connection, target, operators, work, tell):
+            with_kernels = add_kernels(with_kernels, part.kernels)
+            left_out += part.left_out
+            write_profile(with_kernels, folder_of(profile))
+        # 100 MB halve a model's value.
+        costs = {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
+        now = [with_kernels]  # The profile with what was measured so far
+        decision: PickForBudget | None = None
+        names: Iterable[str]
+        if budget_ms:
+            rated = {name: cards[name].top1() or 0.0 for name in costs}
+            decision = PickForBudget(predictor, target, tuple(known[name] for name in rated), rated, budget_ms)
+            names = decision.names(now, wanted)
+        else:
+            names = predictor.most_informative(profile, target, forms[0], costs, wanted)
+            _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
+
+        last = list[str]()  # What the last network changed: a line of its own would be replaced at once
+
+        def tell_step(text: str) -> None:
+            tell("; ".join((*last, text)))
+
+        def change(found: Timings, so_far: Timings) -> None:
+            before, now[0] = (with_timings(with_kernels, target, each) for each in (so_far, {**so_far, **found}))
+            last[:] = changes(predictor, before, now[0], target, models, found)
+            last.extend([decision.pick(now[0])] if decision else [])
+
+        with ChildPool(work / "log") as pool:
+            made = (_made(pool, cards[name], forms, work, tell_step) for name in names)
+            networks = measure_networks(connection, made, target.threads, tell_step, change)
+    after = with_timings(with_kernels, target, networks.kept)
+    kept = [form for form in forms if any(form == each for _, each in networks.kept)]
+    reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in kept)
+    path, pick = write_profile(after, folder_of(profile)), decision.pick(after) if decision else ""
+    return Calibrated(after, target, networks, reports, path, tuple(left_out), pick)
+
+
+def _tell_gain(
+    predictor: Predictor,
+    before: DeviceProfile,
+    with_kernels: DeviceProfile,
+    target: DeviceTarget,
+    models: Models,
+    names: Collection[str],
+    tell: Tell,
+) -> None:
+    """Tell the expected median error now, and as it will be if the models turn out as they are predicted."""
+    chosen = [model for model in models if model.name in names]
+    forms = forms_of(target)
+    predicted = {
+        (model.name, form): found.latency.value
+        for form in forms
+        for model, found in zip(chosen, predictor.predict(with_kernels, target, form, chosen), strict=True)
+    }
+    after = with_measurements(with_kernels, target, predicted)
+    for form in forms:
+        now = expected_error(predictor, before, target, form, models)
+        later = expected_error(predictor, after, target, form, models)
+        if not math.isnan(now) and not math.isnan(later):
+            tell(f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)} models measured")
+
+
+def _made(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
+    """Convert a card to a file in every form, in a child process."""
+    tell(f"making {card.name}")
+    path = folder / f"{card.name}.tflite"
+    limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)
+    pool.call("advisor.catalog._convert:convert", card, None, path, limits=limits)
+    data, files = select_output(path.read_bytes(), "probabilities"), {}
+    for form in forms:
+        made = folder / f"{card.name}-{form}.tflite"
+        made.write_bytes(as_int8(data) if form == "int8" else data)
+        files[card.name, form] = made
+    return files
+
+
+def measure_networks(
+    connection: Connection, made: Iterable[Mapping[Key, Path]], threads: int, tell: Tell, measured: Measured
+) -> MeasuredNetworks:
+    """Measure networks one after the other, each in all its forms, and the first one again at the end.
+
+    A timing that other programs disturbed is left out, unless its CPU time is known. StageError if the device failed or
+    slowed down, or every timing was left out.
+    """
+    kept, left_out = dict[Key, Timing](), list[str]()
+    for files in made:
+        tell(f"measuring {next(iter(files))[0]} on {connection.label}")
+        found = _measure(connection, files, threads)
+        left_out += [f"{' '.join(key)}: {timing.contention}" for key, timing in found.items() if timing.contention]
+        found = {key: timing for key, timing in found.items() if not timing.contention}
+        measured(found, kept)
+        kept |= found
+    if not kept:
+        raise StageError(
+            f"{connection.label}: no network could be measured: {left_out[0]}",
+            f"{QUIET}, then try again",
+        )
+    if len({model for model, _ in kept}) > 1:
+        tell(f"measuring the first network again on {connection.label}")
+        left_out += _check_drift(connection, *next(iter(kept.items())))
+    return MeasuredNetworks(kept, tuple(left_out))
+
+
+def _measure(connection: Connection, files: Mapping[Key, Path], threads: int) -> Timings:
+    keys = {path: key for key, path in files.items()}
+    timings = connection.measure(MeasurementJob(tuple(keys), (threads,), EFFORT, 120.0 * len(files) + 120))
+    hot = next((timing for timing in timings if timing.throttled), None)
+    if hot is not None:
+        raise StageError(f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})", _COOL)
+    return {keys[timing.model]: timing for timing in timings}
+
+
+def _check_drift(connection: Connection, key: Key, first: Timing) -> list[str]:
+    """Measure a file again; StageError if it takes :data:`THROTTLED` times as long. Return why this cannot be told.
+
+    A device that gets hot between two networks makes the later ones look slow, and no single timing shows it.
+    """
+    again, name = _measure(connection, {key: first.model}, first.threads)[key], " ".join(key)
+    if again.contention:
+        return [f"{name} at the end, which shows if the device slowed down: {again.contention}"]
+    if again.own_ms < THROTTLED * first.own_ms:
+        return []
+    raise StageError(
+        f"{connection.label}: the device slowed down between the networks: {name} took {show_ms(first.own_ms)} at "
+        f"first and {show_ms(again.own_ms)} at the end",
+        _COOL,
+    )
+
+
+def changes(
+    predictor: Predictor,
+    before: DeviceProfile,
+    after: DeviceProfile,
+    target: DeviceTarget,
+    models: Models,
+    timings: Timings,
+) -> Iterator[str]:
+    """Yield the latency of each timing, and how it changed the expected error of the networks not measured."""
+    for (name, form), timing in timings.items():
+        was, now = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
+        change = f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"
+        change = f"; the expected error of the others {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
+        yield f"{name} {form} takes {show_ms(timing.own_ms)}" + ("" if math.isnan(was + now) else change)
+
+
+def with_timings(profile: DeviceProfile, target: DeviceTarget, timings: Timings) -> DeviceProfile:
+    """Return the profile with these timings as the user's measurements."""
+    statistic = "cpu_median" if any(timing.cpu_ms for timing in timings.values()) else "median"
+    return with_measurements(profile, target, {key: each.own_ms for key, each in timings.items()}, statistic)
+
+
+def with_measurements(
+    profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies, statistic: str = "median"
+) -> DeviceProfile:
+    """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
+    replaced = {(target.name, model, form) for model, form in latency_ms}
+    others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
+    new = [
+        Measurement(target.name, model, form, milliseconds, statistic, source_repo=CALIBRATED, source_path=profile.name)
+        for (model, form), milliseconds in sorted(latency_ms.items())
+    ]
+    return replace(profile, measurements=(*others, *new))
+
+
+def add_kernels(profile: DeviceProfile, kernels: Sequence[Kernel]) -> DeviceProfile:
+    """Return the profile with newly timed kernels."""
+    return replace(profile, kernels=(*profile.kernels, *kernels))

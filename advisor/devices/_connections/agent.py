@@ -1,0 +1,322 @@
+"""Measure with the agent: in a new process on this machine, or on a device over the user's OpenSSH client."""
+
+import hashlib
+import re
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from advisor.core import StageError, UsageError
+from advisor.devices._connections.protocol import MeasurementJob, Timing, file_for, with_facts
+from advisor.isolation import WAITED_LIMIT, Block, Finished, Scratch, SeriesDocument, agent, run_program, waited_share
+from advisor.store import parse_json, sha256_file
+
+AGENT = Path(agent.__file__)
+
+THROTTLED = 1.1
+"""A device is throttled from this ratio of the last third to the first. Block medians of a cool, idle device vary by at
+most 5 %."""
+
+RISING = 0.6
+"""Share of pairs of blocks in rising order minus the share in falling order (Kendall's tau); noise has about 0."""
+
+LEAST_BLOCKS = 4
+
+
+@dataclass(frozen=True)
+class HostConnection:
+    """Measures on this machine with the agent's file and the Python interpreter of this process."""
+
+    agent: Path = AGENT
+
+    @property
+    def label(self) -> str:
+        """``host``."""
+        return "host"
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.Connection`."""
+        job.check()
+        exports = {model: file_for(job.runtime, model) for model in job.models}
+        names = [str(exports[model].path.resolve()) for model in job.models]
+        argv = [sys.executable, str(self.agent), *agent_arguments(job, names)]
+        document = read_document(run_program(argv, timeout_s=job.timeout_s))
+        return with_facts(timings_of_agent(document, job.models, names), exports)
+
+
+def agent_arguments(job: MeasurementJob, names: Sequence[str]) -> list[str]:
+    """Return the agent's command line for files called ``names`` on the device."""
+    return [*names, "--threads", ",".join(map(str, job.threads)), "--effort", job.effort]
+
+
+def read_document(finished: Finished) -> dict[str, Any]:
+    """Return the JSON document in the last line of the agent's output; StageError if there is none."""
+    document = None
+    with suppress(ValueError, IndexError):
+        document = parse_json(finished.stdout.strip().splitlines()[-1])
+    if not isinstance(document, dict):
+        ended = (
+            f": it {finished.death}" if finished.death else f" (exit status {finished.status}): {finished.complaint}"
+        )
+        raise StageError(f"the agent returned no measurements{ended}")
+    return document
+
+
+def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names: Sequence[str]) -> tuple[Timing, ...]:
+    """Return the timings in the agent's document of files that are called ``names`` on the device.
+
+    StageError if the agent reports an error, or the document is not complete.
+    """
+    error = document.get("error")
+    if isinstance(error, Mapping):
+        raise StageError(f"the device cannot run the model ({error.get('kind')}): {error.get('message')}")
+    by_name = dict(zip(names, models, strict=True))
+    common = f"{document.get('runtime')}=={document.get('runtime_version')}"
+    try:
+        memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
+        return tuple(
+            _timing(by_name[each["model"]], each, common, None if index else memory, document["load"])
+            for index, each in enumerate(document["series"])
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
+        raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
+
+
+def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None, load: object) -> Timing:
+    walls = [float(wall) for block in series["blocks"] for wall in block["wall_ns"]]
+    if min(walls) <= 0:
+        raise ValueError("a run took no time")
+    medians = [statistics.median(map(float, block["wall_ns"])) for block in series["blocks"]]
+    cpu_medians, threads = cpu_medians_ns(series["blocks"]), int(series["threads"])
+    return Timing(
+        model=model,
+        threads=threads,
+        median_ms=statistics.median(medians) / 1e6,
+        runs=len(walls),
+        first_ms=float(series["first_ns"]) / 1e6,
+        load_ms=float(series["load_ns"]) / 1e6,
+        runtime=series.get("runtime", common),
+        memory_bytes=memory,
+        details={**series, "load": load},
+        # Time that other programs took is not heat.
+        throttled=throttling(
+            cpu_medians
+            or [
+                median
+                for median, block in zip(medians, series["blocks"], strict=True)
+                if (waited_share(threads, [block]) or 0.0) <= WAITED_LIMIT
+            ]
+        ),
+        cpu_ms=statistics.median(cpu_medians) / 1e6 if cpu_medians else None,
+        waited_share=waited_share(threads, series["blocks"]),
+    )
+
+
+def cpu_medians_ns(blocks: Sequence[Block]) -> list[float]:
+    """Return the median CPU time of each block, which other programs hardly affect; empty if it is not known."""
+    times = [block.get("cpu_ns") or [0] for block in blocks]
+    medians = [statistics.median(map(float, each)) for each in times]
+    return medians if all(medians) else []
+
+
+def throttling(medians: Sequence[float]) -> str:
+    """Return by how much a device slowed down steadily, in words; empty if it did not.
+
+    ``medians`` are those of the blocks in the order measured, in any unit.
+    """
+    found = slowdown(medians)
+    if found < THROTTLED or rising(medians) < RISING:
+        return ""
+    return f"throttled: the last runs took {found:.2f} times as long as the first"
+
+
+def slowdown(medians: Sequence[float]) -> float:
+    """Return the median of the last third of the blocks divided by that of the first third; 1.0 for too few blocks."""
+    if len(medians) < LEAST_BLOCKS:
+        return 1.0
+    part = len(medians) // 3
+    return statistics.median(medians[-part:]) / statistics.median(medians[:part])
+
+
+def rising(values: Sequence[float]) -> float:
+    """Return Kendall's tau of at least two values and their order: -1 is falling, 1 is rising."""
+    pairs = list(combinations(values, 2))
+    return sum((after > before) - (after < before) for before, after in pairs) / len(pairs)
+
+
+_DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
+_LOST = 255
+_QUICK_S = 60.0
+_FOLDER = ".cache/advisor-agent"
+_INSTALL = "install the OpenSSH client"
+_KEYS_ONLY = "set up a key: advisor neither asks for passwords nor stores them"
+_OPTIONS = (
+    "BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=auto",
+    "ControlPersist=60", "RequestTTY=no", "ForwardAgent=no", "ForwardX11=no",
+)  # fmt: skip
+
+
+def check_destination(destination: str) -> None:
+    """Refuse what is no host, ``user@host`` or alias of the user's ssh configuration, or begins as an option does.
+
+    A message never repeats a password.
+    """
+    user, _, host = destination.rpartition("@")
+    if ":" in user:
+        raise UsageError("the ssh address contains a password", f"write user@host and {_KEYS_ONLY}")
+    if not _DESTINATION.fullmatch(destination) or not host or "-" in (destination[0], host[0]):
+        raise UsageError(
+            f"{destination!r} is not a valid host", "write host, user@host or a name from your ssh configuration"
+        )
+
+
+def check_interpreter(python: str) -> None:
+    """Refuse the path of an interpreter that is empty, begins as an option does, or has control characters."""
+    if not python.strip() or python.startswith("-") or not python.isprintable():
+        raise UsageError(f"{python!r} is not the path of a Python interpreter", "give a path such as python3")
+
+
+class _LostConnection(StageError):
+    """The connection broke or could not be made; a retry may succeed."""
+
+
+@dataclass(frozen=True)
+class SshConnection:
+    """Measures with the agent on a device that runs an SSH server, Python and a TFLite runtime."""
+
+    destination: str  # host, ``user@host`` or an alias of the user's ssh configuration
+    python: str = "python3"  # the device's Python interpreter
+    port: int | None = None  # port, None for that of the ssh configuration
+    retries: int = 2  # number of new attempts after a lost connection
+    program: str = "ssh"  # the ssh client
+
+    def __post_init__(self) -> None:
+        check_destination(self.destination)
+        check_interpreter(self.python)
+
+    @property
+    def label(self) -> str:
+        """The destination."""
+        return self.destination
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.Connection`.
+
+        Files go into a new folder under ``~/.cache/advisor-agent``, which is deleted at the end, except after a lost
+        connection. Then the session reconnects, and complete files are not sent again.
+        """
+        job.check()
+        exports = {model: file_for(job.runtime, model) for model in job.models}
+        files = _named([exports[model].path for model in job.models])
+        names = list(files)[1:]
+        finished = self.run(files, ["agent.py", *agent_arguments(job, names)], job.timeout_s)
+        return with_facts(timings_of_agent(read_document(finished), job.models, names), exports)
+
+    def run(self, files: Mapping[str, Path], arguments: Sequence[str], timeout_s: float) -> Finished:
+        """Copy files into a new folder on the device by their names there, and run its Python interpreter in it.
+
+        The folder is deleted at the end, except after a lost connection. :meth:`measure` has the errors.
+        """
+        hashed = {name: (path, sha256_file(path)) for name, path in files.items()}
+        folder = f"{_FOLDER}/{_key(hashed, arguments)}"
+        remove = f"rm -rf -- {shlex.quote(folder)}"
+        with Scratch() as sockets:
+            session = _Session(self, sockets)
+            try:
+                return session.attempted(folder, hashed, arguments, timeout_s)
+            except _LostConnection as error:
+                remove = ""
+                raise StageError(f"lost the connection to {self.label}: {error}") from error
+            finally:
+                session.close(remove)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """Runs commands over one shared connection, whose socket lies in a folder."""
+
+    connection: SshConnection
+    sockets: Path
+
+    def attempted(
+        self, folder: str, files: dict[str, tuple[Path, str]], arguments: Sequence[str], timeout_s: float
+    ) -> Finished:
+        """Send the files and run the interpreter; retry, and at last raise, if the connection was lost."""
+        command = f"cd -- {shlex.quote(folder)} && exec {shlex.join([self.connection.python, *arguments])}"
+        attempt = 0
+        while True:
+            try:
+                self._send(folder, files)
+                return self._remote(command, timeout_s)
+            except _LostConnection:
+                attempt += 1
+                if attempt > self.connection.retries:
+                    raise
+                time.sleep(0.5 * attempt)
+
+    def close(self, last: str) -> None:
+        """Run a last command if there is one, and end the shared connection."""
+        with suppress(StageError, UsageError):
+            if last:
+                self._remote(last, _QUICK_S)
+        with suppress(StageError, UsageError):
+            run_program([*self._argv(), "-O", "exit", "--", self.connection.destination], timeout_s=10)
+
+    def _send(self, folder: str, files: dict[str, tuple[Path, str]]) -> None:
+        """Copy every file into ``folder``, except files that are already there with the right hash."""
+        quoted = shlex.quote(folder)
+        listing = self._remote(
+            f"umask 077 && mkdir -p -- {quoted} && cd -- {quoted} && (sha256sum -- * 2>/dev/null || true)", _QUICK_S
+        )
+        if listing.status:
+            raise StageError(f"{self.connection.label}: cannot create a folder: {listing.complaint}")
+        present = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
+        for name, (path, digest) in files.items():
+            if (name, digest) not in present:
+                part, target = shlex.quote(f"{folder}/{name}.part"), shlex.quote(f"{folder}/{name}")
+                limit = _QUICK_S + path.stat().st_size / 1e5  # at least 100 kB/s
+                done = self._remote(f"cat > {part} && mv -f -- {part} {target}", limit, path)
+                if done.status:
+                    raise StageError(f"{self.connection.label}: cannot store {path.name}: {done.complaint}")
+
+    def _remote(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
+        """Run ``command`` in the device's shell; every part of it is quoted. Exit status 255 is a failure of ssh."""
+        argv = [*self._argv(), "--", self.connection.destination, command]
+        finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
+        if finished.status != _LOST:
+            return finished
+        label, output = self.connection.label, finished.stderr
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in output:
+            raise UsageError(
+                f"{label}: the host key has changed; the device was set up again, or somebody intercepts it",
+                "if you know the reason, remove the old key with ssh-keygen -R and connect once by hand",
+            )
+        if "Host key verification failed" in output:
+            raise UsageError(f"{label}: the host key is not known", f"connect once by hand: ssh {label}")
+        if "Permission denied" in output:
+            raise UsageError(f"{label}: permission denied", _KEYS_ONLY)
+        if "Could not resolve hostname" in output or "Bad configuration option" in output:
+            raise UsageError(f"{label}: {finished.complaint}", "check the name and your ssh configuration")
+        raise _LostConnection(finished.complaint)
+
+    def _argv(self) -> list[str]:
+        options = (*_OPTIONS, f"ControlPath={self.sockets}/c")
+        port = [] if self.connection.port is None else ["-p", str(self.connection.port)]
+        return [self.connection.program, *port, *(part for option in options for part in ("-o", option))]
+
+
+def _named(models: Sequence[Path]) -> dict[str, Path]:
+    """Return the file for each name on the device, the agent first."""
+    return {"agent.py": AGENT, **{f"model{i}{model.suffix}": model for i, model in enumerate(models)}}
+
+
+def _key(files: Mapping[str, tuple[Path, str]], arguments: Sequence[str]) -> str:
+    text = repr(([digest for _, digest in files.values()], list(arguments)))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

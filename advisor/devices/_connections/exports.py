@@ -1,0 +1,86 @@
+"""Compare the export of a file in another format with the file: their answers to the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import StageError, message_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+INPUTS = 32
+SEED = 20_261
+
+
+def comparison(
+    model: str, run: Callable[[Sequence[Sequence[Array]]], Sequence[Sequence[Array]]], small: float
+) -> dict[str, float]:
+    """Return how an export, which ``run`` runs on many inputs, compares with its file.
+
+    Answers are the same if the largest value of every output has the same index. Differences are shares of an output's
+    range: of the values of a float output, of the type of an integer one. LiteRT's own kernels, with XNNPACK and
+    without, are compared where the export differs by more than ``small``. StageError if LiteRT cannot run the file.
+    """
+    inputs, outputs = _answered(model)
+    same, largest = compared(outputs, run(inputs))
+    kernels = compared(outputs, _answered(model, xnnpack=False)[1])[1] if largest > small else 0.0
+    return {"inputs": INPUTS, "same_answers": same, "largest_difference": largest, "kernels_difference": kernels}
+
+
+def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
+    """Return on how many inputs file and export have the same answers, and their largest relative difference."""
+    import numpy as np
+
+    same, largest = 0, 0.0
+    for one, other in zip(ours, theirs, strict=True):
+        # The largest value of both is at the same place; of integers, one step less will do (a tie).
+        behind = [float(a.astype(float).max()) - float(a.flat[b.argmax()]) for a, b in zip(one, other, strict=True)]
+        same += all(less <= (a.dtype.kind in "iu") for less, a in zip(behind, one, strict=True))
+    for position in range(len(ours[0])):
+        a, b = (np.stack([each[position] for each in rows]).astype(np.float64) for rows in (ours, theirs))
+        whole = 255.0 if ours[0][position].dtype.kind in "iu" else max(float(np.ptp(a)), 1e-9)
+        largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)
+    return same, largest
+
+
+def _answered(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list[list[Array]]]:
+    """Return the fixed inputs of a file, and its outputs for them by one of LiteRT's two sets of kernels."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    kernels = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    try:
+        interpreter = Interpreter(model_path=model, num_threads=1, experimental_op_resolver_type=kernels)
+        interpreter.allocate_tensors()
+        inputs = [_inputs(interpreter, index) for index in range(INPUTS)]
+        return inputs, [_run(interpreter, each) for each in inputs]
+    except (RuntimeError, ValueError) as error:
+        raise StageError(f"LiteRT cannot run the file: {message_of(error)}") from error
+
+
+def _inputs(interpreter: Any, index: int) -> list[Array]:
+    """Return fixed inputs: noise from coarse to fine, in the range of images or of the integer type."""
+    import numpy as np
+
+    found: list[Array] = []
+    for detail in interpreter.get_input_details():
+        generator, shape, kind = np.random.default_rng((SEED, index)), detail["shape"], np.dtype(detail["dtype"])
+        coarse = 2 ** (index % 5)
+        noise = generator.uniform(-1.0, 1.0, [-(-int(size) // coarse) for size in shape])
+        for axis, size in enumerate(shape):
+            noise = np.repeat(noise, coarse, axis).take(range(int(size)), axis)
+        if kind.kind != "f":
+            limits = np.iinfo(kind)
+            noise = np.round((noise + 1.0) / 2.0 * (float(limits.max) - limits.min) + limits.min)
+        found.append(noise.astype(kind))
+    return found
+
+
+def _run(interpreter: Any, inputs: Sequence[Array]) -> list[Array]:
+    for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], values)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]

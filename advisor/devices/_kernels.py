@@ -1,0 +1,336 @@
+"""Make files of one operator, and time them on a device in short interleaved rounds."""
+
+import io
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.core import StageError, show_seconds
+from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing
+from advisor.devices._latency.operator_times import model_operators
+from advisor.devices._profiles import DeviceProfile, DeviceTarget
+from advisor.devices._profiles.measurements import Kernel
+from advisor.isolation import EFFORTS
+from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, add_tensor, new_operator, pack, read, sign
+
+_RELU6 = schema.ActivationFunctionType.RELU6
+_RANGE = 6.0  # Made-up range of every activation; the latency does not depend on it
+
+
+class _Graph:
+    """A file under construction: a main graph with one input."""
+
+    def __init__(self) -> None:
+        self.model = schema.ModelT(version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[])
+        self.graph = schema.SubGraphT(tensors=[], inputs=[], outputs=[], operators=[], name=b"main")
+        self.model.subgraphs = [self.graph]
+        self._random = np.random.default_rng(17)
+        self._weights: dict[tuple[int, ...], int] = {}
+
+    def tensor(self, *shape: int) -> int:
+        return add_tensor(self.model, self.graph, f"t{len(self.graph.tensors)}", shape, schema.TensorType.FLOAT32)
+
+    def weights(self, *shape: int) -> int:
+        """Return random weights, the same ones for every copy: a runtime packs weights anew for each operator."""
+        if shape not in self._weights:
+            content = (self._random.standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))).astype("<f4")
+            self._weights[shape] = self._constant(content, schema.TensorType.FLOAT32)
+        return self._weights[shape]
+
+    def integers(self, values: ArrayLike) -> int:
+        return self._constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
+
+    def _constant(self, content: NDArray[np.generic], dtype: int) -> int:
+        name = f"c{len(self.graph.tensors)}"
+        return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
+
+
+def kernel_file(work: Work, copies: int = 1) -> bytes:
+    """Return a float32 file that runs ``copies`` equal operators with a square output on one input."""
+    made = _Graph()
+    source = made.tensor(*_input_shape(work))
+    outputs = [output for _ in range(copies) for output in _operator(made, work, source)]
+    made.graph.inputs = [source]
+    sign(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
+    return pack(made.model)
+
+
+def as_int8(data: bytes) -> bytes:
+    """Return a float file with 8-bit weights and activations as the recipe ``int8`` makes it, with made-up ranges."""
+    from ai_edge_quantizer import quantizer, recipe
+
+    model = read(data)
+    low, high = np.float32(-_RANGE), np.float32(_RANGE)
+    ranges = {
+        tensor.name: {"min": np.full((1,) * len(tensor.shape), low), "max": np.full((1,) * len(tensor.shape), high)}
+        for tensor in model.tensors
+        if not tensor.is_constant and tensor.dtype == "float32"
+    }
+    with redirect_stderr(io.StringIO()):
+        tool = quantizer.Quantizer(data)
+        tool.load_quantization_recipe(recipe.static_wi8_ai8())
+        result = tool.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
+    return bytes(result.quantized_model)
+
+
+def _input_shape(work: Work) -> tuple[int, ...]:
+    channels = work.depth if work.kind == CONVOLUTION else work.channels
+    if work.kind == DEPTHWISE and work.read < channels * ((math.isqrt(work.pixels) - 1) * work.stride + 1) ** 2:
+        channels = _COLOURS  # several outputs of each channel, as only the first operator of a network has them
+    side = math.isqrt(work.read // channels)
+    match work.kind:
+        case "FULLY_CONNECTED":
+            return 1, work.depth
+        case "SOFTMAX":
+            return 1, channels
+        case "TRANSPOSE":
+            return 1, 1, channels, work.pixels
+        case "CONCATENATION":
+            side, channels = math.isqrt(work.pixels), channels // 2
+        case kind if kind not in _WINDOWED:
+            return 1, *_sides(work), channels
+    return 1, side, side, channels
+
+
+def _sides(work: Work) -> tuple[int, int]:
+    """Return the height and the width of an output: it is square, or one row."""
+    side = math.isqrt(work.pixels)
+    return (side, side) if side**2 == work.pixels else (1, work.pixels)
+
+
+def _operator(made: _Graph, work: Work, source: int) -> list[int]:
+    """Add an operator to a file, and return its outputs."""
+    sides, window, stride, channels = _sides(work), math.isqrt(work.taps), work.stride, work.channels
+    height, width = (window, window) if window**2 == work.taps else (1, work.taps)
+    source_shape = _input_shape(work)
+    side = source_shape[1]
+    padding = schema.Padding.SAME if math.ceil(side / stride) == sides[0] else schema.Padding.VALID
+    place = {"strideW": stride, "strideH": stride, "padding": padding}
+    inputs, options = [source], None
+    shape: tuple[int, ...] = 1, *sides, channels
+    match work.kind:
+        case "CONV_2D":
+            inputs += [made.weights(channels, height, width, work.depth), made.weights(channels)]
+            options = schema.Conv2DOptionsT(fusedActivationFunction=_RELU6, **place)
+        case "DEPTHWISE_CONV_2D":
+            inputs += [made.weights(1, height, width, channels), made.weights(channels)]
+            options = schema.DepthwiseConv2DOptionsT(
+                depthMultiplier=channels // source_shape[-1], fusedActivationFunction=_RELU6, **place
+            )
+        case "FULLY_CONNECTED":
+            inputs += [made.weights(channels, work.depth), made.weights(channels)]
+            shape, options = (1, channels), schema.FullyConnectedOptionsT()
+        case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
+            options = schema.Pool2DOptionsT(filterHeight=height, filterWidth=width, **place)
+        case "MEAN":
+            inputs.append(made.integers([1, 2]))
+            shape, options = (1, channels), schema.ReducerOptionsT()
+        case "ADD" | "MUL":
+            inputs.append(source if work.read >= 2 * work.written else made.weights(channels))
+            options = schema.AddOptionsT() if work.kind == "ADD" else schema.MulOptionsT()
+        case "CONCATENATION":
+            inputs.append(source)
+            shape, options = (1, *sides, channels // 2 * 2), schema.ConcatenationOptionsT(axis=3)
+        case "SPLIT":
+            inputs.insert(0, made.integers(3))
+            shape, options = (1, *sides, channels // 2), schema.SplitOptionsT(numSplits=2)
+        case "SOFTMAX":
+            shape, options = (1, channels), schema.SoftmaxOptionsT(beta=1.0)
+        case "TRANSPOSE":
+            inputs.append(made.integers([0, 1, 3, 2]))
+            shape, options = (1, 1, work.pixels, channels), schema.TransposeOptionsT()
+        case "RESHAPE":
+            shape = 1, work.pixels * channels
+            inputs.append(made.integers(shape))
+            options = schema.ReshapeOptionsT(newShape=shape)
+        case "PAD":
+            low = (sides[0] - side) // 2
+            border = [low, sides[0] - side - low]
+            inputs.append(made.integers([[0, 0], border, border, [0, 0]]))
+            options = schema.PadOptionsT()
+    outputs = [made.tensor(*shape) for _ in range(2 if work.kind == "SPLIT" else 1)]
+    operator = new_operator(made.model, getattr(schema.BuiltinOperator, work.kind), inputs, outputs[0], options)
+    operator.outputs = outputs
+    made.graph.operators.append(operator)
+    return outputs
+
+
+MOST_COPIES = 8
+"""Copies of a small operator in its file, at most: with several, the cost of a call of the interpreter is small."""
+
+_ENOUGH = 1_500_000
+"""Multiply-accumulates and values of a file that need no further copy: about 50 microseconds on a fast core."""
+
+_FAR_WEIGHTS, _MOST_FAR = 3_000_000, 32
+"""Weights of a file, and its most copies, with which weights come from as far away as in a network. The copies' weights
+take turns, so a cache of a core (1 to 2 MB) does not hold them."""
+
+_MOST_MACS, _MOST_WRITTEN = 200_000_000, 1_000_000
+"""Multiply-accumulates and written values of a file that allow no further copy for its weights: boards run 0.3 to 10
+billion MACs a second, and outputs should not fill the caches."""
+
+_WINDOWED = frozenset({CONVOLUTION, DEPTHWISE, "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "MEAN"})
+"""Kinds whose input is of another size than their output."""
+
+_MADE = _WINDOWED | {
+    DENSE, "ADD", "MUL", "CONCATENATION", "SPLIT", "SOFTMAX", "TRANSPOSE", "RESHAPE", "HARD_SWISH", "LOGISTIC", "RELU",
+}  # fmt: skip
+"""Kinds of which files are made; others are predicted from those."""
+
+_COLOURS = 3
+_VALUE = 20  # Multiply-accumulates in the time that one value takes to be read or written
+
+
+def copies_of(work: Work) -> int:
+    """Return how often the file of an operator has it.
+
+    The operator that reads the image finds neither it nor room for its output in the caches, since all others ran in
+    between. With several copies, each with weights and an output of its own, its kernel does not either.
+    """
+    if work.kind == CONVOLUTION and work.depth == _COLOURS:
+        return MOST_COPIES
+    size = work.macs * (work.weights > 0) + _VALUE * (work.read + work.written)
+    copies = max(1, min(MOST_COPIES, round(_ENOUGH / size)))
+    if work.kind in (CONVOLUTION, DENSE):
+        far = min(math.ceil(_FAR_WEIGHTS / work.weights), _MOST_FAR)
+        copies = max(copies, min(far, _MOST_MACS // work.macs, _MOST_WRITTEN // work.written))
+    return copies
+
+
+Tell = Callable[[str], None]
+Wanted = Sequence[tuple[Work, str]]  # Operators, each in a form
+
+EFFORT = "survey"  # Effort of the agent: eight rounds, in half a second for each file at most
+BATCH = 48  # Files of one job: their rounds take turns
+
+SECONDS = 6.0
+"""Longest time of one file. On slow boards a large kernel takes half a second, and eight rounds run it twice."""
+
+START_S = 60.0  # Longest time of a job in addition: starting the runtime, and loading
+UNSTEADY = 3.0  # A kernel is left out if its usual round takes this many times as long as its best ones
+MOST_IN_A_ROW = 3  # Files that may fail one after the other before the device itself counts as failed
+MOST_LEFT_OUT = 0.25  # Share of the kernels that may be left out; with more, the device cannot be trusted
+
+
+class TimedKernels(NamedTuple):
+    """Kernels that were timed on a device, and why each other one was left out."""
+
+    kernels: tuple[Kernel, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def kernels_to_time(
+    profile: DeviceProfile, target: DeviceTarget, forms: Sequence[str], networks: Iterable[str]
+) -> Wanted:
+    """Return the different operators of networks in every form, without those that were timed on the target.
+
+    Their order is mixed, by hash: the first ones show how long the others take, and are of every kind and size if the
+    timing is interrupted.
+    """
+    known = {(kernel.work, kernel.form) for kernel in profile.kernels if kernel.target == target.name}
+    works = {work for name in networks for work, _ in model_operators().get(name, ()) if work.kind in _MADE}
+    mixed = sorted(works, key=lambda work: sha256(repr(work).encode()).digest())
+    return [(work, form) for work in mixed for form in forms if (work, form) not in known]
+
+
+def time_kernels(
+    connection: Connection, target: DeviceTarget, wanted: Wanted, folder: Path, tell: Tell
+) -> Iterator[TimedKernels]:
+    """Time operators, and yield those of each job as they come; the files are made in ``folder``.
+
+    StageError if the device failed or slowed down, or too few kernels were timed.
+    """
+    if not wanted:
+        return
+    effort = EFFORTS[EFFORT]
+    least = effort.min_seconds + effort.blocks * effort.pause_seconds
+    tell(f"timing {len(wanted)} kernels on {connection.label}, in at least {show_seconds(least * len(wanted))}")
+    start, left_out = time.monotonic(), 0
+    for place in range(0, len(wanted), BATCH):
+        part = wanted[place : place + BATCH]
+        found = _batch(connection, target, part, folder)
+        left_out, passed = left_out + len(found.left_out), place + len(part)
+        if left_out > MOST_LEFT_OUT * passed:
+            last = found.left_out[-1]
+            raise StageError(
+                f"{connection.label}: {left_out} of {passed} kernels could not be timed; the last: {last}",
+                "close other programs on the device, then try again",
+            )
+        yield found
+        left_s = (time.monotonic() - start) / passed * (len(wanted) - passed)
+        tell(f"timed {passed} of {len(wanted)} kernels on {connection.label}, about {show_seconds(left_s)} left")
+
+
+def _batch(connection: Connection, target: DeviceTarget, part: Wanted, folder: Path) -> TimedKernels:
+    files = {}
+    for place, (work, form) in enumerate(part):
+        data, path = kernel_file(work, copies_of(work)), folder / f"kernel{place}.tflite"
+        path.write_bytes(as_int8(data) if form == "int8" else data)
+        files[path] = (work, form)
+    timings, failures = _timed(connection, list(files), target.threads)
+    kernels, left_out = list[Kernel](), [f"{_described(*files[path])}: {why}" for path, why in failures.items()]
+    for timing in timings:
+        work, form = files[timing.model]
+        microseconds, best = rounds_us(timing)
+        unsteady = f"the rounds differ by a factor of {microseconds / best:.1f}"
+        if reason := timing.contention or unsteady * (microseconds > UNSTEADY * best):
+            left_out.append(f"{_described(work, form)}: {reason}")
+        else:
+            kernels.append(Kernel(target.name, form, work, microseconds / copies_of(work)))
+    return TimedKernels(tuple(kernels), tuple(left_out))
+
+
+def rounds_us(timing: Timing) -> tuple[float, float]:
+    """Return the microseconds of a run in the usual round, the median as for networks, and in the second best one.
+
+    A run takes the shorter of its wall time, which contains the work of other programs, and its CPU time, which
+    contains the reading of the clocks; of several threads, the agent reports the wall time only. On a shared machine, a
+    core is faster while its neighbours rest, and the best rounds of a short kernel show that more often than those of a
+    network. A tool that reports no rounds gives its median and its shortest run.
+    """
+    blocks = timing.details.get("blocks")
+    if not blocks:
+        return timing.median_ms * 1e3, float(timing.details.get("min_ms", timing.median_ms)) * 1e3
+    runs = (map(min, block["wall_ns"], block["cpu_ns"] or block["wall_ns"]) for block in blocks)
+    medians = sorted(statistics.median(map(float, each)) / 1e3 for each in runs)
+    return statistics.median(medians), medians[min(1, len(medians) - 1)]
+
+
+def _timed(
+    connection: Connection, paths: Sequence[Path], threads: int
+) -> tuple[tuple[Timing, ...], Mapping[Path, str]]:
+    """Time files in one job; if it fails, time each alone and return why single files failed."""
+    with suppress(StageError):
+        return _job(connection, paths, threads), {}
+    timings, failures = list[Timing](), dict[Path, str]()
+    for path in paths:
+        try:
+            timings += _job(connection, [path], threads)
+        except StageError as error:
+            failures[path] = error.message
+            if not timings and len(failures) == MOST_IN_A_ROW:
+                raise
+    return tuple(timings), failures
+
+
+def _job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[Timing, ...]:
+    timings = connection.measure(MeasurementJob(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths)))
+    hot = [timing for timing in timings if timing.throttled]
+    if len(hot) > len(timings) / 3:
+        raise StageError(f"{connection.label}: {hot[0].throttled}", "let the device cool down, then try again")
+    return timings
+
+
+def _described(work: Work, form: str) -> str:
+    sizes = f"{work.pixels} x {work.channels}" + (f" from {work.depth}" if work.depth > 1 else "")
+    window = f", {work.taps} taps" if work.taps > 1 else ""
+    return f"{work.kind} {sizes}{window}, {form}"

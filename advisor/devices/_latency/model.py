@@ -1,0 +1,211 @@
+"""Predict the latencies of models on a target from the fitted additive model, and choose models to measure on it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import CONFIDENCE
+from advisor.devices._latency.base import (
+    CONSENSUS_SCALE,
+    COUNTS,
+    DOUBTED,
+    IDENTITY_SCALE,
+    LEVEL_VARIANCE,
+    PECULIARITY,
+    Base,
+    Contrasts,
+    Indices,
+)
+from advisor.devices._latency.features import Models
+from advisor.devices._latency.posterior import NOISE, SCALES, LatencyPosterior
+from advisor.devices._latency.table import Column, Floats, ModelSpace, inverse, self_covariance
+
+SUPPORTED = 0.5  # A model or family counts as known if at least this share of the resembled targets has measured it
+
+NAMED = 1.5
+"""A measurement is named if it contradicts the others by more than this factor: networks such as vision transformers
+differ by less without any error."""
+
+_FEATURE_NOISE = 0.15
+_MARGIN = 0.25
+"""A model is outside if its MACs or parameters are this far (natural logarithm) beyond those of measured models."""
+
+_TYPICAL_SCALE = SCALES[3]
+_ANCHOR_PECULIARITY = 4 * PECULIARITY
+"""It is larger than in prediction: an anchor must represent many models, as they differ on the known targets."""
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """The models to predict, described relative to the fitted model."""
+
+    known: NDArray[np.intp]  # (queries,) index of the model in the table, or -1
+    families: NDArray[np.intp]  # (queries,) code of the family, or -1
+    estimates: Floats  # (queries, base columns) estimates of the additive model
+    towards: Floats  # (queries, known models) kernel
+    itself: Floats  # (queries,) kernel of each model with itself
+    variance: Floats  # (queries,) variance of an estimate from features alone
+    counts: Floats  # (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Predictions (queries,) on one target in the logarithm of milliseconds."""
+
+    mean: Floats  # log latency
+    deviation: Floats  # standard deviation before calibration, towards shorter latencies
+    above: Floats  # the same towards longer latencies
+    support: NDArray[np.intp]  # index into :data:`advisor.devices._latency.posterior.SUPPORT`
+    outside: Floats  # distance (log) of its size from the measured range, 0 within
+
+
+def queries_of(base: Base, models: Models) -> Queries:
+    """Return queries for any models: by name where the table has them, by features else."""
+    position = {name: i for i, name in enumerate(base.table.models)}
+    known = np.array([position.get(model.name, -1) for model in models], dtype=np.intp)
+    vectors = np.array([model.vector for model in models])
+    points = base.space.points_of(vectors, [model.family for model in models])
+    towards = base.space.towards(points)
+    alone = self_covariance(points)
+    estimates: Floats = base.levels[None] + towards @ base.weights
+    named = known >= 0
+    towards[named] = base.gram[known[named]]
+    alone[named] = np.diag(base.gram)[known[named]]
+    estimates[named] = base.filled.T[known[named]]
+    variance = feature_variance(base, towards, alone)
+    return Queries(known, points.families, estimates, towards, alone, variance, vectors[:, :COUNTS])
+
+
+def queries_of_known(base: Base, models: Indices) -> Queries:
+    """Return queries for models of the table."""
+    towards, alone = base.gram[models], np.diag(base.gram)[models]
+    return Queries(
+        known=models,
+        families=base.space.points.families[models],
+        estimates=base.filled.T[models],
+        towards=towards,
+        itself=alone,
+        variance=feature_variance(base, towards, alone),
+        counts=base.table.features[models, :COUNTS],
+    )
+
+
+def feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
+    """Return the variance of a model's consensus given all other models with known features."""
+    explained = ((towards @ _precision(base.space)) * towards).sum(axis=1)
+    return np.asarray(CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2)
+
+
+@lru_cache(maxsize=4)
+def _precision(space: ModelSpace) -> Floats:
+    """Return the inverse covariance of the known models by their features, computed once for each fit."""
+    gram = space.within()
+    return inverse(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
+
+
+def estimate(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0) -> Estimate:
+    """Predict ``queries``, described relative to the posterior's base, on one target.
+
+    ``log_sd`` is a further deviation (log), as of latencies of another form.
+    """
+    base = posterior.base
+    of_model, of_family = _shares(base, posterior, queries)
+    mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
+    variance = variance + (1 - of_model) * queries.variance
+    below, beyond = _outside(base, posterior, queries)
+    deviation = np.sqrt(variance)
+    support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
+    # A network below the measured range takes no longer than one at its edge: only a launch is left.
+    wider = deviation * (1 + np.maximum(below, beyond))
+    narrower, wider = np.hypot(deviation * (1 + beyond), log_sd), np.hypot(wider, log_sd)
+    return Estimate(mean, wider, narrower, support, np.maximum(below, beyond))
+
+
+def contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
+    """Return the measured models whose latencies (log ms, in the order of ``seen``) contradict the others.
+
+    Each is more likely wrong than right, and differs by a factor over :data:`NAMED` from what the others expect (ms).
+    """
+    doubted = posterior.seen[posterior.doubts > DOUBTED]
+    expected = estimate(posterior, queries_of_known(posterior.base, doubted)).mean
+    found = zip(doubted, expected, values[posterior.doubts > DOUBTED], strict=True)
+    names = posterior.base.table.models
+    return {names[i]: float(np.exp(mean)) for i, mean, value in found if abs(value - mean) > np.log(NAMED)}
+
+
+def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
+    """Return the shares (queries,) of the resembled targets that measured each model, and one of its family.
+
+    A family that was measured on the target itself has the share 1.
+    """
+    resembled = np.flatnonzero(posterior.shares)
+    measured = np.logical_not(np.isnan(base.table.values[resembled]))
+    by_model = posterior.shares[resembled] @ measured
+    codes = base.space.points.families
+    by_family = np.zeros(len(base.space.codes))
+    for code in range(len(by_family)):
+        by_family[code] = posterior.shares[resembled] @ measured[:, codes == code].any(axis=1)
+    by_family[codes[posterior.seen]] = 1.0
+    of_model = np.where(queries.known >= 0, by_model[np.maximum(queries.known, 0)], 0.0)
+    of_family = np.where(queries.families >= 0, by_family[np.maximum(queries.families, 0)], 0.0)
+    return of_model, of_family
+
+
+def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
+    """Return how far each model's MACs or parameters are below and above those that the prediction is based on."""
+    unmeasured = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
+    used = np.logical_not(unmeasured)
+    used[posterior.seen] = True
+    sizes = base.table.features[used, :2]
+    sizes = sizes[~np.isnan(sizes).any(axis=1)]
+    if not len(sizes):
+        return np.zeros(len(queries.known)), np.zeros(len(queries.known))
+    queried = queries.counts[:, :2]
+    known = ~np.isnan(queried).any(axis=1)
+    sides = (sizes.min(axis=0) - _MARGIN - queried, queried - sizes.max(axis=0) - _MARGIN)
+    below, above = (np.where(known, np.nan_to_num(np.maximum(side, 0)).max(axis=1), 0.0) for side in sides)
+    return below, above
+
+
+def choose(
+    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
+) -> tuple[int, ...]:
+    """Choose ``wanted`` models greedily by how much variance of all candidates a measurement removes; the best first.
+
+    ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
+    cost of each (such as the size of its file), relative to 1 for a free one.
+    """
+    index = np.array(candidates, dtype=np.intp)
+    # The covariance of the models' latencies on a target of this kind before any measurement there.
+    contrasts = Contrasts.of(base, column, np.arange(len(base.table.columns)))
+    seen = contrasts.coordinates(base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY)
+    cover = _TYPICAL_SCALE**2 * (base.gram[np.ix_(index, index)] + seen @ seen.T) + LEVEL_VARIANCE
+    price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
+    chosen: list[int] = []
+    for _ in range(min(wanted, len(index))):
+        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + NOISE**2) / price
+        gains[chosen] = -np.inf
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + NOISE**2)
+    return tuple(int(index[i]) for i in chosen)
+
+
+def decisive(chances: Floats, accuracy: Floats, distance: Floats, measured: NDArray[np.bool_]) -> int:
+    """Return the index of the model whose measurement raises the accuracy of the pick most, by expectation.
+
+    The pick is the most accurate model that meets a budget with :data:`advisor.core.CONFIDENCE`. A measured
+    model becomes it if it meets the budget and is more accurate. If no model can, the one nearest to the budget counts.
+
+    Args:
+        chances: probability of each model to meet the budget.
+        accuracy: published accuracy of each in percent; 0 if none is published.
+        distance: of its predicted latency from the budget (log).
+        measured: whether it was measured; at least one was not.
+    """
+    sure = accuracy[chances >= CONFIDENCE]
+    gains = np.where(measured, 0.0, chances * np.maximum(accuracy - (sure.max() if len(sure) else -1.0), 0.0))
+    return int(np.argmax(gains)) if gains.max() > 0 else int(np.argmin(np.where(measured, np.inf, distance)))

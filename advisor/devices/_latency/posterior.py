@@ -1,0 +1,280 @@
+"""Infer from a target's measurements which known targets it resembles, and how it deviates from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from advisor.core import UsageError, parse
+from advisor.devices._latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, agreeing, student
+from advisor.devices._latency.placement import beyond, place, release_deviation, with_releases
+from advisor.devices._latency.table import Column, Floats, comparable_builds, inverse, other_release, reference_of
+from advisor.store import read_json
+
+SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Standard deviations (log) by which a target may deviate from the one that it resembles."""
+
+NOISE = 0.05
+LEAST_SPREAD = 0.05
+DOUBTED_VARIANCE = 4.0  # Variance (log) of a measurement that is wrong
+
+_KEPT = 1e-4
+
+# Log weights of references before any measurement.
+_SAME_KIND = 6.0
+_SAME_RUNTIME = 5.0
+_SAME_PRECISION = 5.0
+_SAME_DEVICE = 4.0
+_OTHER_RELEASE = 5.0
+_UNMEASURED = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class LatencyPosterior:
+    """A column's latencies as a combination of other columns and of its measured models."""
+
+    base: Base  # the additive model, with the target's other releases as they would be at its release
+    column: Column  # the target
+    seen: Indices  # (n,) indices of the models measured on it
+    shares: Floats  # (base columns,) how much it resembles each column
+    combination: Floats  # (base columns,) weights of the columns' estimates
+    coefficients: Floats  # (n,) weights of the covariances with the measured models
+    level: float  # constant added to the combination
+    scale: float  # standard deviation of the deviation from the combination
+    contrasts: Contrasts  # the directions in which models differ on targets like this one
+    seen_contrasts: Floats  # (n, directions) coordinates of the measured models
+    inverse: Floats  # (n, n) inverse covariance of the measured values at that scale
+    spread: float  # standard deviation (log) between the predictions of the resembled columns
+    reference: str  # how comparable the known columns are (:func:`advisor.devices._latency.table.reference_of`)
+    doubts: Floats  # (n,) probability that each measurement is wrong (:func:`advisor.devices._latency.base.agreeing`)
+    beyond: bool = False  # whether its accelerator is of an earlier or a later generation than all known ones
+
+    def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
+        """Return means and variances (queries,) of the log latency.
+
+        ``estimates`` (queries, base columns) are those of :class:`Base`, ``counts`` (queries, COUNTS) logarithms,
+        ``towards`` (queries, known models) is the kernel, ``itself`` (queries,) that of each model with itself.
+        """
+        mean = estimates @ self.combination + self.level
+        if not len(self.seen):
+            return mean, np.full(len(estimates), self.spread**2 + NOISE**2)
+        contrasts = self.contrasts.coordinates(estimates, counts)
+        alike = towards[:, self.seen] + contrasts @ self.seen_contrasts.T
+        cover = self.scale**2 * alike + LEVEL_VARIANCE
+        total = self.scale**2 * (itself + np.square(contrasts).sum(axis=1)) + LEVEL_VARIANCE
+        total = total - ((cover @ self.inverse) * cover).sum(axis=1)
+        return mean + alike @ self.coefficients, np.maximum(total, 0.0) + NOISE**2 + self.spread**2
+
+
+def posterior_of(
+    base: Base, column: Column, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
+) -> LatencyPosterior:
+    """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
+
+    ``seen`` (n,) are the models measured on it, ``values`` (n,) their log latencies, ``excluded`` the columns of the
+    base that cannot be references (the target itself).
+    """
+    candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
+    wider, spreads = with_releases(base, column, candidates)
+    if not len(seen):
+        return _unmeasured(wider, column, candidates, spreads)
+    return _condition(wider, column, seen, values, candidates, len(spreads))
+
+
+def _condition(
+    base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices, releases: int
+) -> LatencyPosterior:
+    """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
+
+    ``candidates`` are the indices of the measured columns that can be references; ``releases`` columns follow.
+    """
+    contrasts, reference = Contrasts.of(base, column, candidates), _reference(base, column, candidates, releases)
+    candidates = np.append(candidates, np.arange(len(base.table.columns) - releases, len(base.table.columns)))
+    seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
+    gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
+    residuals = values[None] - base.filled[np.ix_(candidates, seen)]
+    prior = np.array([_prior(base.table.columns[i], column) for i in candidates])
+    prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
+    coefficients, level = np.zeros(len(seen)), 0.0
+    shares, doubts = np.zeros((len(candidates), len(SCALES))), np.ones(len(seen))
+    for weight, kept in agreeing(prior, residuals, [_cover(gram, scale) for scale in SCALES]):
+        inverses = [inverse(_cover(gram[np.ix_(kept, kept)], scale)) for scale in SCALES]
+        found = _shares(prior, residuals[:, kept], inverses)
+        shares += weight * found
+        doubts[kept] -= weight
+        for position, (scale, precision) in enumerate(zip(SCALES, inverses, strict=True)):
+            weights = weight * found[:, position] @ residuals[:, kept] @ precision
+            coefficients[kept] += scale**2 * weights
+            level += LEVEL_VARIANCE * float(weights.sum())
+    resemblance = np.zeros(len(base.table.columns))
+    resemblance[candidates] = shares.sum(axis=1)
+    scale = float(np.sqrt(shares.sum(axis=0) @ np.square(SCALES)))
+    # The standard deviation between the references' shapes, weighted by their shares.
+    used = np.flatnonzero(resemblance)
+    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
+    departure = shapes - resemblance[used] @ shapes
+    spread = float(np.sqrt((resemblance[used] @ np.square(departure)).mean()))
+    doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
+    final = inverse(_cover(gram, scale) + doubted)
+    return LatencyPosterior(
+        base, column, seen, resemblance, resemblance, coefficients, level, scale, contrasts, seen_contrasts, final,
+        spread, reference, np.maximum(doubts, 0.0),
+    )  # fmt: skip
+
+
+def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
+    """Return the posterior probability (candidates, scales) of each reference and deviation."""
+    logs = []
+    for precision in inverses:
+        squares = ((residuals @ precision) * residuals).sum(axis=1)
+        logs.append(prior + student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1]))
+    shares: Floats = np.exp(np.stack(logs, axis=1) - np.max(logs))
+    shares[shares < _KEPT] = 0
+    shares /= shares.sum()
+    return shares
+
+
+def _cover(gram: Floats, scale: float) -> Floats:
+    return np.asarray(scale**2 * gram + LEVEL_VARIANCE + NOISE**2 * np.eye(len(gram)))
+
+
+def _prior(reference: Column, column: Column) -> float:
+    same_runtime = reference.runtime == column.runtime and comparable_builds(reference, column)
+    return (
+        _SAME_KIND * (reference.kind == column.kind)
+        + _SAME_PRECISION * (reference.precision == column.precision)
+        + _SAME_RUNTIME * same_runtime
+        + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
+        - _OTHER_RELEASE * (same_runtime and other_release(reference, column))
+    )
+
+
+def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
+    """Return the posterior of a target without measurements: another release on it, or its place among the others.
+
+    ``releases`` are the deviations of the other releases' levels, the last columns of the base.
+    """
+    if releases:
+        combination, spread = np.zeros(len(base.table.columns)), min(releases)
+        combination[len(base.table.columns) - len(releases) + releases.index(spread)] = 1.0
+    else:
+        combination, spread = place(base, column, candidates)
+        spread = float(np.hypot(spread, release_deviation(base.table, column, candidates)))
+    none = np.array([], dtype=np.intp)
+    empty = np.zeros((0, 0))
+    return LatencyPosterior(
+        base, column, none, np.abs(combination) / max(np.abs(combination).sum(), 1e-9), combination, np.zeros(0), 0.0,
+        0.0, Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)), empty, empty, max(spread, LEAST_SPREAD),
+        _reference(base, column, candidates, len(releases)), np.zeros(0),
+        not releases and beyond(base, column, candidates),
+    )  # fmt: skip
+
+
+def _reference(base: Base, column: Column, candidates: Indices, releases: int) -> str:
+    found = reference_of(column, (base.table.columns[i] for i in candidates))
+    return "release" if releases and found == "same" else found
+
+
+CALIBRATION_FILE = "prediction_calibration.json"
+
+ANCHOR_STEPS = (0, 3, 7, 15)
+"""Steps of the number of models measured on the target: none, up to 3, up to 7, up to 15, more."""
+
+ENOUGH = 4  # This many measured models replace what is not known of the runtime's release
+
+SUPPORT = ("model", "family", "none")
+"""The most similar model that was measured: the same one, another one of its family, or neither."""
+
+LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
+
+WIDE = "no comparable device"
+
+LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
+
+TAIL = 4
+"""Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
+freedom, as of the measurements (:data:`advisor.devices._latency.base.DEGREES_OF_FREEDOM`)."""
+
+_LEAST_END = 1.0  # The scale of a tail is at least one standard deviation, also where all known errors have one sign
+EVERYTHING = "all"  # Key of the errors of all targets without measurements, for kinds of targets with few errors
+
+
+def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
+    """Return the key of the errors of similar predictions.
+
+    ``kind`` is that of the target, ``reference`` one of :data:`advisor.devices._latency.table.REFERENCES`, ``measured``
+    the number of models measured on the target, ``support`` one of :data:`SUPPORT`. From :data:`ENOUGH` measured models
+    on, another version of the runtime tells as much as the same one: they contain what the release changed.
+    """
+    reference = "same" if reference == "version" and measured >= ENOUGH else reference
+    return f"{kind}/{reference}/{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Quantiles of standardised errors by regime."""
+
+    data_hash: str  # fingerprint of the table that the errors belong to
+    # by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log). Further keys
+    # are each kind and :data:`EVERYTHING`: all its targets without measurements
+    quantiles: Mapping[str, tuple[float, ...]]
+    counts: Mapping[str, int]  # by regime, the number of errors
+    # by regime, the number of independent errors that these are worth: those on one silicon (or design of cores)
+    # are alike
+    units: Mapping[str, float]
+
+    def is_wide(self, regime: str) -> bool:
+        """Return whether no device is comparable: the regime has fewer than :data:`LEAST` errors."""
+        return regime not in self.quantiles
+
+    def bounds(self, regime: str, level: float) -> tuple[float, float]:
+        """Return the standardised errors between which a share ``level`` of them lies, with equal tails."""
+        return self.quantile(regime, (1 - level) / 2), self.quantile(regime, (1 + level) / 2)
+
+    def below(self, regime: str, standardised: float) -> float:
+        """Return the probability that an error is at most a value: the inverse of :meth:`quantile`."""
+        known, widening = self._known(regime)
+        share = float(np.interp(standardised, known, LEVELS))
+        corrected = 0.5 + (share - 0.5) / widening
+        if known[0] <= standardised <= known[-1]:
+            return corrected
+        end = known[0] if standardised < known[0] else known[-1]
+        beyond = 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
+        left = min(corrected, 1 - corrected) * beyond**-TAIL
+        return left if standardised < known[0] else 1 - left
+
+    def quantile(self, regime: str, share: float) -> float:
+        """Return the standardised error that a ``share`` of future errors does not exceed.
+
+        Few units tell little about the next one: its error lies between the same bounds less often than theirs. So
+        a share is that of (n + 1) / n times its distance from the median. Beyond the largest known error, the
+        probability falls with the power :data:`TAIL` of the error.
+        """
+        known, widening = self._known(regime)
+        widened = 0.5 + (share - 0.5) * widening
+        if LEVELS[0] <= widened <= LEVELS[-1]:
+            return float(np.interp(widened, LEVELS, known))
+        end: float = known[0] if widened < LEVELS[0] else known[-1]
+        at_end = float(0.5 - (0.5 - LEVELS[0]) / widening)
+        further = float(at_end / min(share, 1 - share)) ** (1 / TAIL)
+        reach: float = max(abs(end), _LEAST_END) * (further - 1)
+        return end - reach if share < 0.5 else end + reach
+
+    def _known(self, regime: str) -> tuple[tuple[float, ...], float]:
+        """Return the quantiles of the regime, or of its kind, or of everything: the first that has enough errors.
+
+        Also return the correction of conformal prediction for finite samples.
+        """
+        key = next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
+        return self.quantiles[key], (self.units[key] + 1) / self.units[key]
+
+
+def read_calibration(folder: Path) -> Calibration:
+    """Read the calibration in a folder of profiles; refuse a missing file and another one (UsageError)."""
+    path = folder / CALIBRATION_FILE
+    try:
+        found: Calibration = parse(Calibration, read_json(path))
+    except (UsageError, ValueError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
+    return found

@@ -1,0 +1,340 @@
+"""Collect the measurements of many profiles in one table: targets by models, in log milliseconds."""
+
+import hashlib
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.devices._latency.features import VECTOR_SIZE, FeatureTable
+from advisor.devices._profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
+from advisor.devices._profiles.runtimes import Core, find_core
+
+Floats = NDArray[np.float64]
+
+LINEAR_SHARE = 0.5
+RADIAL_SHARE = 0.25
+FAMILY_SHARE = 0.25
+RADIUS = 1.3  # Radius of the radial part, in standard deviations of a feature
+FAMILY_RADIUS = 2.5  # Distance in log MACs over which two models of a family are similar beyond their features
+CLOCK_TOLERANCE = math.log(1.1)
+"""Largest difference (log) between the clocks of two targets that run on the same cores: boards state 2200 or 2265 MHz
+for one processor, and the latency changes in proportion."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Models in the space of their features."""
+
+    features: Floats  # (models, features) standardised, zero if unknown
+    known: NDArray[np.bool_]  # (models,) True if the features are known
+    families: NDArray[np.intp]  # (models,) code of the family, -1 for an unknown family
+    log_macs: Floats  # (models,) natural logarithm of the MACs, 0 if unknown
+
+
+class ModelSpace:
+    """The known models, with features in standard deviations of theirs.
+
+    Attributes:
+        codes: code of every family.
+        points: the known models.
+    """
+
+    def __init__(self, features: Floats, families: Sequence[str]) -> None:
+        known = features[~np.isnan(features).any(axis=1)]
+        self._centre, self._scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-3)
+        self.codes = {family: code for code, family in enumerate(sorted(set(families)))}
+        self.points = self.points_of(features, families)
+
+    def points_of(self, features: Floats, families: Sequence[str]) -> Points:
+        """Return models (models, features) as points; rows with NaN are models with unknown features."""
+        known: NDArray[np.bool_] = np.logical_not(np.isnan(features).any(axis=1))
+        return Points(
+            np.where(known[:, None], (features - self._centre) / self._scale, 0.0),
+            known,
+            np.array([self.codes.get(family, -1) for family in families], dtype=np.intp),
+            np.where(known, features[:, 0], 0.0),
+        )
+
+    def within(self) -> Floats:
+        """Return the kernel matrix (models, models) of the known models."""
+        gram = kernel(self.points, self.points)
+        alone = ~self.points.known
+        gram[alone, alone] = 1.0
+        return gram
+
+    def towards(self, points: Points) -> Floats:
+        """Return the kernel matrix (queries, models) of new models and the known ones."""
+        return kernel(points, self.points)
+
+
+def kernel(left: Points, right: Points) -> Floats:
+    """Return the covariance (n, m) at unit scale.
+
+    A linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in common
+    beyond its features. A model with unknown features is similar to itself only.
+    """
+    size = left.features.shape[1]
+    products = left.features @ right.features.T / size
+    lengths = np.square(left.features).sum(1)[:, None] + np.square(right.features).sum(1)[None]
+    radial = np.exp(-np.maximum(lengths / size - 2 * products, 0) / (2 * RADIUS**2))
+    same = (left.families[:, None] == right.families[None]) & (left.families[:, None] >= 0)
+    apart = left.log_macs[:, None] - right.log_macs[None]
+    family = same * np.exp(-np.square(apart) / (2 * FAMILY_RADIUS**2))
+    out: Floats = LINEAR_SHARE * products + RADIAL_SHARE * radial + FAMILY_SHARE * family
+    out *= left.known[:, None] & right.known[None]
+    return out
+
+
+def self_covariance(points: Points) -> Floats:
+    """Return each model's covariance (n,) with itself."""
+    lengths = np.square(points.features).mean(axis=1)
+    return np.asarray(LINEAR_SHARE * lengths + RADIAL_SHARE + FAMILY_SHARE)
+
+
+def solve(matrix: Floats, right: Floats) -> Floats:
+    """Solve a symmetric positive-definite system; a small value is added to the diagonal."""
+    return np.asarray(np.linalg.solve(matrix + 1e-9 * np.eye(len(matrix)), right), dtype=np.float64)
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Invert a symmetric positive-definite matrix."""
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+
+
+HALF_PRECISION = frozenset({"ncnn", "mnn"})
+"""Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16); all others compute float32."""
+
+UNSTATED_THREADS = "-unstated-threads"  # End of the name of a target whose source does not state the number of threads
+
+_HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
+
+
+def runtime_family(runtime: str) -> str:
+    """Return the name that the versions and packages of one runtime share; LiteRT is TensorFlow Lite."""
+    return "litert" if runtime in TFLITE_RUNTIMES else runtime
+
+
+def arithmetic(runtime: str, precision: str) -> str:
+    """Return the arithmetic (``float32``, ``float16`` or ``int8``) of a CPU runtime for files of a precision."""
+    if precision in ("int8", "int16x8"):
+        return "int8"
+    return "float16" if precision == "float16" or runtime in HALF_PRECISION else "float32"
+
+
+def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) -> tuple[float, ...] | None:
+    """Return the features of a target's processor, None if it is not known; the length depends on the kind.
+
+    For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the arithmetic of the
+    runtime; the logarithm of the sum of their clocks in GHz; the logarithm of the threads; the share of the cores that
+    issue in order. For a Hexagon NPU, its generation (75 for ``Hexagon v75``).
+    """
+    if target.accelerator == "npu":
+        generation = _HEXAGON.match(profile.npu)
+        return (float(generation[1]),) if generation else None
+    running = running_cores(profile, target)
+    if not running:
+        return None
+    form = arithmetic(target.runtime, precision)
+    return (
+        math.log(sum(ghz * core.macs_per_cycle(form) for core, ghz in running)),
+        math.log(sum(ghz for _, ghz in running)),
+        math.log(target.threads),
+        sum(core.in_order for core, _ in running) / len(running),
+    )
+
+
+def running_cores(profile: DeviceProfile, target: DeviceTarget) -> list[tuple[Core, float]]:
+    """Return the cores that run, each with its clock in GHz: the fastest ones, or the slowest of ``-little``.
+
+    The list is empty if the target is no CPU, if a core is unknown, or if the number of threads is not stated.
+    """
+    if target.accelerator != "cpu" or target.name.endswith(UNSTATED_THREADS):
+        return []
+    cores: list[tuple[Core, float]] = []
+    for cluster in profile.cores:
+        core = find_core(cluster.core)
+        if core is None:
+            return []
+        cores += [(core, (cluster.max_mhz or core.mhz) / 1000)] * cluster.count
+    return (cores[::-1] if target.name.endswith("-little") else cores)[: target.threads]
+
+
+@dataclass(frozen=True, order=True)
+class Column:
+    """The identity of a column: a target and the form of the artefact."""
+
+    device: str  # name of the profile
+    target: str  # name of the target in the profile
+    precision: str  # form of the artefact
+    runtime: str  # the target's runtime
+    version: str  # its version, or empty
+    kind: str  # ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs
+    silicon: str  # name of the silicon; devices with the same chip share it
+    # figures of the processor (:func:`advisor.devices.target_vector`), or empty
+    speed: tuple[float, ...] = ()
+    core: str = ""  # design of the fastest core that runs, or empty
+    kernels: str = ""  # what the runtime's build computes with on a CPU, or empty
+
+    @property
+    def build(self) -> tuple[str, str]:
+        """The runtime, whatever its package and release, and its kernels."""
+        return runtime_family(self.runtime), self.kernels
+
+
+@dataclass(frozen=True, eq=False)
+class LatencyTable:
+    """A table of log latencies."""
+
+    models: tuple[str, ...]  # names of the models, in the order of the rows
+    families: tuple[str, ...]  # family of each model, its name if the family is unknown
+    features: Floats  # (models, features), rows of NaN if unknown
+    columns: tuple[Column, ...]  # identity of each column
+    values: Floats  # (columns, models) natural logarithm of milliseconds, NaN if not measured
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of everything that a fit depends on."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256(repr((self.models, self.families, self.columns)).encode())
+        digest.update(np.round(self.features, 6).tobytes())
+        digest.update(np.round(self.values, 6).tobytes())
+        return digest.hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LatencyTable) and self.fingerprint() == other.fingerprint()
+
+
+def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> Column:
+    """Return the column of one target and precision."""
+    kind = "mcu" if profile.kind == "microcontroller" and target.accelerator == "cpu" else target.accelerator
+    return Column(
+        profile.name,
+        target.name,
+        precision,
+        target.runtime,
+        target.version,
+        "npu" if kind == "tpu" else kind,
+        silicon(profile),
+        target_vector(profile, target, precision) or (),
+        next((core.name for core, _ in running_cores(profile, target)), ""),
+        target.kernels,
+    )
+
+
+def build_table(
+    profiles: Iterable[DeviceProfile], features: FeatureTable, *, flags: Sequence[str] = ("",)
+) -> LatencyTable:
+    """Return the table of all measurements in ``profiles`` with one of these flags; only those without are good enough.
+
+    Repeated measurements of a model on a target (other heads, other jobs) are averaged in the logarithm. The table also
+    contains models with known features that no target has measured.
+    """
+    cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for profile in profiles:
+        targets, rows = {target.name: target for target in profile.targets}, profile.measurements
+        of = {key: column_of(profile, targets[key[0]], key[1]) for key in {(row.target, row.precision) for row in rows}}
+        for row in rows:
+            if row.flag in flags:
+                cells[of[row.target, row.precision]][row.model].append(float(np.log(row.latency_ms)))
+    columns = tuple(sorted(cells))
+    measured = {model for column in cells.values() for model in column}
+    models = tuple(sorted(measured | set(features.models)))
+    values = np.full((len(columns), len(models)), np.nan)
+    position = {model: index for index, model in enumerate(models)}
+    for row_index, column in enumerate(columns):
+        for model, repeats in cells[column].items():
+            values[row_index, position[model]] = float(np.mean(repeats))
+    vectors = np.full((len(models), VECTOR_SIZE), np.nan)
+    for index, name in enumerate(models):
+        if name in features.models:
+            vectors[index] = features.models[name].vector
+    architectures = map(features.architecture, models)
+    families = tuple(known.family if known else name for name, known in zip(models, architectures, strict=True))
+    return LatencyTable(models, families, vectors, columns, values)
+
+
+def silicon(profile: DeviceProfile) -> str:
+    """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
+    return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])
+
+
+REFERENCES = ("release", "same", "version", "runtime", "core")
+"""Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
+silicon only, in the runtime's version, in the runtime, or in the design of the core."""
+
+MAJOR = 10  # Minor releases that a major one counts as
+UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
+
+_PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
+
+
+def reference_of(column: Column, others: Iterable[Column]) -> str:
+    """Return which of :data:`REFERENCES` the targets ``others`` are for ``column``.
+
+    A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
+    processor that is not stated, are taken as known.
+    """
+    kind = [other for other in others if other.kind == column.kind]
+    if column.core and all(other.core != column.core for other in kind):
+        return "core"
+    runtime = [each for each in kind if comparable_builds(each, column)]
+    if not runtime:
+        return "runtime"
+    versions = {_release(each.version) for each in runtime} - {""}
+    return "version" if column.version and versions and _release(column.version) not in versions else "same"
+
+
+def _release(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def distance(one: str, other: str) -> int:
+    """Return the minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``."""
+    if one == other:
+        return 0
+    left, right = (
+        {name: (int(major), int(minor)) for name, major, minor in _PART.findall(version)} for version in (one, other)
+    )
+    steps = [
+        MAJOR * abs(left[name][0] - right[name][0])
+        + (abs(left[name][1] - right[name][1]) if left[name][0] == right[name][0] else 0)
+        for name in left.keys() & right.keys()
+    ]
+    return max(steps) if steps else UNSTATED
+
+
+def other_release(one: Column, other: Column) -> bool:
+    """Return whether both targets state the version of their runtime, and these are different releases."""
+    return bool(one.version and other.version) and distance(one.version, other.version) > 0
+
+
+def comparable_builds(one: Column, other: Column) -> bool:
+    """Return whether two targets may have one build of one runtime: kernels that are not stated may be any."""
+    same = runtime_family(one.runtime) == runtime_family(other.runtime)
+    return same and (one.kernels == other.kernels or not (one.kernels and other.kernels))
+
+
+def related_releases(other: Column, column: Column) -> bool:
+    """Return whether two targets are releases of one runtime on the same silicon, at about the same clocks."""
+    same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
+    same = same and other.build == column.build and same_cores(other, column)
+    return same and other_release(other, column)
+
+
+def same_cores(one: Column, other: Column) -> bool:
+    """Return whether two targets run on as many cores of the same kind, at about the same clocks."""
+    if one.kind != "cpu" or len(one.speed) != len(other.speed) or not one.speed:
+        return one.speed == other.speed
+    gaps = [abs(mine - theirs) for mine, theirs in zip(one.speed, other.speed, strict=True)]
+    return max(gaps[:2]) <= CLOCK_TOLERANCE and max(gaps[2:]) == 0

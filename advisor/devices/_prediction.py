@@ -1,0 +1,331 @@
+"""Predict the latency and the memory of models on devices that are not available."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.core import FORMS, FileFeatures, Provenance, Quantity, UsageError, nearest
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.features import ModelFeatures, Models, load_features
+from advisor.devices._latency.model import Estimate, choose, contradicting, estimate, queries_of
+from advisor.devices._latency.operator_times import NetworkTimes, model_operators, network_times, operators_of
+from advisor.devices._latency.placement import change
+from advisor.devices._latency.posterior import (
+    NOISE,
+    SUPPORT,
+    WIDE,
+    Calibration,
+    LatencyPosterior,
+    posterior_of,
+    read_calibration,
+    regime_of,
+)
+from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of, distance, runtime_family
+from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
+from advisor.devices._profiles.listing import known_devices
+from advisor.devices._profiles.measurements import SOURCE, Measurement
+
+
+class MeasuredLatency(NamedTuple):
+    """A measured latency (ms) with its source, its deviation (log), and whether another release measured it."""
+
+    milliseconds: float
+    source: str
+    deviation: float
+    other_release: bool
+
+
+def measured_latency(table: LatencyTable, target: DeviceTarget, rows: Sequence[Measurement]) -> MeasuredLatency:
+    """Return the latency of one model from its measurements on a target: their geometric mean.
+
+    If another release of the runtime measured it, the deviation grows with the distance of the releases.
+    """
+    milliseconds = float(np.exp(np.mean([np.log(row.latency_ms) for row in rows])))
+    steps = [distance(row.runtime_version, target.version) for row in rows if row.runtime_version and target.version]
+    furthest = max(steps, default=0)
+    deviation = float(np.hypot(NOISE, change(table, target.runtime, furthest)))
+    return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
+
+
+UNLIKE = 10.0
+"""Ratio of the ends of an 80 % interval above which no known device is comparable: it says nothing about a budget."""
+
+_MEASURED = 2  # With this many measured networks, a target is compared with itself
+
+CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
+
+_SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
+
+
+def device_predictor() -> Predictor:
+    """Return the predictor of the shipped profiles and the team's own."""
+    return fit_predictor(known_devices())
+
+
+def fit_predictor(profiles: Profiles) -> Predictor:
+    """Fit a predictor to all measurements in ``profiles``, which takes about half a second.
+
+    The calibration of the shipped profiles is also valid for other targets. UsageError if there are no measurements.
+    """
+    table = build_table(profiles.values(), load_features())
+    if not table.columns:
+        raise UsageError("no device profile has a measurement to predict from", "use the shipped profiles, too")
+    return Predictor(profiles, fit_base(table), read_calibration(shipped_profiles()))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The predicted or known latency of one model on one target."""
+
+    latency: Quantity  # milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known
+    mean_log: float  # expected natural logarithm of the milliseconds
+    deviation: float  # standard deviation of the logarithm before calibration, towards shorter latencies
+    above: float  # the same towards longer latencies
+    # the knowledge of the target and the model (:func:`advisor.devices._latency.posterior.regime_of`); empty for a
+    # measured latency or one from kernels, whose errors are normally distributed
+    regime: str
+    outside: float  # distance (log) of the model's size from the measured sizes; 0 if it is within
+    calibration: Calibration = field(repr=False)  # the known errors of predictions
+    # why no latency can be promised: no known device is comparable, and what to measure; empty if one is
+    unlike: str = ""
+
+    def probability(self, budget_ms: float) -> float:
+        """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
+        error = float(np.log(budget_ms)) - self.mean_log
+        standardised = error / (self.above if error > 0 else self.deviation)
+        return self.calibration.below(self.regime, standardised) if self.regime else NormalDist().cdf(standardised)
+
+    def quantile(self, share: float) -> float:
+        """Return the latency in ms that is not exceeded with probability ``share`` (above 0, below 1)."""
+        standardised = self.calibration.quantile(self.regime, share) if self.regime else NormalDist().inv_cdf(share)
+        return float(np.exp(self.mean_log + standardised * (self.above if standardised > 0 else self.deviation)))
+
+
+class _Known(NamedTuple):
+    """Knowledge of a target before a prediction."""
+
+    posterior: LatencyPosterior  # its measured models, and the targets that it resembles
+    log_sd: float  # deviation (log) that using the latencies of a similar form adds
+    measured: Mapping[int, MeasuredLatency]  # measurements on the target by index of the model; empty for another form
+    # names of measured models whose latencies contradict the others, each with what these expect (ms)
+    contradicting: Mapping[str, float]
+    networks: NetworkTimes | None  # predictions from the target's kernels; None if none were timed
+
+
+class Predictor:
+    """Predicts latencies on targets; a prediction takes milliseconds."""
+
+    def __init__(self, profiles: Mapping[str, DeviceProfile], base: Base, calibration: Calibration) -> None:
+        self._profiles, self._base, self._calibration = profiles, base, calibration
+        self._known: dict[tuple[str, str, str], _Known] = {}
+
+    @property
+    def data_hash(self) -> str:
+        """Fingerprint of the measurements that it was fitted to."""
+        return self._base.table.fingerprint()
+
+    def predict(
+        self, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models, level: float = 0.8
+    ) -> tuple[Prediction, ...]:
+        """Predict ``models`` on one target of a device that it was fitted to, or of a new one.
+
+        ``form`` is a precision or the name of a compression recipe, ``level`` the confidence of the interval.
+        UsageError if the form is unknown, or a model has no MACs or parameters.
+        """
+        if not models:
+            return ()
+        known = self._known_of(profile, target, form)
+        queries = queries_of(known.posterior.base, models)
+        found = estimate(known.posterior, queries, known.log_sd)
+        return tuple(
+            self._measured(profile, known.measured[model], known.contradicting.get(models[i].name), level)
+            if model in known.measured
+            else self._by_kernels(known, models[i], level) or self._predicted(known, found, i, level)
+            for i, model in enumerate(queries.known)
+        )
+
+    def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> LatencyPosterior:
+        """Return the posterior of a target: its measured models, and the targets that it resembles."""
+        return self._known_of(profile, target, form).posterior
+
+    def contradicting(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Mapping[str, float]:
+        """Return the measured models whose latencies contradict the others, each with what these expect (ms)."""
+        return self._known_of(profile, target, form).contradicting
+
+    def most_informative(
+        self,
+        profile: DeviceProfile,
+        target: DeviceTarget,
+        form: str,
+        costs: Mapping[str, float],
+        wanted: int,
+    ) -> tuple[str, ...]:
+        """Return the models whose measurement would reduce the uncertainty about the others most, the best first.
+
+        ``costs`` names the models to choose from, each with its cost relative to 1 for measuring it; unknown models are
+        ignored. UsageError if none is known.
+        """
+        names = self._base.table.models
+        known = {names.index(name): cost for name, cost in costs.items() if name in names}
+        if not known:
+            raise UsageError("the predictor knows none of these models", "use models of the catalogue")
+        column = self.posterior(profile, target, form).column
+        return tuple(names[i] for i in choose(self._base, column, list(known), wanted, known))
+
+    def _known_of(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
+        # Fitted profiles do not change; another profile may get more measurements under the same name.
+        fitted = self._profiles.get(profile.name) is profile
+        key = (profile.name if fitted else profile.fingerprint(), target.name, form)
+        if key not in self._known:
+            self._known[key] = self._learn(profile, target, form)
+        return self._known[key]
+
+    def _learn(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
+        table = self._base.table
+        rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+        precision, log_sd = similar_form(
+            form, {row.precision for row in rows}, {column.precision for column in table.columns}
+        )
+        of_model: dict[str, list[Measurement]] = defaultdict(list)
+        for row in rows:
+            if row.precision == precision:
+                of_model[row.model].append(row)
+        known = [(i, of_model[name]) for i, name in enumerate(table.models) if name in of_model]
+        measured = {i: measured_latency(table, target, found) for i, found in known}
+        values = np.log(np.array([each.milliseconds for each in measured.values()], dtype=np.float64))
+        identity = (profile.name, target.name, precision)
+        excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
+        column = column_of(profile, target, precision)
+        posterior = posterior_of(self._base, column, np.array(list(measured), dtype=np.intp), values, excluded=excluded)
+        names = {table.models[i]: each.milliseconds for i, each in measured.items()}
+        networks = network_times(profile, target, precision, names)
+        return _Known(posterior, log_sd, {} if log_sd else measured, contradicting(posterior, values), networks)
+
+    def _by_kernels(self, known: _Known, model: ModelFeatures, level: float) -> Prediction | None:
+        """Return the prediction from the target's kernels; None if there are none, or if operators are not known."""
+        works = operators_of(model, known.networks) if known.networks else ()
+        if known.networks is None or not works:
+            return None
+        mean, log_sd = known.networks.predict(works)
+        deviation = float(np.hypot(log_sd, known.log_sd))
+        half_width, count = deviation * NormalDist().inv_cdf((1 + level) / 2), known.networks.measured
+        quantity = Quantity(
+            float(np.exp(mean)),
+            "ms",
+            Provenance.PREDICTED,
+            float(np.exp(mean - half_width)),
+            float(np.exp(mean + half_width)),
+            level,
+            count,
+            f"{SOURCE}, and {count or 'no'} models",
+        )
+        return Prediction(quantity, mean, deviation, deviation, "", 0.0, self._calibration)
+
+    def _measured(
+        self, profile: DeviceProfile, measured: MeasuredLatency, expected: float | None, level: float
+    ) -> Prediction:
+        """Return a measurement; ``expected`` is what the others expect (ms) if they contradict it."""
+        value, deviation = measured.milliseconds, measured.deviation
+        half_width = deviation * NormalDist().inv_cdf((1 + level) / 2)
+        remarks = "; measured with another release" if measured.other_release else ""
+        remarks += f"; contradicts the other models, which expect {expected:.3g} ms" if expected else ""
+        quantity = Quantity(
+            value,
+            "ms",
+            Provenance.MEASURED if measured.source == CALIBRATED else Provenance.PUBLISHED,
+            value * float(np.exp(-half_width)),
+            value * float(np.exp(half_width)),
+            level,
+            source=f"{measured.source} on {profile.name}{remarks}",
+        )
+        return Prediction(quantity, float(np.log(value)), deviation, deviation, "", 0.0, self._calibration)
+
+    def _predicted(self, known: _Known, found: Estimate, index: int, level: float) -> Prediction:
+        posterior = known.posterior
+        count = len(posterior.seen)
+        regime = regime_of(posterior.column.kind, posterior.reference, count, SUPPORT[found.support[index]])
+        low, high = self._calibration.bounds(regime, level)
+        mean, below, above = (float(side[index]) for side in (found.mean, found.deviation, found.above))
+        names = ", ".join(known.contradicting)
+        doubted = f"; contradicting the others, so hardly used: {names}" if names else ""
+        like = posterior.base.table.columns[int(np.argmax(posterior.shares))]
+        least, most = (float(np.exp(mean + side * (above if side > 0 else below))) for side in (low, high))
+        unlike = self._unlike(posterior.column) if self._is_unlike(known, regime, mean, below, above) else ""
+        source = f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{doubted}"
+        source += f"; {unlike}" if unlike else ""
+        value = Quantity(float(np.exp(mean)), "ms", Provenance.PREDICTED, least, most, level, count, source)
+        return Prediction(value, mean, below, above, regime, float(found.outside[index]), self._calibration, unlike)
+
+    def _is_unlike(self, known: _Known, regime: str, mean: float, below: float, above: float) -> bool:
+        """Return whether no known device is comparable with the target."""
+        if len(known.posterior.seen) >= _MEASURED:
+            return False
+        if known.posterior.beyond or self._calibration.is_wide(regime):
+            return True
+        low, high = self._calibration.bounds(regime, 0.8)
+        return bool(high * (above if high > 0 else below) - low * (above if low > 0 else below) > np.log(UNLIKE))
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
+    def _unlike(self, column: Column) -> str:
+        """Return what to say of a target like no other: the catalogue's networks that tell most about it."""
+        models = self._base.table.models
+        ours = [i for i, name in enumerate(models) if name in model_operators()]
+        names = [models[i] for i in choose(self._base, column, ours, _MEASURED)]
+        measures = (column.kind, runtime_family(column.runtime)) == ("cpu", "litert")
+        how = "advisor devices calibrate" if measures else "and add their latencies to its profile: docs/devices.md"
+        return f"{WIDE}: measure two networks on it, such as {' and '.join(names)} ({how})"
+
+
+def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:
+    """Return the precision whose latencies to use for ``form`` on a target, and the deviation (log) that this adds.
+
+    ``measured`` are the precisions that were measured on the target itself, ``known`` those on any target. UsageError
+    if no latency of the form is known; it names the nearest form.
+    """
+    other = None if form in measured else _SIMILAR.get(form)
+    precision, log_sd = (other.like, other.log_sd) if other else (form, 0.0)
+    if precision not in known:
+        forms = sorted(set(known) | set(_SIMILAR))
+        raise UsageError(
+            f"no latency is known of the form '{form}'{nearest(form, forms)}", f"forms: {', '.join(forms)}"
+        )
+    return precision, log_sd
+
+
+RUNTIME_BYTES = 4.5e6
+"""Memory of the runtime on a CPU: the median of what processes took besides, in which LiteRT 2 ran files of nine
+networks in up to five forms with XNNPACK. It is 3 MB less while another process has the runtime's library loaded."""
+
+WIDEST = 1.2
+
+
+def arena_of(file: FileFeatures, runtime: str) -> int:
+    """Return the bytes of the arena that a runtime needs; TensorFlow Lite Micro keeps more in it than activations."""
+    return file.micro_arena_bytes or file.arena_bytes if runtime == MICRO_RUNTIME else file.arena_bytes
+
+
+def predicted_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity | None:
+    """Return the peak memory in bytes of one file on one target; None if its weights were not counted.
+
+    ``kind`` is that of the target's column: ``cpu``, ``gpu``, ``npu`` or ``mcu``.
+    """
+    if not file.weight_bytes:
+        return None
+    if kind == "mcu":
+        micro = runtime == MICRO_RUNTIME
+        source = "tensor arena of TensorFlow Lite Micro" if micro else "arena of its activations"
+        source += ", computed from their lifetimes; its weights stay in flash"
+        return Quantity(float(arena_of(file, runtime)), "bytes", Provenance.PREDICTED, source=source)
+    if kind != "cpu":
+        source = "activations and weights as stored, without the memory of the driver"
+        return Quantity(float(file.arena_bytes + file.weight_bytes), "bytes", Provenance.PREDICTED, source=source)
+    value = RUNTIME_BYTES + file.arena_bytes + file.weight_bytes + file.held_bytes
+    source = "activations, weights as stored, what the kernels hold besides, the runtime"
+    return Quantity(value, "bytes", Provenance.PREDICTED, value / WIDEST, value * WIDEST, source=source)

@@ -1,0 +1,36 @@
+"""Device profiles: read, write, list and select them."""
+
+from advisor.devices._profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles
+from advisor.devices._profiles.values import (
+    HOST,
+    KERNELS,
+    MEASURABLE_RUNTIMES,
+    MEASURED_KERNELS,
+    MICRO_RUNTIME,
+    NAME_PATTERN,
+    TFLITE_RUNTIMES,
+    Cluster,
+    DeviceLimits,
+    DeviceProfile,
+    DeviceTarget,
+    runtime_remark,
+)
+
+__all__ = [
+    "HOST",
+    "KERNELS",
+    "MEASURABLE_RUNTIMES",
+    "MEASURED_KERNELS",
+    "MICRO_RUNTIME",
+    "NAME_PATTERN",
+    "TFLITE_RUNTIMES",
+    "Cluster",
+    "DeviceLimits",
+    "DeviceProfile",
+    "DeviceTarget",
+    "Profiles",
+    "load_profiles",
+    "read_profile",
+    "runtime_remark",
+    "shipped_profiles",
+]

@@ -1,0 +1,289 @@
+"""List devices as rows and as JSON, and add, write and remove profiles of a team."""
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from advisor.catalog import config_root
+from advisor.core import UsageError, nearest
+from advisor.devices._profiles.loading import Profiles, checked_profile, load_profiles, read_profile, shipped_profiles
+from advisor.devices._profiles.measurements import SUFFIX, write_kernels, write_measurements
+from advisor.devices._profiles.phones import phone_remarks
+from advisor.devices._profiles.runtimes import core_remarks, local_runtimes
+from advisor.devices._profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
+
+COLUMNS = (
+    "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
+    "precisions", "measurements", "memory_bytes", "arena_limit_bytes", "flash_limit_bytes", "provenance",
+)  # fmt: skip
+"""Columns of :func:`advisor.devices.to_frame`."""
+
+LIST_COLUMNS: tuple[str, ...] = (
+    "device", "title", "kind", "soc", "cores", "npu", "default_target", "targets", "measurements", "provenance",
+)  # fmt: skip
+"""Columns of the list of devices: one row each."""
+
+SHIPPED, OWN, PREDICTED, THIS_MACHINE = "shipped", "own", "predicted", "this machine"
+
+
+def provenance(profile: DeviceProfile) -> str:
+    """Return where the profile comes from: ``shipped``, ``own``, ``predicted`` or ``this machine``."""
+    if profile.predicted_from:
+        return PREDICTED
+    if profile.origin is None:
+        return THIS_MACHINE
+    return SHIPPED if profile.origin.resolve().parent == shipped_profiles().resolve() else OWN
+
+
+def measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
+    """Return how many latencies predictions may use, for one target or for all."""
+    return sum(row.usable for row in profile.measurements if target is None or row.target == target.name)
+
+
+def flagged(profile: DeviceProfile) -> int:
+    """Return how many latencies predictions do not use."""
+    return len(profile.measurements) - measured(profile)
+
+
+def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
+    """Return the number of measurements by source, the largest first; ``not stated`` if a row names no source."""
+    return dict(Counter(row.source_repo or "not stated" for row in profile.measurements).most_common())
+
+
+def unmeasured_remark(profile: DeviceProfile, target: DeviceTarget) -> str:
+    """Return that latencies of a CPU target are predicted because none was measured on it; empty otherwise.
+
+    Phones that no profile describes say so themselves.
+    """
+    if profile.name == HOST or profile.predicted_from or target.accelerator != "cpu" or measured(profile, target):
+        return ""
+    runtimes = sorted({each.runtime for each in profile.targets if measured(profile, each)})
+    known = f", only with {', '.join(runtimes)}" if runtimes else ""
+    return (
+        f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted from its cores, and "
+        "another build or number of threads may take twice or half as long"
+    )
+
+
+def remarks(profile: DeviceProfile) -> tuple[str, ...]:
+    """Return what limits predictions on the device: nothing was measured on it, its cores are unknown or assumed."""
+    return (*phone_remarks(profile), *core_remarks(cluster.core for cluster in profile.cores))
+
+
+def row_json(profile: DeviceProfile) -> dict[str, object]:
+    """Return the device as an entry of a JSON list."""
+    return {
+        **{fact: getattr(profile, fact) for fact in ("name", "title", "kind", "soc")},
+        "targets": [target.name for target in profile.targets],
+        "default_target": profile.default_target,
+        "measurements": measured(profile),
+        "provenance": provenance(profile),
+    }
+
+
+def list_row(profile: DeviceProfile) -> dict[str, object]:
+    """Return the device as a row of a table, with the names of :data:`LIST_COLUMNS`; targets are counted."""
+    entry = row_json(profile)
+    cores = ", ".join(cluster.core for cluster in profile.cores)
+    return {**entry, "device": profile.name, "cores": cores, "npu": profile.npu, "targets": len(profile.targets)}
+
+
+def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
+    """Return a row of a table for each target of a device, with the names of :data:`COLUMNS`."""
+    limits = profile.limits
+    return [
+        {
+            **{fact: getattr(profile, fact) for fact in ("title", "kind", "soc", "memory_bytes")},
+            **{fact: getattr(target, fact) for fact in ("runtime", "accelerator", "threads")},
+            "device": profile.name,
+            "target": target.name,
+            "is_default": target.name == profile.default_target,
+            "version": target.version or None,
+            "precisions": ", ".join(target.precisions),
+            "measurements": measured(profile, target),
+            "arena_limit_bytes": limits.arena_bytes,
+            "flash_limit_bytes": limits.flash_bytes,
+            "provenance": provenance(profile),
+        }
+        for target in profile.targets
+    ]
+
+
+def device_json(profile: DeviceProfile) -> dict[str, object]:
+    """Return the whole profile as JSON, measurements as counts and sources. Sizes are bytes, null if unknown."""
+    by = profile.connection and ("ssh" if profile.connection.ssh else "adb")  # what connects to the device
+    return {
+        **row_json(profile),
+        "isa": profile.isa,
+        "npu": profile.npu,
+        "cores": [asdict(cluster) for cluster in profile.cores],
+        "remarks": list(remarks(profile)),
+        "memory_bytes": profile.memory_bytes,
+        "storage_bytes": profile.storage_bytes,
+        "limits": asdict(profile.limits),
+        "connection": {"by": by, "name": getattr(profile.connection, by)} if by else None,
+        "targets": [{**asdict(target), "measurements": measured(profile, target)} for target in profile.targets],
+        "measurements_not_used": flagged(profile),
+        "measurement_sources": measurement_sources(profile),
+        "sources": list(profile.sources),
+        "file": str(profile.origin or ""),
+    }
+
+
+@dataclass(frozen=True)
+class NewDevice:
+    """A profile that was added to the team's folder."""
+
+    profile: DeviceProfile  #: the profile as read
+    path: Path  #: the file that now contains it
+    replaced: bool  #: True if it replaced a profile of this name there
+    hides_shipped: bool  #: True if it is used instead of a shipped profile of this name
+
+
+def own_folder() -> Path:
+    """Return the team's own folder of profiles; it may not exist."""
+    return config_root() / "device_profiles"
+
+
+def folder_of(profile: DeviceProfile) -> Path:
+    """Return the folder to write a changed ``profile`` to: its own folder, or the team's for a shipped profile."""
+    return profile.origin.parent if profile.origin and provenance(profile) == OWN else own_folder()
+
+
+def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
+    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine."""
+    own = [own_folder()] if own_folder().is_dir() else []
+    return load_profiles({os.path.realpath(folder): folder for folder in (*own, *map(Path, folders))}.values())
+
+
+def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:
+    """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
+    folder = Path(into) if into else own_folder()
+    _refuse_shipped(folder, "--into")
+    profile = checked_profile(Path(file))
+    path = folder / f"{profile.name}.yaml"
+    try:
+        exists = path.exists()
+        if exists and path.samefile(file):
+            raise UsageError(f"{file} is already in {folder}", f"use it as it is: advisor devices show {profile.name}")
+        if exists and not replace:
+            raise UsageError(f"the device '{profile.name}' already exists in {path}", "replace it with --force")
+        written = write_profile(profile, folder)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
+    return NewDevice(profile, written, exists, profile.name in _names(shipped_profiles()))
+
+
+def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ...]:
+    """Remove a profile, readable or not, with its measurements; see :func:`advisor.devices.remove`."""
+    folder = Path(from_) if from_ else own_folder()
+    _refuse_shipped(folder, "--from")
+    names = _names(folder)
+    if name not in names or not re.fullmatch(NAME_PATTERN, name):
+        raise _not_there(name, folder, names)
+    files = [path for ending in (".yaml", ".csv", SUFFIX) if (path := folder / f"{name}{ending}").is_file()]
+    try:
+        for path in files:
+            path.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be removed: {error.strerror}", "check the permissions of the folder"
+        ) from error
+    return tuple(files)
+
+
+def write_profile(profile: DeviceProfile, folder: Path) -> Path:
+    """Write ``profile`` as ``<name>.yaml`` with its measurements and kernels, and return the YAML file's path.
+
+    Each file is replaced as a whole, so a profile is never half written. UsageError if the profile does not match the
+    schema, or the folder is not writable.
+    """
+    import yaml
+
+    if profile.name == HOST or profile.name in local_runtimes():
+        raise UsageError(
+            f"the profile of '{profile.name}' is not written, because it is read from the machine",
+            "give the device another name",
+        )
+    if not re.fullmatch(NAME_PATTERN, profile.name):
+        raise UsageError(
+            f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
+        )
+    text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
+    path, rows, timed = (f"{profile.name}{ending}" for ending in (".yaml", ".csv", SUFFIX))
+    staging = folder / f".{profile.name}.new"
+    try:
+        staging.mkdir(parents=True, exist_ok=True)
+        (staging / path).write_text(text, encoding="utf-8")
+        write_measurements(staging / rows, profile.measurements)
+        write_kernels(staging / timed, profile.kernels)
+        read_profile(staging / path)
+        (staging / rows).replace(folder / rows)
+        if profile.kernels:
+            (staging / timed).replace(folder / timed)
+        else:
+            (folder / timed).unlink(missing_ok=True)
+        (staging / path).replace(folder / path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}", "check its permissions and the free space"
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return folder / path
+
+
+def _document(profile: DeviceProfile) -> dict[str, object]:
+    """Return the YAML document without unknown facts."""
+    sizes = {"memory": profile.memory_bytes, "storage": profile.storage_bytes}
+    limits = {name.removesuffix("_bytes"): size for name, size in asdict(profile.limits).items()}
+    connection = {}
+    if settings := profile.connection:
+        connection = {name: getattr(settings, name) for name in ("ssh", "adb", "port", "cores")}
+        connection["python"] = settings.python if settings.ssh else ""
+        connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
+    return _known(
+        {
+            **{fact: getattr(profile, fact) for fact in ("name", "title", "kind", "soc", "isa", "npu")},
+            "cores": [_known(asdict(cluster)) for cluster in profile.cores],
+            **{name: size and f"{size}B" for name, size in sizes.items()},
+            "limits": _known({name: size and f"{size}B" for name, size in limits.items()}),
+            "targets": [_known(asdict(target)) for target in profile.targets],
+            "default_target": profile.default_target,
+            "connection": _known(connection),
+            "sources": profile.sources,
+        }
+    )
+
+
+def _known(facts: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in facts.items() if value not in (None, "", (), [], {})}
+
+
+def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
+    if name == HOST or name in local_runtimes():
+        return UsageError(
+            f"'{name}' is this machine, which has no profile file", "advisor devices list shows those that have one"
+        )
+    if name in _names(shipped_profiles()):
+        return UsageError(
+            f"the device '{name}' ships with advisor; only your own profiles in {folder} can be removed",
+            "add your own profile of the same name to replace it",
+        )
+    listed = f"devices there: {', '.join(names)}" if names else "there are no devices"
+    return UsageError(f"there is no device '{name}' in {folder}{nearest(name, names)}", listed)
+
+
+def _refuse_shipped(folder: Path, option: str) -> None:
+    if folder.resolve() == shipped_profiles().resolve():
+        raise UsageError(
+            f"{option}: {folder} contains the shipped profiles, which must not change", "name your own folder"
+        )
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))

@@ -1,0 +1,283 @@
+"""Load device profiles from folders, and select a device and a target by name."""
+
+import csv
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+from types import MappingProxyType
+
+from advisor.core import Problems, UsageError, nearest, visible
+from advisor.devices._profiles import phones
+from advisor.devices._profiles.measurements import FORMS, SUFFIX, Kernel, Measurement, read_kernels, read_measurements
+from advisor.devices._profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
+from advisor.devices._profiles.values import HOST, TFLITE_RUNTIMES, Cluster, DeviceProfile, DeviceTarget
+from advisor.store import shipped_folder
+
+_log = logging.getLogger(__name__)
+
+
+class Profiles(dict[str, DeviceProfile]):
+    """Device profiles by name, which a ``device:target`` text can select."""
+
+    def __init__(self, profiles: Iterable[DeviceProfile]) -> None:
+        super().__init__((profile.name, profile) for profile in profiles)
+
+    def profile(self, name: str) -> DeviceProfile:
+        """Return the profile called ``name``, or of the phone, board or SoC that people call so.
+
+        UsageError: an unknown name (the message names the nearest), or one that several phones have.
+        """
+        known = canonical(name)
+        if known in self:
+            return self[known]
+        profile = phones.find_device(name, self) or phones.find_soc_profile(name)
+        if profile is None:
+            raise self._unknown(name)
+        return profile
+
+    def select(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
+        """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``."""
+        name = canonical(selector)
+        if name in self:
+            return self[name], self[name].target()
+        device, _, target = name.rpartition(":")
+        if not device:
+            profile = self.profile(name)
+            return profile, profile.target()
+        profile = self.profile(device)
+        if device == HOST and target not in [each.name for each in profile.targets]:
+            raise self._unknown(name)
+        return profile, profile.target(target)
+
+    def installed(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
+        """Return a device and a target, by default one for ``.tflite`` files; refuse a runtime that is missing."""
+        profile, target = prefer_tflite(selector, *self.select(selector))
+        require_runtime(profile)
+        return profile, target
+
+    def _unknown(self, name: str) -> UsageError:
+        near = phones.nearest_names(name, self)
+        listed = f"nearest: {', '.join(near)}; " if near else ""
+        return UsageError(
+            f"unknown device '{visible(name)}'{nearest(name, (LITERT, *phones.device_names(), *self))}",
+            f"{listed}advisor devices list [--phones] shows them all; {phones.two_lines(name)}",
+        )
+
+
+def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
+    """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
+    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
+        return profile, target
+    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
+    return profile, max(tflite, key=lambda other: other.threads, default=target)
+
+
+def shipped_profiles() -> Path:
+    """Return the folder of the shipped profiles."""
+    return shipped_folder("device_profiles")
+
+
+def shipped_fleets() -> tuple[Path, ...]:
+    """Return the tables of the shipped fleets."""
+    return tuple(sorted((shipped_profiles() / "fleets").glob("*.csv")))
+
+
+def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
+    """Load the profile of this machine, the shipped profiles and those in ``folders``.
+
+    A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
+    """
+    found = {**profiles_here(), **shipped()}
+    own: dict[str, DeviceProfile] = {}
+    for folder in folders:
+        for name, profile in _read_folder(folder, checked_profile).items():
+            if name in own:
+                raise UsageError(
+                    f"the device '{name}' is in both {own[name].origin} and {profile.origin}", "keep one of the two"
+                )
+            found.pop(name, None)
+            own[name] = profile
+    return Profiles([*found.values(), *own.values()])
+
+
+@cache
+def shipped() -> Mapping[str, DeviceProfile]:
+    """Return the shipped profiles by name; a process reads them once."""
+    return MappingProxyType(_read_folder(shipped_profiles(), read_profile))
+
+
+def _read_folder(folder: Path, read: Callable[[Path], DeviceProfile]) -> dict[str, DeviceProfile]:
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder of device profiles", "give a folder that holds *.yaml files")
+    paths = [path for path in sorted(folder.glob("*.yaml")) if path.name != CORES_FILE]
+    return {profile.name: profile for profile in map(read, paths)}
+
+
+def checked_profile(path: Path) -> DeviceProfile:
+    """Read one profile (:func:`read_profile`), and compare it with the shipped ones.
+
+    Known models are those of the shipped features and measurements, and those of the catalogue, also of your own. A row
+    must not name another one, the latencies of a target not be in another unit, the cores not contradict the SoC. The
+    error has one line for each.
+    """
+    from advisor.catalog import load_catalogue
+
+    macs: dict[str, float | None] = {row.model: None for each in shipped().values() for row in each.measurements}
+    macs |= {card.name: float(card.macs) for card in load_catalogue().values()}
+    with (shipped_profiles() / "model_features.csv").open(newline="", encoding="utf-8") as file:
+        macs |= {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
+    profile = read_profile(path, macs)
+    problems = Problems()
+    for error in _implausible(profile, {name: count for name, count in macs.items() if count}):
+        problems.add(error)
+    problems.raise_any()
+    for target in profile.targets:
+        _warn_of_swap(profile, target)
+    return profile
+
+
+def read_profile(path: Path, models: Collection[str] | None = None) -> DeviceProfile:
+    """Read one profile, the measurements in the CSV file of the same name, and its kernels.
+
+    ``models`` are the names of the known models; None accepts every name. The UsageError has one line with file and
+    line for each problem.
+    """
+    from advisor.devices._profiles.schema import MAX_YAML_BYTES, profile_from
+    from advisor.store import read_yaml
+
+    problems, profile = Problems(), None
+    with problems.collected():
+        profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
+    names = [target.name for target in profile.targets] if profile else None
+    measurements: tuple[Measurement, ...] = ()
+    if (rows := path.parent / f"{path.stem}.csv").is_file():
+        with problems.collected():
+            measurements = read_measurements(rows, names, models)
+    kernels: tuple[Kernel, ...] = ()
+    if (timed := path.parent / f"{path.stem}{SUFFIX}").is_file() and names:
+        with problems.collected():
+            kernels = read_kernels(timed, names)
+    problems.raise_any()
+    assert profile is not None
+    return replace(profile, measurements=measurements, kernels=kernels)
+
+
+_MOST_MACS, _FEWEST_MACS = 128.0, 0.02
+"""Multiply-accumulates a core and cycle: AVX-512 VNNI computes 128 of int8; the slowest shipped CPU reaches 0.1."""
+
+_BEYOND = 20.0
+"""A latency this many times below or above every shipped one of the model on such a unit has a wrong unit."""
+
+Bounds = Mapping[tuple[str, str, str], tuple[float, float]]
+
+
+@cache
+def _shipped_bounds() -> Bounds:
+    """Return the shortest and longest usable shipped latency (ms) by kind of unit, model and precision."""
+    found: dict[tuple[str, str, str], tuple[float, float]] = {}
+    for profile in shipped().values():
+        units = {target.name: _unit(profile, target) for target in profile.targets}
+        for row in profile.measurements:
+            if row.usable:
+                key = units[row.target], row.model, row.precision
+                low, high = found.get(key, (row.latency_ms, row.latency_ms))
+                found[key] = min(low, row.latency_ms), max(high, row.latency_ms)
+    return MappingProxyType(found)
+
+
+def _implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iterator[UsageError]:
+    """Yield one error for each contradiction: cores against the SoC, and latencies of a target in a wrong unit.
+
+    ``macs`` are the known multiply-accumulates by model.
+    """
+    same = [other for other in shipped().values() if _plain(other.soc) == _plain(profile.soc) and other.cores]
+    for cluster in profile.cores:
+        # A SoC has at least as many cores of a name as the profile states.
+        stated, *held = (
+            sum(each.count for each in cores if _names(each) & _names(cluster))
+            for cores in (profile.cores, *(other.cores for other in same))
+        )
+        if held and max(held) < stated:
+            cores = ", ".join(f"{each.count} x {each.core}" for each in same[0].cores)
+            yield UsageError(
+                f"{profile.origin or profile.name}: the cores {cluster.count} x {cluster.core} contradict the SoC "
+                f"{profile.soc}, which has {cores}",
+                f"correct soc or cores; {same[0].name} has this SoC",
+            )
+    for target in profile.targets:
+        yield from _wrong_unit(profile, target, macs)
+
+
+def _names(cluster: Cluster) -> set[str]:
+    """Return the names of a core: brackets contain the design behind a vendor's name, such as ``Kryo 485 (A76)``."""
+    design = re.search(r"\((?:Cortex-)?([\w-]+)\)$", cluster.core)
+    bare = _plain(re.sub(r"\(.*\)", "", cluster.core))
+    return {bare, "cortex" + _plain(design[1])} if design else {bare}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "", text.casefold())
+
+
+def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str, float]) -> Iterator[UsageError]:
+    rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+    unit = _unit(profile, target)
+    factors = []
+    for row in rows:
+        shortest, longest = _possible_ms(profile, target, macs.get(row.model))
+        low, high = _shipped_bounds().get((unit, row.model, row.precision), (0.0, float("inf")))
+        shortest, longest = max(shortest, low / _BEYOND), min(longest, high * _BEYOND)
+        factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
+        factors[-1] *= max(row.latency_ms / longest, 1.0)
+    if factors and median(factors) != 1.0:
+        short = median(factors) < 1
+        path = profile.origin.with_suffix(".csv") if profile.origin else profile.name
+        yield UsageError(
+            f"{path}: the latencies on {target.name} are too {'short' if short else 'long'} for this processor; "
+            f"the column latency_ms is in milliseconds and looks like {'seconds' if short else 'microseconds'}",
+            "correct the unit, or flag the rows",
+        )
+
+
+FEWEST = 3  # Networks of a target, and shipped targets, that show whether int8 is faster than float32
+
+
+def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
+    """Return the median of int8 over float32 latency on a target; None with few networks."""
+    rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+    floats, integers = ({row.model: row.latency_ms for row in rows if row.precision == form} for form in FORMS)
+    ratios = [integers[model] / floats[model] for model in floats.keys() & integers]
+    return median(ratios) if len(ratios) >= FEWEST else None
+
+
+def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Warn of a target where int8 is slower than on every shipped one of the kind, and not if the two are swapped."""
+    if (own := _int8_ratio(profile, target) or 0.0) <= 1.0:
+        return
+    alike = TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else {target.runtime}
+    others = [(each, other) for each in shipped().values() for other in each.targets if other.runtime in alike]
+    same = (pair for pair in others if _unit(*pair) == _unit(profile, target))
+    known = [ratio for pair in same if (ratio := _int8_ratio(*pair))]
+    if len(known) >= FEWEST and own > max(known) and 1 / own >= min(known) / 2:
+        _log.warning(
+            "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "
+            "precisions swapped? Correct them, or flag the rows as unexplained",
+            profile.origin or profile.name, target.name, own, min(known), max(known),
+        )  # fmt: skip
+
+
+def _unit(profile: DeviceProfile, target: DeviceTarget) -> str:
+    return "mcu" if profile.kind == "microcontroller" else target.accelerator
+
+
+def _possible_ms(profile: DeviceProfile, target: DeviceTarget, macs: float | None) -> tuple[float, float]:
+    """Return the shortest and longest latency (ms) that a CPU can need, without limits if it is not known."""
+    clocks = [c.max_mhz for c in profile.cores for _ in range(c.count) if c.max_mhz]
+    if target.accelerator != "cpu" or profile.kind == "microcontroller" or not clocks or not macs:
+        return 0.0, float("inf")
+    cycles_per_ms = sum(sorted(clocks, reverse=True)[: target.threads]) * 1e3
+    return macs / (cycles_per_ms * _MOST_MACS), macs / (cycles_per_ms * _FEWEST_MACS)

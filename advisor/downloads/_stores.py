@@ -1,0 +1,425 @@
+"""Copy objects of a store (S3, Google Cloud Storage) into the cache, where all else reads them as files.
+
+A copy is a result of the cache, named by the names, sizes and versions (ETags) of its objects. So it never changes, it
+stays while a process uses it, and an object that changed leads to another copy, which shares all other files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from advisor.core import UsageError, listed, nearest, plural, require_extra, show_bytes, show_seconds, without_password
+from advisor.store import ArtifactCache, cache_root, copy_atomically, limit_bytes, sha256_json
+
+CONNECTIONS = 16
+"""Objects that are fetched at the same time."""
+
+STEP_BYTES = 8 * 2**20
+"""Bytes of an object that are asked for at once; a fetch that broke goes on at such a step."""
+
+ATTEMPTS = 4
+FIRST_PAUSE_S = 0.5
+SAID_EVERY_S = 1.0
+_LONGEST_NAME = 255  # Bytes, of most file systems
+
+_RECORD = ".objects.json"  # Names, sizes and versions in a copy; no object has it, as hidden ones are left out
+_DEPTHS = ("*", "**")  # Last names of an address that say which folders are the classes
+_ADDRESS = re.compile(r"(s3|gs):/([a-z0-9][a-z0-9._-]{1,221})(?:/([^?]*))?")  # a path keeps one slash of two
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST")
+_VERSIONS = ("ETag", "etag", "generation", "LastModified", "updated")  # What tells the content of an object, best first
+_DENIED = re.compile(r"credential|forbidden|access ?denied|\b40[13]\b|token", re.IGNORECASE)
+
+Say = Callable[[str], None]
+Objects = Mapping[str, tuple[int, str]]
+"""Size in bytes and version of each object, by its path in the copy."""
+
+
+@dataclass(frozen=True)
+class StoreKind:
+    """A kind of store: the module and class of fsspec that speak to it, and where it takes its credentials."""
+
+    module: str
+    name: str
+    credentials: str
+
+
+STORES: Mapping[str, StoreKind] = {
+    "s3": StoreKind(
+        "s3fs", "S3FileSystem",
+        "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of a user who may list and read the bucket; "
+        "for a public bucket: FSSPEC_S3_ANON=true",
+    ),
+    "gs": StoreKind(
+        "gcsfs.core", "GCSFileSystem",
+        "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login, of a user who may list and "
+        "read the bucket; for a public bucket: FSSPEC_GS_TOKEN=anon",
+    ),
+}  # fmt: skip
+"""The stores that are read, by how their addresses begin."""
+
+
+def in_store(path: Path) -> bool:
+    """Return whether a path is the address of objects in a store, such as ``s3://bucket/photos``."""
+    kind, separator, _ = str(path).partition(":/")
+    return bool(separator) and kind in STORES
+
+
+def local(path: Path, say: Say, offline: bool = False, cache_size: int | None = None) -> Path:
+    """Return the copy in the cache of what an address names, and fetch what is new; return other paths as they are.
+
+    ``offline`` opens no connection and returns the last copy. ``cache_size`` is the limit of the cache in bytes, None
+    for the usual.
+
+    Raises:
+        UsageError: the address is not valid, names no objects, needs an extra, is refused by the store, or names more
+            than the cache or the disk can hold; the store stops several times, or an object changes meanwhile.
+        StageError: the disk is full.
+    """
+    if not in_store(path):
+        return path
+    depth = path.name if path.name in _DEPTHS else ""
+    store = _store(path.parent if depth else path)
+    return (_last(store) if offline else _made(store, say, cache_size)) / store.root / depth
+
+
+class StoreChangedError(Exception):
+    """An object has another version than its listing says."""
+
+
+class ListingError(Exception):
+    """A store lists for ever."""
+
+
+class _Listing:
+    """The pages of one listing. A store that repeats how a page goes on, or the last key of a page, would never end."""
+
+    def __init__(self) -> None:
+        self._ends = set[str]()
+
+    def add_page(self, following: object, last_key: object) -> None:
+        """Look at how the next page is asked for, and at the last key of one that is not the last; ListingError."""
+        marks = {f"next {following}", f"key {last_key}"}
+        if marks & self._ends:
+            raise ListingError("it repeats a page of its listing")
+        self._ends |= marks
+
+
+@dataclass(frozen=True)
+class _Store:
+    """What one address names."""
+
+    kind: str
+    place: str  # bucket and path, as fsspec has them
+
+    @property
+    def root(self) -> str:
+        """The last name of the address, under which a copy has the objects."""
+        return self.place.rpartition("/")[2]
+
+    @property
+    def stage(self) -> str:
+        """The name of the copies in the cache."""
+        return f"objects-{sha256_json([self.kind, self.place, *map(os.environ.get, _ENDPOINTS)])[:16]}"
+
+    @cached_property
+    def system(self) -> Any:
+        """The file system of fsspec, with the credentials of the environment; its answers are looked at."""
+        found = STORES[self.kind]
+        system = getattr(import_module(found.module), found.name)(skip_instance_cache=True)
+        watch = {"s3": self._watch_s3, "gs": self._watch_google}[self.kind]
+        watch(system)
+        return system
+
+    @cached_property
+    def _state(self) -> dict[str, Any]:
+        """The listing that is under way, and the size and version of each object by its name in the store."""
+        return {"listing": _Listing(), "objects": {}}
+
+    def _watch_s3(self, system: Any) -> None:
+        events = system.s3.meta.events
+
+        def remember_key(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> None:
+            context["object"] = f"{params.get('Bucket')}/{params.get('Key')}"
+
+        def require_version(parsed: Mapping[str, Any], context: Mapping[str, Any], **_: object) -> None:
+            size, version = self._state["objects"].get(context.get("object"), (0, ""))
+            whole = str(parsed.get("ContentRange", "")).rpartition("/")[2]
+            if version and parsed.get("ETag") not in (None, version):
+                raise StoreChangedError("the store sends another version of it")
+            if version and whole.isdecimal() and int(whole) != size:
+                raise StoreChangedError(f"the store lists {size} bytes, and has {whole}")
+
+        def look_at_page(parsed: Mapping[str, Any], **_: object) -> None:
+            if parsed.get("IsTruncated"):
+                rows = parsed.get("Contents") or parsed.get("CommonPrefixes") or [{}]
+                last = rows[-1].get("Key") or rows[-1].get("Prefix")
+                self._state["listing"].add_page(parsed.get("NextContinuationToken"), last)
+
+        events.register("before-parameter-build.s3.GetObject", remember_key)
+        events.register("after-call.s3.GetObject", require_version)
+        events.register("after-call.s3.ListObjectsV2", look_at_page)
+
+    def _watch_google(self, system: Any) -> None:
+        ask = system._call
+
+        async def look_at_page(*arguments: Any, **options: Any) -> Any:
+            answer = await ask(*arguments, **options)
+            if isinstance(answer, dict) and answer.get("nextPageToken") is not None:
+                rows = answer.get("items") or [{}]
+                self._state["listing"].add_page(answer["nextPageToken"], rows[-1].get("name"))
+            return answer
+
+        system._call = look_at_page
+
+    def object(self, name: str) -> str:
+        """Return an object as fsspec names it, by its path in the copy."""
+        return f"{self.place.removesuffix(self.root)}{name}"
+
+    def address(self, name: str = "") -> str:
+        """Return the address for people, or that of one object."""
+        return without_password(f"{self.kind}://{self.object(name) if name else self.place}")
+
+    def objects(self) -> tuple[Objects, Sequence[str]]:
+        """Return the objects, and the names that can be no files of a folder; hidden ones are left out.
+
+        Raises UsageError if there are none, or the store does not say.
+        """
+        try:
+            self._state["listing"] = _Listing()
+            self.system.invalidate_cache()
+            found = self.system.find(self.place, detail=True)
+        except Exception as error:  # each store has its own errors
+            raise self.refusal(error) from None
+        above = len(self.place) - len(self.root)
+        files = {name[above:]: facts for name, facts in found.items() if not name.endswith("/")}
+        parts = {name: name.split("/") for name in files}
+        folders = {name[: mark.start()] for name in files for mark in re.finditer("/", name)}
+        negative = {name for name, facts in files.items() if int(facts["size"]) < 0}
+        bad = [name for name in files if name in folders | negative or not all(map(_is_name, parts[name]))]
+        hidden = {name for name in files if any(part[:1] == "." for part in parts[name])}
+        objects = {name: (int(files[name]["size"]), _version(files[name])) for name in {*files} - {*bad} - hidden}
+        if not objects:
+            raise self.refusal(FileNotFoundError())
+        return dict(sorted(objects.items())), sorted(bad)
+
+    def expect(self, objects: Objects) -> None:
+        """Refuse other versions of objects than these from now on, where the store says which it sends."""
+        self._state["objects"] = {self.object(name): facts for name, facts in objects.items()}
+        self.system.retries = 1  # each object has attempts of our own, and those of the package multiply them
+
+    def refusal(self, error: Exception, name: str = "") -> UsageError:
+        """Return the error to raise where the store does not give what the address names, or one object."""
+        what, kind = f"--data: '{self.address(name)}'", type(error).__name__
+        said = _in_words(error)
+        if isinstance(error, FileNotFoundError):
+            return UsageError(f"{what} names no object", f"check the address{self._nearest()}")
+        if isinstance(error, PermissionError) or _DENIED.search(f"{kind} {said}"):
+            return UsageError(f"{what} is refused by the store: {said}", STORES[self.kind].credentials)
+        hint = "check the connection, and run the command again: what has arrived is not fetched again"
+        return UsageError(f"{what} cannot be read: {said}", hint)
+
+    def _nearest(self) -> str:
+        with suppress(Exception):  # not everybody may list what is above
+            above = self.system.ls(self.place.removesuffix(self.root).rstrip("/"), detail=False)
+            return nearest(self.root, [str(each).rstrip("/").rpartition("/")[2] for each in above])
+        return ""
+
+
+def _in_words(error: Exception) -> str:
+    """Return what went wrong with the connection, or what the store says."""
+    kind = type(error)
+    names = {base.__name__ for base in kind.__mro__}  # the packages of a store are there only where it is read
+    if isinstance(error, TimeoutError) or any("Timeout" in name for name in names):
+        return "no answer in time"
+    if "HTTPClientError" in names:
+        return "the connection failed"
+    if kind.__module__.startswith("aiohttp"):
+        return "the answer ends too early" if "Payload" in kind.__name__ else "the connection failed"
+    return without_password(" ".join(str(error).split())[:300]) or kind.__name__
+
+
+def _store(path: Path) -> _Store:
+    match = _ADDRESS.fullmatch(str(path))
+    if match is None:
+        raise UsageError(
+            f"--data: '{without_password(str(path))}' is no address of a bucket",
+            "write for example s3://bucket/photos; credentials come from the environment, not from the address",
+        )
+    kind, bucket, below = match.groups()
+    store, package = _Store(kind, f"{bucket}/{below}" if below else bucket), STORES[kind].module.partition(".")[0]
+    require_extra(package, "stores", f"--data: '{store.address()}' is read by {package}, which is not installed")
+    return store
+
+
+def _is_name(part: str) -> bool:
+    """Return whether a part of the name of an object can be the name of a file or folder."""
+    return part not in ("", ".", "..") and "\0" not in part and len(part.encode(errors="replace")) <= _LONGEST_NAME
+
+
+def _version(facts: Mapping[str, Any]) -> str:
+    return next((str(facts[name]) for name in _VERSIONS if facts.get(name)), "")
+
+
+def _last(store: _Store) -> Path:
+    """Return the copy that was used last; UsageError if there is none."""
+    cache = ArtifactCache()
+    copies = [record.parent for record in (cache.root / store.stage).glob(f"*/{_RECORD}")]
+    for copy in sorted(copies, key=lambda each: each.stat().st_mtime, reverse=True):
+        if cache.has(copy):
+            return copy
+    raise UsageError(f"--offline: '{store.address()}' is not in the cache", "leave --offline out, to fetch it")
+
+
+def _made(store: _Store, say: Say, cache_size: int | None) -> Path:
+    """Return the copy of what the store has now."""
+    say(f"listing {store.address()}")
+    objects, bad = store.objects()
+    if bad:
+        say(f"left out {plural(len(bad), 'object')} whose names no file can have, such as '{bad[0]}'")
+
+    def make(folder: Path) -> None:
+        parts = cache_root() / "partial" / store.stage
+        parts.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{parts}.lock"):
+            store.expect(objects)
+            _require_space(store, sum(size for size, _ in objects.values()), cache_size)
+            _Fetch(store, objects, parts, dict(_earlier(folder.parent)), say).run(folder)
+            _require_same(store, objects, parts)
+            (folder / _RECORD).write_text(json.dumps(objects), encoding="utf-8")
+            shutil.rmtree(parts, ignore_errors=True)
+
+    inputs = {"objects": {name: list(facts) for name, facts in objects.items()}}
+    return ArtifactCache().get(store.stage, inputs, make)
+
+
+def _earlier(copies: Path) -> Iterator[tuple[tuple[str, int, str], Path]]:
+    """Yield the objects of earlier, undamaged copies with their files."""
+    for record in copies.glob(f"[0-9a-f]*/{_RECORD}"):
+        if ArtifactCache().has(record.parent):  # with the content that was written
+            for name, (size, version) in json.loads(record.read_bytes()).items():
+                yield (name, size, version), record.parent / name
+
+
+def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
+    most, free = limit_bytes(cache_root(), cache_size), shutil.disk_usage(cache_root()).free
+    what = f"--data: '{store.address()}' has {show_bytes(size)}, and the"
+    if size > most:
+        hint = f"add --cache-size {size // 10**9 + 1}GB, or name fewer objects"
+        raise UsageError(f"{what} limit of the cache is {show_bytes(most)}", hint)
+    if size > free:
+        hint = "free some space, or set ADVISOR_CACHE_DIR to another disk"
+        raise UsageError(f"{what} disk of the cache has {show_bytes(free)} free", hint)
+
+
+def _require_same(store: _Store, objects: Objects, parts: Path) -> None:
+    """Refuse objects that changed while they were fetched, and delete them: a file could be half of one version."""
+    now, _ = store.objects()
+    if changed := sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name)):
+        for name in changed:
+            if name in objects:
+                _part_of(parts, name, objects[name]).unlink(missing_ok=True)
+        what = f"{plural(len(changed), 'object')} of '{store.address()}' changed meanwhile: {listed(changed, 3)}"
+        raise UsageError(f"--data: {what}", "run the command again: all others have arrived")
+
+
+def _part_of(parts: Path, name: str, facts: tuple[int, str]) -> Path:
+    """Return the file that has what has arrived of a version of an object."""
+    return parts / sha256_json([name, *facts])
+
+
+class _Fetch:
+    """Brings objects into a folder: from earlier copies, from a fetch that was stopped, or from the store."""
+
+    def __init__(
+        self, store: _Store, objects: Objects, parts: Path, earlier: Mapping[tuple[str, int, str], Path], say: Say
+    ) -> None:
+        self._store, self._objects, self._parts, self._earlier, self._say = store, objects, parts, earlier, say
+        self._total, self._done, self._fetched = sum(size for size, _ in objects.values()), 0, 0
+        self._began = self._said = time.monotonic()
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+
+    def run(self, folder: Path) -> None:
+        """Bring all objects; the first error stops the others."""
+        with ThreadPoolExecutor(CONNECTIONS) as pool:
+            try:
+                list(pool.map(lambda name: self._bring(folder / name, name, *self._objects[name]), self._objects))
+            except BaseException:
+                self._stopped.set()
+                raise
+
+    def _bring(self, target: Path, name: str, size: int, version: str) -> None:
+        if self._stopped.is_set():
+            return
+        here = self._earlier.get((name, size, version))
+        if here is not None:
+            self._count(size, fetched=False)
+        else:
+            here = _part_of(self._parts, name, (size, version))
+            self._fetch(name, size, here)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy_atomically(here, target)
+
+    def _fetch(self, name: str, size: int, part: Path) -> None:
+        """Append to its part what is missing of an object."""
+        with part.open("ab") as file:
+            have = file.tell()
+            self._count(have, fetched=False)
+            while have < size and not self._stopped.is_set():
+                try:
+                    data = self._read(name, have, size)
+                except StoreChangedError as error:
+                    part.unlink(missing_ok=True)
+                    raise UsageError(
+                        f"--data: '{self._store.address(name)}' changed meanwhile: {error}",
+                        "run the command again: all others have arrived",
+                    ) from None
+                file.write(data)
+                file.flush()
+                self._count(len(data))
+                have += len(data)
+
+    def _read(self, name: str, have: int, size: int) -> bytes:
+        """Return the next bytes of an object; UsageError if the store does not give them."""
+        why, end = "it sends nothing", min(have + STEP_BYTES, size)
+        for attempt in range(ATTEMPTS):
+            self._stopped.wait(FIRST_PAUSE_S * (2**attempt - 1))
+            try:
+                data: bytes = self._store.system.cat_file(self._store.object(name), start=have, end=end)
+            except (FileNotFoundError, PermissionError) as error:
+                raise self._store.refusal(error, name) from None
+            except StoreChangedError:
+                raise
+            except Exception as error:  # each store has its own errors
+                why = _in_words(error)
+                continue
+            if 0 < len(data) <= end - have:
+                return data
+        stops = f"it stops after {show_bytes(have)} of {show_bytes(size)}, {ATTEMPTS} times: {why}"
+        raise self._store.refusal(Exception(stops), name)
+
+    def _count(self, size: int, fetched: bool = True) -> None:
+        """Count bytes that are here, and say now and then how much is, and how long the rest takes."""
+        with self._lock:
+            self._done, self._fetched = self._done + size, self._fetched + size * fetched
+            now = time.monotonic()
+            if now - self._said < SAID_EVERY_S or not self._fetched:
+                return
+            self._said = now
+        left = show_seconds((now - self._began) * (self._total - self._done) / self._fetched)
+        sizes = f"{show_bytes(self._done)} of {show_bytes(self._total)}"
+        self._say(f"fetching {self._store.address()}: {sizes}, {left} left")

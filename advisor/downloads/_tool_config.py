@@ -1,0 +1,142 @@
+"""Find the package index in the user's pip configuration, and the registry in the user's npm configuration."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from advisor.core import StageError, UsageError
+from advisor.downloads._files import Unavailable
+from advisor.downloads._transport import Transport, credentials_of
+from advisor.isolation import run_program
+
+_LINE = re.compile(r"^(?P<section>[^.\s=]+)\.(?P<key>[a-z-]+)=(?P<value>.*)$")
+# pip's own order: a later one wins. An environment variable beats every file.
+_SECTIONS = ("global", "install", "download", ":env:")
+_QUOTED = re.compile(r"(?P<quote>['\"])(?P<text>.*)(?P=quote)", re.DOTALL)
+_DEFAULT_TIMEOUT_S = 15.0
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# The environment on which the answers of pip and npm depend, beside their files.
+_RELEVANT = ("pip_", "npm_config_", "home", "xdg_", "path")
+
+
+@dataclass(frozen=True, slots=True)
+class PackageIndex:
+    """The places of packages: ``indexes`` (PEP 503 roots) first, then ``links`` (folders or pages of links)."""
+
+    indexes: tuple[str, ...]
+    links: tuple[str, ...]
+    transport: Transport
+
+
+def package_index() -> PackageIndex:
+    """Return what ``pip install`` would use now, read from ``pip config list`` and the environment."""
+    options = ["config", "list", "--no-color", "--disable-pip-version-check"]
+    return interpret(_printed([sys.executable, "-P", "-m", "pip", *options]), os.environ)
+
+
+def interpret(listing: str, environment: Mapping[str, str]) -> PackageIndex:
+    """Read a ``pip config list`` and the PIP_* variables into an index."""
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
+    lines = [matched for line in listing.splitlines() if (matched := _LINE.match(line))]
+    options: dict[str, str] = {}
+    for section in _SECTIONS:
+        options |= {line["key"]: _unquoted(line["value"]) for line in lines if line["section"] == section}
+    # The same that pip lists under ':env:'; read here too, for a Python without pip.
+    named = {name.removeprefix("PIP_"): value for name, value in environment.items() if name.startswith("PIP_")}
+    options |= {name.lower().replace("_", "-"): value for name, value in named.items() if value}
+    indexes: tuple[str, ...] = ()
+    if options.get("no-index", "").strip().lower() not in ("1", "true", "yes", "on", "t", "y"):
+        indexes = (options.get("index-url") or PYPI_SIMPLE_ENDPOINT, *options.get("extra-index-url", "").split())
+    links = tuple(options.get("find-links", "").split())
+    seconds = _DEFAULT_TIMEOUT_S
+    with contextlib.suppress(ValueError):
+        seconds = float(options.get("timeout") or options.get("default-timeout") or _DEFAULT_TIMEOUT_S)
+    transport = Transport(
+        proxy=options.get("proxy", ""),
+        ca_file=options.get("cert", ""),
+        client_cert=options.get("client-cert", ""),
+        trusted_hosts=tuple(options.get("trusted-host", "").split()),
+        connect_timeout_s=min(seconds, _DEFAULT_TIMEOUT_S),
+        read_timeout_s=seconds,
+        credentials=credentials_of((*indexes, *links)),
+    )
+    return PackageIndex(indexes, links, transport)
+
+
+def _unquoted(value: str) -> str:
+    """Return the text of a Python literal, as pip prints it.
+
+    ``ast.literal_eval`` is not used: in several threads of CPython 3.11 it may end with a SystemError.
+    """
+    with contextlib.suppress(UnicodeDecodeError):
+        if quoted := _QUOTED.fullmatch(value):
+            return quoted["text"].encode("latin-1", "backslashreplace").decode("unicode_escape")
+    return value
+
+
+def registry_for(package: str) -> tuple[str, Transport]:
+    """Return the root URL of the registry that holds ``package`` (a scope may have its own), and how to reach it."""
+    # npm prints no secrets, so tokens can only be read where they are written.
+    own = _npm_variable("userconfig")
+    files = _npmrc(Path(own).expanduser() if own else Path.home() / ".npmrc") | _npmrc(Path.cwd() / ".npmrc")
+    tokens = {key: value for key, value in files.items() if key.endswith(":_authToken")}
+    options = {key: value for key, value in files.items() if key not in tokens} | _npm_options()
+    scope = package.partition("/")[0] if package.startswith("@") else ""
+    url = str(options.get(f"{scope}:registry") or _npm_variable("registry") or options.get("registry") or "")
+    if not url:
+        raise Unavailable("npm is not installed, and no registry is named by npm_config_registry or an .npmrc")
+    lax = str(options.get("strict-ssl", True)).lower() == "false"
+    transport = Transport(
+        proxy=str(options.get("https-proxy") or options.get("proxy") or ""),
+        ca_file=str(options.get("cafile") or ""),
+        trusted_hosts=(urlsplit(url).hostname or "",) if lax else (),
+        credentials=credentials_of((url,)),
+        tokens=tuple((key.removesuffix(":_authToken"), value) for key, value in tokens.items()),
+    )
+    return url.rstrip("/"), transport
+
+
+def _npm_options() -> dict[str, Any]:
+    npm, listed = shutil.which("npm"), None
+    with contextlib.suppress(ValueError):
+        listed = json.loads(_printed([npm, "config", "list", "--json"])) if npm else None
+    return {key: value for key, value in listed.items() if value is not None} if isinstance(listed, dict) else {}
+
+
+def _npm_variable(option: str) -> str | None:
+    # npm takes its variables in either case.
+    wanted = f"npm_config_{option}"
+    return next((value for name, value in os.environ.items() if name.lower() == wanted and value), None)
+
+
+def _npmrc(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith(("#", ";")))
+    plain = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+    return {key: _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), value) for key, value in plain.items()}
+
+
+def _printed(command: Sequence[str]) -> str:
+    """Return what ``command`` prints, empty if it fails; it runs once for each environment of the process."""
+    return _run(tuple(command), *sorted(pair for pair in os.environ.items() if pair[0].lower().startswith(_RELEVANT)))
+
+
+@lru_cache(maxsize=16)
+def _run(command: tuple[str, ...], *_environment: tuple[str, str]) -> str:
+    with contextlib.suppress(UsageError, StageError):
+        done = run_program(command, timeout_s=60)
+        return done.stdout if done.status == 0 else ""
+    return ""

@@ -1,0 +1,237 @@
+"""Do what a search still can when it has its answer.
+
+The pick gets a file that learns from all images, if ``--ship-on all`` asks for it. Labels are checked by features that
+the search has computed, if this costs little.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from advisor.catalog import Card
+from advisor.core import ALL_IMAGES, HEAD, LOCAL, Evaluation, OnAllImages, StageError, Status, accuracy_of, recipe_of
+from advisor.engine._data_check import Faults, label_stage
+from advisor.engine._decide import decide_run
+from advisor.engine._history.loaded_run import LABELS, CheckedLabels, WrongLabel
+from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of, scope_of
+from advisor.engine._pipeline.graph import VariantStages, with_all_before
+from advisor.engine._pipeline.materials import DAMAGED, Images, Purpose, Role
+from advisor.engine._pipeline.stage import Pool, Stage
+from advisor.engine._pipeline.walker import Lookup
+from advisor.engine._question import Execution
+from advisor.engine._space.plan import ANSWER_S
+from advisor.engine._space.resolved import Say
+from advisor.isolation import POOLS
+from advisor.store import RunFolder
+from advisor.training import Suspect
+
+Result = TypeVar("Result")
+
+SHARE = 0.05
+"""Share of the time of a search, or of its limit, that the check of labels may take."""
+
+BUSY = 4.0
+"""Times as long as expected that the check may take: a busy machine works slowly, and a limit ends it anyway."""
+
+MOST_LOST = 0.02
+"""Share of right answers that a file that learns from all images may lose on images that it has learnt from, against
+the judged file, which has learnt from them too. A larger loss is a fault."""
+
+NO_TIME = "there was no time left for it; advisor search --resume continues with it"
+
+_log = logging.getLogger(__name__)
+
+
+async def when_answered(
+    scorer: Scorer | None, run: RunFolder, stopping: asyncio.Event, execution: Execution, started: float, say: Say,
+    answer_s: float = ANSWER_S,
+) -> None:  # fmt: skip
+    """Do what a search still can when it has its answer, in the time that a limit leaves; nothing without images.
+
+    The search began at ``started`` seconds of the monotonic clock. ``say`` shows what is being done. The answer takes
+    ``answer_s`` seconds to write.
+    """
+    if scorer is None or stopping.is_set():
+        return
+    limit_s = None if execution.time_limit_s is None else execution.time_limit_s - answer_s
+    if execution.ship_on == ALL_IMAGES:
+        until = math.inf if limit_s is None else started + limit_s
+        await learn_from_all(_Work(scorer, run, stopping, until, say), execution.executor == LOCAL)
+    now = time.monotonic()
+    spare_s = affordable_s(now - started, limit_s)
+    until = min(now + BUSY * spare_s, math.inf if limit_s is None else started + limit_s)
+    await check_labels(_Work(scorer, run, stopping, until, say), spare_s)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Work for an answer: what runs its stages, the run, the wish to stop, until when, and what shows the work."""
+
+    scorer: Scorer
+    run: RunFolder
+    stopping: asyncio.Event
+    until: float  # seconds of the monotonic clock
+    say: Say
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left."""
+        return max(0.0, self.until - time.monotonic())
+
+    def missing(self, stage: Stage[Any]) -> list[Stage[Any]]:
+        """Return a stage and those that it needs, without what this search or an earlier one has made."""
+        walker = self.scorer.walker
+        lookup = Lookup(walker.materials)
+        return [each for each in with_all_before((stage,)) if not walker.has(each) and lookup.find(each) is None]
+
+    def price_s(self, stage: Stage[Any]) -> float:
+        """Return the rough seconds of what is missing for a stage."""
+        return sum(each.cost_s for each in self.missing(stage))
+
+    async def result(self, stage: Stage[Result]) -> Result:
+        """Return the result of a stage; StageError if it fails, takes too long, or the user stops the search."""
+        work = asyncio.ensure_future(self.scorer.walker.run(stage))
+        stopped = asyncio.ensure_future(self.stopping.wait())
+        timeout = None if self.until == math.inf else self.left_s
+        await asyncio.wait({work, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
+        stopped.cancel()
+        if work.done():
+            return work.result()
+        work.cancel()
+        raise StageError(NO_TIME)
+
+
+async def check_labels(work: _Work, spare_s: float) -> None:
+    """Check the labels of the images outside the hold-out, and write what was found into the run.
+
+    Nothing happens without classes or the package that finds wrong labels, or if it takes more than ``spare_s``.
+    """
+    stage = _stage(work.scorer, work.run)
+    if stage is None or find_spec("cleanlab") is None or work.price_s(stage) > spare_s:
+        return
+    images = work.scorer.walker.materials.require_images()
+    learnt = len(images.part(Role.LEARNT).paths)
+    work.say("checking the labels of the images")
+    try:
+        suspects, _ = await work.result(stage)
+        work.run.write_json(LABELS, asdict(CheckedLabels(stage.scope.card, learnt, wrong_labels(images, suspects))))
+    except (StageError, *DAMAGED) as error:  # the answer is there without it
+        _log.info("labels were not checked: %s", error)
+
+
+def _stage(scorer: Scorer, run: RunFolder) -> Stage[Faults] | None:
+    """Return the stage of the check; None if the images have no classes, or too few images of them."""
+    materials, card = scorer.walker.materials, best_features(run.evaluations(), scorer.cards)
+    if card is None or not materials.question.of_task.labelled:
+        return None
+    try:
+        return label_stage(card, materials.part(Role.LEARNT))
+    except StageError:
+        return None
+
+
+def affordable_s(taken_s: float, limit_s: float | None) -> float:
+    """Return the seconds that the check may take after ``taken_s`` of a search; 0 if a limit leaves no time."""
+    return SHARE * taken_s if limit_s is None else max(0.0, min(SHARE * limit_s, limit_s - taken_s))
+
+
+def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) -> Card | None:
+    """Return the card with the most accurate head, else the most accurate network; None if nothing was trained.
+
+    The better the features, the fewer right labels of hard images are named.
+    """
+    trained = [
+        each
+        for each in evaluations
+        if each.status is Status.OK and not cards[each.configuration.card].form
+        if not recipe_of(each.configuration.training).first_look
+    ]
+    ranked = max(trained, key=lambda each: (each.configuration.training == HEAD, accuracy_of(each)), default=None)
+    return None if ranked is None else cards[ranked.configuration.card]
+
+
+def wrong_labels(images: Images, suspects: Sequence[Suspect]) -> tuple[WrongLabel, ...]:
+    """Return suspects by the paths and classes of their images."""
+    part, classes = images.part(Role.LEARNT), images.classes
+    return tuple(
+        WrongLabel(
+            images.dataset.shown(part.paths[one.index]), classes[part.labels[one.index]], classes[one.suggested],
+            round(one.given, 4), round(one.better, 4),
+        )
+        for one in suspects
+    )  # fmt: skip
+
+
+async def learn_from_all(work: _Work, here: bool) -> None:
+    """Make the file of the pick that learns from all images, and name it beside the judged file.
+
+    The judged file keeps every figure. ``here``: jobs run on this machine, where a network can be trained after the
+    search has ended its other trainings.
+    """
+    run, question = work.run, work.scorer.walker.materials.question
+    pick = decide_run(run, run.evaluations(), question).decision.pick
+    if pick is None or not pick.artefact or (pick.on_all is not None and pick.on_all.file):
+        return
+    try:
+        found = await _on_all(work, pick, here)
+    except StageError as error:
+        found = OnAllImages(reason=error.message)
+    except DAMAGED as error:
+        found = OnAllImages(reason=f"the file cannot be read or kept ({error})")
+    for each in run.evaluations():
+        if each.artefact_sha256 == pick.artefact_sha256:
+            run.append(replace(each, on_all=found))
+
+
+async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
+    """Return the file; StageError says why it cannot be made, or must not ship."""
+    scorer, walker, own = work.scorer, work.scorer.walker, pick.configuration
+    stages = VariantStages(scorer.cards[own.card], own.training, own.compression, scorer.workload)
+    if not stages.made_here or not scorer.workload.trained_twice(own.training):
+        raise StageError("the pick does not learn from your images")
+    if not scorer.holdout_images:
+        raise StageError("there is no hold-out, so it has learnt from all images")
+    missing = work.missing(stages.on_all)
+    if any(each.resources.long and each.scope.purpose != Purpose.ALL for each in missing):
+        raise StageError("the training that it continues is no longer in the cache")
+    if work.price_s(stages.on_all) > work.left_s:
+        raise StageError(NO_TIME)
+    trains = any(each.resources.pool == Pool.TRAINERS for each in missing)
+    if trains and not here:
+        raise StageError("a network is trained on all images with --executor local only")
+    work.say("making the file that learns from all images")
+    with contextlib.ExitStack() as held:
+        if trains:  # the search has ended its own trainers
+            pool = held.enter_context(contextlib.closing(POOLS[Pool.TRAINERS](work.run.place(work.run.log_file.name))))
+            walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
+        made = await work.result(stages.on_all)
+        scope, seconds = scope_of(pick), stages.scored.cost_s
+        ours = stages.scoring(replace(scope, purpose=Purpose.ALL), stages.on_all, Role.VALIDATION, seconds)
+        theirs = stages.scoring(scope, artefact_of(work.run, pick), Role.VALIDATION, seconds)
+        files: list[Path] = [await work.result(each) for each in (ours, theirs)]
+    answers = [np.load(file, allow_pickle=False).argmax(axis=1) for file in files]
+    images, labels = walker.materials.require_images(), np.asarray(walker.materials.part(Role.VALIDATION).labels)
+    right, judged_right = ((each == labels).mean() for each in answers)
+    differing = int((answers[0] != answers[1]).sum())  # a loss below two deviations of these may be chance
+    if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):
+        lost = f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"
+        raise StageError(f"it went wrong: the file gives {lost}, which both files have learnt from")
+    path = work.run.keep_artefact(made.path, f"{Path(pick.artefact).stem}-all.tflite")
+    return OnAllImages(
+        file=str(path.relative_to(work.run.path)),
+        sha256=made.sha256,
+        size_bytes=made.size_bytes,
+        images=len(images.part(Role.ALL).paths),
+        more=scorer.holdout_images,
+        same=float((answers[0] == answers[1]).mean()),
+        compared=len(labels),
+    )

@@ -1,0 +1,272 @@
+"""Answer a question about the forms of one file: make them by the stages of a search, then score and time them."""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from advisor.compression import (
+    ALIKE_DB,
+    ANY,
+    PHOTOGRAPHS_VERSION,
+    CalibrationImages,
+    Compression,
+    DelegatedPart,
+    FileAgreement,
+    Needs,
+    Recipe,
+    RecipeInputs,
+    RecipeResult,
+    Samples,
+    Speed,
+    answer,
+    compare,
+    sizes_of,
+)
+from advisor.core import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
+from advisor.datasets import InputSpec, sha256_of
+from advisor.engine._compress.question import FLOAT, CompressionQuestion
+from advisor.engine._execution import executor_for
+from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
+from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted
+from advisor.engine._pipeline.stages.artefacts import FormInputs, calibrated, compressed, shares_calibration
+from advisor.engine._pipeline.stages.figures import THOROUGH
+from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
+from advisor.engine._question.values import Execution
+from advisor.engine._space.resolved import applies
+from advisor.isolation import CallLimits, Children, Scratch, Trainers
+from advisor.measurement import FileBenchmark, accelerator, benchmark, delegate
+from advisor.store import limited_cache, require_cache, sha256_file
+from advisor.tflite import Metadata, read
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FileForms(FormInputs):
+    """Inputs of the forms of a user's file."""
+
+    asked: CompressionQuestion
+
+    @property
+    def spec(self) -> InputSpec | None:
+        """See :class:`FormInputs`."""
+        return self.asked.spec
+
+    def stands_in(self, _materials: Materials) -> bool:
+        """See :class:`FormInputs`: the weights are the user's."""
+        return False
+
+    def calibration(self, _materials: Materials) -> CalibrationImages | Samples:
+        """See :class:`FormInputs`."""
+        asked = self.asked
+        if asked.samples is not None:
+            return asked.samples.calibration
+        assert asked.spec is not None, "without samples there are images"
+        return CalibrationImages(asked.images.calibration, asked.spec, asked.question.seed)
+
+    def calibration_key(self, _materials: Materials) -> object:
+        """See :class:`FormInputs`: the hashes of the images or of the samples."""
+        samples, paths = self.asked.samples, self.asked.images.calibration
+        if samples is not None:
+            return ["samples", sha256_file(samples.calibration.path), samples.calibration.rows]
+        if not paths:
+            return ["photographs", PHOTOGRAPHS_VERSION, self.asked.question.seed]
+        return ["images", *map(sha256_of, paths)]
+
+    def metadata(self, _materials: Materials) -> Metadata | None:
+        """See :class:`FormInputs`."""
+        return self.asked.metadata
+
+    def for_recipe(self, _materials: Materials) -> RecipeInputs:
+        """See :class:`FormInputs`."""
+        limit = self.asked.question.limits.max_drop_points
+        return RecipeInputs(None, self.asked.images.training, limit, self.asked.learn_s)
+
+    def recipe_key(self, materials: Materials) -> Inputs:
+        """See :class:`FormInputs`."""
+        given, images, own = self.for_recipe(materials), self.asked.images.training, list[Any]()
+        if images is not None:
+            hashes = [list(map(sha256_of, paths)) for paths in (images.paths, images.validation_paths)]
+            own = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
+        return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": own}
+
+
+LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
+"""Limits of one scoring: the images may be many."""
+
+FEW = 200
+"""Below this number of images one answer is more than half a point."""
+
+ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the worst output"
+
+
+def compress(
+    asked: CompressionQuestion, tell: Tell, latency: bool = True, cache_size: int | None = None
+) -> Compression:
+    """Apply every recipe of the question, checked by :func:`.question.ask`; a failure becomes the row of that recipe.
+
+    ``cache_size`` is the limit of the cache in bytes, None for the usual. With ``latency``, the files are also timed,
+    block by block in turn. A float file that cannot be run is a UsageError.
+    """
+    require_cache()
+    with Scratch() as folder:
+        forms = _made(asked, folder / "log.txt", tell, cache_size)
+        with Trainers(folder / "log.txt") as pool:
+            forms = _scored(pool, asked, forms, tell)
+    forms, notes = time_forms(forms, tell) if latency else (forms, ())
+    images, calibrated = asked.images, any(one.needs_calibration for one in asked.recipes)
+    return Compression(
+        model=str(asked.model),
+        folder=str(asked.folder),
+        calibration=images.calibration_source if calibrated else "no recipe asked for needs it",
+        scored=images.scored_source,
+        accelerator=asked.accelerator,
+        max_drop_points=asked.question.limits.max_drop_points,
+        forms=tuple(forms),
+        notes=(*_notes(asked, forms[0]), *notes),
+        task=ANY if asked.samples else asked.question.task,
+    )
+
+
+def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
+    """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
+    with Scratch() as folder, Trainers(folder / "log.txt") as pool:
+        (form,) = _scored(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
+    assert form.agreement is not None, "a file that could not be scored is an error"
+    return form.agreement
+
+
+def _made(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: int | None) -> list[RecipeResult]:
+    """Make each form of the question, in child processes that write to ``log``."""
+    executor = executor_for(Execution(), lambda: log)
+    with contextlib.closing(executor), limited_cache(cache_size) as cache:
+        materials = Materials(cache, None, {}, executor.host, asked.question)
+        walker = Walker(materials, Workers(executor.machine, executor.pools))
+
+        async def rows() -> list[RecipeResult]:
+            return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
+        return run_coroutine(rows())
+
+
+async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
+    path, start = asked.path_of(one.name), time.monotonic()
+    notes: Mapping[str, Any] = {}
+    try:
+        if one.name != FLOAT:
+            if (asked.samples and one.needs >= Needs.SCORING) or not applies(one, asked.question):
+                file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
+                raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
+            tell(f"making {one.name}")
+            notes = await _form(asked, walker, one.name, path)
+        found = delegate(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
+        sizes = sizes_of(path)
+    except AdvisorError as error:
+        cause = error.__cause__ if isinstance(error, StageAborted) else error
+        return _without(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
+    taken = DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
+    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
+
+
+def _without(form: RecipeResult, error: AdvisorError, before: str = "") -> RecipeResult:
+    """Return the row of a form that an error left out: skipped if the recipe or the runtime refused it."""
+    refused = isinstance(error, UnsupportedRecipe | RuntimeRefusal)
+    reason = f"{before}{error.message}" if refused else error.message
+    return replace(form, status="skipped" if refused else "failed", reason=reason)
+
+
+async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
+    given, names = FileForms(asked), [one.name for one in asked.recipes]
+    card, source = asked.stem or asked.model.stem, FloatModel(asked.model, sha256_file(asked.model))
+    shared = None
+    if asked.samples is None and shares_calibration(name, names):
+        shared = calibrated(Scope(card), source, given, names)
+    made: Artefact = await walker.run(compressed(Scope(card, compression=name), source, given, None, shared))
+    unfinished = path.with_suffix(".part")
+    try:
+        shutil.copyfile(made.path, unfinished)
+        unfinished.replace(path)
+    except OSError as error:
+        raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return made.notes
+
+
+def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell) -> list[RecipeResult]:
+    """Return the rows with what differs from the float file, the first one, which runs once if its answers are kept."""
+    images, samples, scored = asked.images, asked.samples, list[RecipeResult]()
+    if forms[0].status != "ok":
+        raise UsageError(f"{asked.model.name} cannot be compressed: {forms[0].reason}", "see advisor profile")
+
+    @lru_cache(maxsize=2)
+    def answers(path: Path) -> Any:
+        given = (path, asked.question.task, images.scored, asked.spec, asked.question.seed)
+        return pool.call(f"{answer.__module__}:answer", *given, limits=LIMITS)
+
+    def agreement(path: Path) -> FileAgreement:
+        if not samples:
+            floats = answers(asked.model)
+            return asked.kind.compare(answers(path), floats, images.labels)
+        of_samples: FileAgreement = pool.call(
+            f"{compare.__module__}:compare", path, asked.model, samples.scored, limits=LIMITS
+        )
+        return of_samples
+
+    for form in forms:
+        if form.status == "ok":
+            tell(f"scoring {form.recipe}")
+            try:
+                form = replace(form, agreement=agreement(Path(form.path)))
+            except StageError as error:
+                if form is forms[0]:
+                    raise UsageError(error.message, error.hint) from error
+                form = _without(form, error, "this runtime cannot run it: ")
+        scored.append(form)
+    return scored
+
+
+def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult], tuple[str, ...]]:
+    """Return the rows with their latency at one thread, and notes on the timing.
+
+    A file that the runtime cannot run keeps its other figures and says why it has no latency.
+    """
+    paths = [form.path for form in forms if form.status == "ok"]
+    try:
+        found = benchmark(*paths, effort=THOROUGH, pipeline=False, force=True, tell=tell)
+    except UsageError as error:
+        return forms, (f"not timed: {error.message}",)
+    rows = {file.model: file for file in found.files}
+    return [_timed(form, rows[form.path]) if form.path in rows else form for form in forms], found.notes
+
+
+def _timed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
+    if found.timing is None:
+        return replace(form, reason=found.failure)
+    result, (low, high) = found.timing.results[0], found.timing.results[0].interval_ms
+    memory = found.timing.peak_memory_bytes
+    return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
+
+
+def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]:
+    if not asked.samples:
+        yield from asked.kind.notes(read(asked.model))
+    if asked.stem:
+        yield f"{asked.model.name} is your file for one image with float32 weights; the forms are made from it"
+    if asked.samples:
+        yield f"{ALIKE}; give more samples like those of the app if these are few"
+        return
+    if asked.metadata is None:
+        yield f"{asked.model.name} has no labels, so the compressed files carry no metadata either"
+    scored = len(asked.images.labels)
+    if 0 < scored < FEW:
+        yield f"{scored} images cannot show a drop of one point: see the intervals"
+    if not scored and reference.agreement and reference.agreement.share.low == 0:
+        yield "the float file is sure of nothing in these images: give images of its objects with --calibration"
+    if not scored:
+        yield "agreement with float is no accuracy: give labelled images with --data to measure the loss"

@@ -1,0 +1,289 @@
+"""Check the arguments of ``advisor compress`` and choose its images, before any work starts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from advisor.catalog import task_of
+from advisor.compression import (
+    CALIBRATION,
+    FEWEST,
+    KINDS,
+    Classifiers,
+    Detectors,
+    Needs,
+    Recipe,
+    SampleParts,
+    TrainingImages,
+    choose,
+    drawn,
+    find_images,
+    read_samples,
+    recipe,
+    require_float,
+    spec_of_file,
+)
+from advisor.core import (
+    AmbiguousInput,
+    Budget,
+    CompressKeywords,
+    StageError,
+    UnsupportedRecipe,
+    UsageError,
+    bounded,
+    completed,
+    require_training,
+)
+from advisor.datasets import InputSpec, class_order, halved
+from advisor.engine._pipeline.materials import Images, Part, Role
+from advisor.engine._question.values import Question
+from advisor.engine._space.resolved import applies, read_images
+from advisor.measurement import accelerator, true_boxes
+from advisor.store import ensure_output_dir
+from advisor.tflite import (
+    Metadata,
+    read,
+    read_metadata,
+    split_postprocess,
+    to_float32,
+    with_fixed_batch,
+    write_metadata,
+)
+
+SCORED = 200
+"""Unlabelled images to count agreement with float on, at most."""
+
+PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
+
+
+@dataclass(frozen=True)
+class CompressionImages:
+    """The images of the user's folders, by their purpose, and in words where they are from; none for the bundled
+    photographs.
+
+    Attributes:
+        labels: the truth of each scored image, in the order of the model's classes: its class, or its boxes; empty if
+            it is not known.
+        training: for recipes that score or train; None without labelled images.
+    """
+
+    calibration: tuple[Path, ...] = ()
+    scored: tuple[Path, ...] = ()
+    calibration_source: str = PHOTOGRAPHS
+    scored_source: str = PHOTOGRAPHS
+    labels: tuple[Any, ...] = ()
+    training: TrainingImages | None = None
+
+
+FLOAT = "float32"
+OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
+
+
+@dataclass(frozen=True)
+class CompressionQuestion:
+    """A search's question, and what is known of the only file that it is about.
+
+    Attributes:
+        model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
+        recipes: float32 first, then those asked for.
+        spec: how it reads images; None with samples.
+        metadata: its labels and licence, written into every file; None if it has no labels.
+        samples: samples of its inputs, which stand in for images; None for images.
+        learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
+        stem: of the names of the files.
+    """
+
+    question: Question
+    model: Path
+    recipes: tuple[Recipe, ...]
+    folder: Path
+    spec: InputSpec | None = None
+    metadata: Metadata | None = None
+    images: CompressionImages = CompressionImages()
+    samples: SampleParts | None = None
+    accelerator: str = "xnnpack"
+    learn_s: float = 600.0
+    stem: str = ""
+
+    @property
+    def kind(self) -> Classifiers | Detectors:
+        """The kind of files of the task."""
+        return KINDS[self.question.task]
+
+    def path_of(self, name: str) -> Path:
+        """Return where a recipe's file goes; a float file that recipes can start from is not copied."""
+        return self.model if name == FLOAT else self.folder / f"{self.stem or self.model.stem}-{name}.tflite"
+
+
+def ask(
+    model: Path, recipes: Sequence[str], *, judged_only: bool = False, **given: Unpack[CompressKeywords]
+) -> CompressionQuestion:
+    """Check the arguments and read the images or samples; create the output folder.
+
+    If the file has an open batch or float16 weights, the float file that recipes start from is written there, too. With
+    ``judged_only`` there are no recipes, no folder is created, and the file may be quantized.
+
+    Raises:
+        UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
+            normalisation is not known, a limit needs labels, or output files exist already.
+    """
+    options = completed(CompressKeywords, given)
+    chosen = () if judged_only else tuple(recipe(name) for name in dict.fromkeys(recipes) if name != FLOAT)
+    if not chosen and not judged_only:
+        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
+    if training := [one.name for one in chosen if one.needs >= Needs.TRAINING]:
+        require_training(f"--recipe {training[0]}")
+    accelerator(options["accelerator"])
+    graph, data = read(model), model.read_bytes()
+    plain = data if judged_only else _plain(data, model.name, options["requantize"])
+    limit, images = options["max_drop_points"], options["data"]
+    if limit is not None and images is None:
+        raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
+    names, limits = tuple(one.name for one in chosen), Budget(max_drop_points=limit)
+    data_folder, seed = None if images is None else Path(images), bounded("seed", options["seed"])
+    question = Question(task_of(graph), data_folder, limits=limits, compressions=names, seed=seed)
+    asked = CompressionQuestion(
+        question, model, (recipe(FLOAT), *chosen), Path(options["to"] or f"{model.stem}-forms"),
+        accelerator=options["accelerator"], learn_s=options["learn_s"],
+    )  # fmt: skip
+    if options["samples"] is not None:
+        asked = _of_samples(asked, Path(options["samples"]), plain, options)
+    else:
+        asked = _of_images(asked, data, options, judged_only)
+    return asked if judged_only else _with_folder(asked, data, plain, options["force"])
+
+
+def _of_samples(
+    asked: CompressionQuestion, samples: Path, plain: bytes, options: CompressKeywords
+) -> CompressionQuestion:
+    name = asked.model.name
+    others = {key: options[key] for key in ("calibration", "data", "mean", "std")}
+    given = next((key for key, value in others.items() if value is not None), None)
+    if given:
+        raise UsageError(f"--samples and --{given} cannot be combined", "samples are the model's inputs as they are")
+    if not asked.question.of_task.probabilities:
+        raise UsageError(f"--samples: {name} is a detector, and boxes have no SNR", "give images with --calibration")
+    parts = read_samples(samples, read(plain, name), asked.question.seed)
+    sources = CompressionImages(calibration_source=parts.calibration_source, scored_source=parts.scored_source)
+    return replace(asked, samples=parts, images=sources)
+
+
+def _of_images(
+    asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
+) -> CompressionQuestion:
+    model, graph, folder = asked.model, read(asked.model), options["calibration"]
+    metadata = read_metadata(data, model.name)
+    try:
+        spec = spec_of_file(model.name, graph, metadata, options["mean"], options["std"])
+        classes = asked.kind.classes(data, graph, model.name)
+    except UsageError as error:
+        raise error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}") from None
+    labels = metadata.labels if metadata else ()
+    if labels and len(labels) != classes:
+        raise UsageError(f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata")
+    kept = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
+    asked = replace(asked, spec=spec, metadata=kept)
+    return replace(asked, images=_images_for(asked, None if folder is None else Path(folder), spec, classes))
+
+
+def _images_for(
+    asked: CompressionQuestion, calibration: Path | None, spec: InputSpec, classes: int
+) -> CompressionImages:
+    """Read the user's folders, or none. The model has ``classes`` classes, and the labels of its metadata if any.
+
+    With both folders and no recipe that uses labels, all labelled images score the files. Otherwise their hold-out
+    scores them, split off as in a search. A model that a search exported was trained on everything but the hold-out. A
+    recipe that chooses by labels gets half of the hold-out, and the other half scores the files.
+
+    Raises:
+        UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
+    """
+    question, needs = asked.question, {one.needs for one in asked.recipes}
+    data, seed, labelled = question.data, question.seed, question.of_task.labelled
+    own = find_images(calibration) if calibration else ()
+    learns = any(one.needs >= Needs.SCORING and applies(one, question) for one in asked.recipes)
+    whole = bool(own) and not learns
+    try:
+        read = read_images(replace(question, judged_whole=whole), lambda _text: None)
+    except AmbiguousInput as error:  # the model says the task, and no option does
+        tasks = [reading.meaning for reading in error.readings if "task" in reading.options]
+        if not tasks:
+            raise
+        hint = f"{', '.join(tasks)}; the model is a classifier: give class folders"
+        raise UsageError(error.message, hint) from None
+    if read is None:
+        return _unlabelled(own, calibration, seed) if own else CompressionImages()
+    order = class_order(read.classes, asked.metadata.labels if asked.metadata else (), classes)
+    halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
+    train, scored, held = read.part(Role.TRAIN), halves.part(Role.HOLDOUT), len(read.split.holdout)
+    judged = f"all {held} images of {data}" if whole else f"the {held} images held out of {data}"
+    if len(scored.paths) < held:
+        judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
+    source = f"images of {calibration}" if own else f"training images of {data}"
+    chosen = drawn(own or (() if labelled else train.paths), CALIBRATION, seed)
+    if not chosen:
+        chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+    training = None
+    if learns or (labelled and not whole):
+        validation = halves.part(Role.VALIDATION)
+        learnt, judging = (
+            tuple(order[label] for label in part.labels) if labelled else part.labels for part in (train, validation)
+        )
+        training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
+    truth = _truth(halves, scored, order)
+    return CompressionImages(chosen, scored.paths, f"{len(chosen)} {source}", judged, truth, training)
+
+
+def _for_choosing(images: Images) -> Images:
+    """Return the images with half of their hold-out as validation part, if the hold-out is large enough."""
+    split, together = images.split, dict[int, list[int]]()
+    for index, group in enumerate(images.groups):
+        together.setdefault(group, []).append(index)
+    chosen_on, scored = halved(images.dataset, split.holdout, split.seed, list(together.values()))
+    return replace(images, split=replace(split, validation=chosen_on, holdout=scored)) if chosen_on else images
+
+
+def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
+    if images.boxes is None:
+        return tuple(order[label] for label in part.labels)
+    sizes = (images.boxes.sizes[index] for index in part.indices)
+    places, each = dict(enumerate(order)), zip(part.objects, sizes, strict=True)
+    return tuple((true_boxes(rows).relabelled(places), size[::-1]) for rows, size in each)
+
+
+def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
+    chosen = drawn(own, CALIBRATION, seed)
+    others = tuple(path for path in own if path not in set(chosen))
+    scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
+    new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
+    return CompressionImages(
+        chosen, scored, f"{len(chosen)} images of {folder}", f"{len(scored)} images of {folder} {new}"
+    )
+
+
+def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
+    """Create the folder, and write the float file that recipes start from if it is another than the user's."""
+    model, folder = asked.model, asked.folder
+    copy = folder / f"{model.stem}-{FLOAT}.tflite"
+    made = [asked.path_of(one.name).name for one in asked.recipes[1:]]
+    ensure_output_dir(folder, made if plain == data else [*made, copy.name], force)
+    if plain == data:
+        return asked
+    copy.write_bytes(write_metadata(plain, asked.metadata) if asked.metadata else plain)
+    return replace(asked, model=copy, stem=model.stem)
+
+
+def _plain(given: bytes, name: str, requantize: bool) -> bytes:
+    """Return the float file that recipes start from: with a batch of one image, and its weights in float32.
+
+    A quantized file is taken only if it is to be quantized again.
+    """
+    try:
+        plain = to_float32(with_fixed_batch(given, name), name, quantized=requantize)
+        raw, _ = split_postprocess(plain, name)
+        require_float(raw, "compress", any_graph=True)
+    except (UnsupportedRecipe, StageError) as error:
+        reason = error.message.removeprefix("compress does not apply: ")
+        raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None
+    return plain

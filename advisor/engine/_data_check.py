@@ -1,0 +1,357 @@
+"""Check images for a task: what is wrong with their files, their labels, and crops of one image among them."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+from advisor.catalog import Card, fetch_weights, is_here, load_catalogue
+from advisor.core import (
+    DEFAULT_TASK,
+    TASKS,
+    StageError,
+    UsageError,
+    parse,
+    require_known,
+    require_training,
+    without_password,
+)
+from advisor.datasets import (
+    OF_ANY_PLACE,
+    Box,
+    Dataset,
+    Finding,
+    Kind,
+    Measure,
+    MeasureDistribution,
+    ObjectSizes,
+    Overview,
+    Pair,
+    Progress,
+    Split,
+    Survey,
+    conditions,
+    group_numbers,
+    kept_together,
+    members_of,
+    writable,
+)
+from advisor.downloads import FetchOptions
+from advisor.engine._execution import Machine
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import Images, Materials, Part, Role, versions
+from advisor.engine._pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage, StageName
+from advisor.engine._pipeline.stages.backbone import features
+from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
+from advisor.engine._question import Question
+from advisor.engine._space.resolved import Say
+from advisor.isolation import ChildPool, Scratch, usable_cores
+from advisor.measurement import host
+from advisor.store import limited_cache, sha256_json
+from advisor.training import LANDMARKS, Suspect
+
+SCHEMA_VERSION = 1
+
+RESULT = "judgement.json"
+
+SEED = 0
+"""Seed of the stages, and of the landmarks of a large set."""
+
+PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
+"""Cards with good features for their cost. The first whose weights are available is used, else the first is fetched."""
+
+FEWEST = 5
+"""Labels of classes with fewer images are not checked: there is too little to learn them from."""
+
+NOT_JUDGED = "they are looked for in image classification only"
+"""Why wrong labels and crops are not looked for in the other tasks."""
+
+Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
+"""Likely wrong labels and cropped copies."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The boxes of an image, or a colour for each pixel, and its width and height upright."""
+
+    size: tuple[int, int]
+    boxes: tuple[Box, ...]
+    layer: str = ""  # PNG in base64 to lay over the image
+
+
+class Content(Protocol):
+    """Classes of the images, or boxes in them, as the user's files state them."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Images or boxes of each class."""
+
+    @property
+    def summary(self) -> str:
+        """The size of the set in a few words."""
+
+    @property
+    def sizes(self) -> Sequence[ObjectSizes]:
+        """Sizes of the objects at usual inputs; empty without boxes."""
+
+    @property
+    def next_command(self) -> str:
+        """The command to run on a manifest without the suspects; empty if there is none yet."""
+
+    def label(self, path: Path) -> str:
+        """Return what an image shows; empty for an image that was left out."""
+
+    def drawing(self, path: Path) -> Drawing | None:
+        """Return the boxes of an image; None if the images have no boxes, or the image was left out."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the entries of this content in the JSON object of a check."""
+
+    def write(self, path: Path, findings: Sequence[Finding]) -> int:
+        """Write a manifest without what the findings leave out; return its number of images."""
+
+
+@dataclass(frozen=True, eq=False)
+class DataCheck:
+    """The result of a check.
+
+    ``findings`` are the gravest first. ``judged_by`` is the card whose features checked labels and crops, else
+    ``not_judged`` says why none did. ``split`` is that of a search with default options, else ``not_split`` says why it
+    would refuse the images.
+    """
+
+    data: Path
+    survey: Survey
+    content: Content
+    findings: tuple[Finding, ...]
+    conditions: tuple[MeasureDistribution, ...]
+    judged_by: str
+    not_judged: str = ""
+    split: Overview | None = None
+    not_split: str = ""
+
+    @property
+    def left_out(self) -> frozenset[Path]:
+        """The images to leave out of a set without these faults."""
+        return frozenset(path for finding in self.findings for path in finding.leave_out)
+
+    def write_manifest(self, path: Path) -> int:
+        """Write a new CSV manifest without the suspects, with labels in one spelling; return its number of images."""
+        return self.content.write(writable(path), self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object; paths are relative to the root of the data set."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "data": without_password(str(self.data)),
+            "fingerprint": self.survey.dataset.fingerprint,
+            **self.content.to_json(),
+            "judged_by": self.judged_by,
+            "not_judged": self.not_judged,
+            "split": self.split.to_json() if self.split else None,
+            "not_split": self.not_split,
+            "findings": [self._finding(finding) for finding in self.findings],
+            "conditions": [rounded(one) for one in self.conditions],
+        }
+
+    def _finding(self, finding: Finding) -> dict[str, Any]:
+        shown = self.survey.dataset.shown
+        found = {
+            "kind": finding.kind.value,
+            "message": finding.message,
+            "advice": finding.advice,
+            "groups": [[shown(path) for path in group] for group in finding.groups],
+            "notes": list(finding.notes),
+            "leave_out": [shown(path) for path in finding.leave_out],
+        }
+        marked = [[{"label": box.label, "box": list(box.edges)} for box in boxes] for boxes in finding.marked]
+        return {**found, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else found
+
+
+def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings in the order of their kinds; those of a task's own come after unreadable files."""
+    places: dict[StrEnum, float] = {kind: place for place, kind in enumerate(Kind)}
+    return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
+
+
+def checked(
+    path: Path, read: Survey, content: Content, findings: Sequence[Finding], overview: Callable[[], Overview],
+    judged_by: str = "", not_judged: str = NOT_JUDGED, measures: Sequence[Measure] = OF_ANY_PLACE,
+) -> DataCheck:  # fmt: skip
+    """Return the result of a check; ``overview`` returns the split of a search with default options, or refuses it."""
+    split, refused = None, ""
+    try:
+        split = overview()
+    except UsageError as error:
+        refused = error.message
+    shown = conditions(read, measures)
+    return DataCheck(path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused)
+
+
+def advance(say: Say) -> Progress:
+    """Return a function that says how many images were listed, and then read."""
+
+    def count(done: int, total: int) -> None:
+        if not total:
+            say(f"listing images: {done:,}")
+        elif done % 100 == 0 or done == total:
+            say(f"reading images: {done:,} of {total:,}")
+
+    return count
+
+
+def rounded(value: object) -> dict[str, Any]:
+    """Return a dataclass as a JSON object with four decimals."""
+    fields = asdict(value)  # type: ignore[call-overload]
+    return {name: round(each, 4) if isinstance(each, float) else each for name, each in fields.items()}
+
+
+@dataclass(frozen=True)
+class LabelCheck:
+    """The card whose features checked labels, empty for none; suspects, the most likely first; cropped copies."""
+
+    card: str = ""
+    suspects: tuple[Suspect, ...] = ()
+    copies: tuple[Pair, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelChecker:
+    """Checks the labels of data sets by features of a card, empty for the best one that is available.
+
+    At most ``landmarks`` images span the kernel of the classifier.
+    """
+
+    card: str = ""
+    catalogs: tuple[Path, ...] = ()
+    offline: bool = False
+    mirror: str = ""
+    landmarks: int = LANDMARKS
+    cache_size: int | None = None  # limit of the cache in bytes; None for the usual
+
+    def check(self, dataset: Dataset, pairs: Sequence[Pair], say: Say) -> LabelCheck:
+        """Check a data set, of which ``pairs`` are near duplicates. Features and result are cached.
+
+        StageError: fewer than two classes have enough images, or an image was removed meanwhile.
+        """
+        options = FetchOptions(offline=self.offline, mirror=self.mirror or None)
+        catalogue = load_catalogue(self.catalogs)
+        cards = [catalogue.card(name) for name in ((self.card,) if self.card else PREFERRED)]
+        card = next((card for card in cards if is_here(card, options)), cards[0])
+        if card.needs_converter:
+            require_training(f"the search for wrong labels by {card.name}, which has no graph file,")
+        groups = group_numbers(dataset, kept_together(dataset, pairs))
+        images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
+        stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
+        say(f"fetching weights of {card.name}")
+        weights = fetch_weights(card, options)
+        with limited_cache(self.cache_size) as cache:
+            return _run(stage, card, Materials(cache, images, {card.name: weights}, host.describe(), QUESTION), say)
+
+
+QUESTION = Question(seed=SEED)
+"""What the check of labels asks of the stages."""
+
+
+def _run(stage: Stage[Faults], card: Card, materials: Materials, say: Say) -> LabelCheck:
+    """Run the stage and those that it needs, or look them up in the cache."""
+    with Scratch() as folder, ChildPool(folder / "log.txt") as heavy, ChildPool(folder / "log.txt") as light:
+        workers = Workers(Machine(usable_cores()), {Pool.HEAVY: heavy, Pool.LIGHT: light})
+        walker = Walker(materials, workers, lambda event: say(event.stage.subject))
+        return LabelCheck(card.name, *run_coroutine(walker.run(stage)))
+
+
+def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Faults]:
+    """Return the stage that finds likely wrong labels and cropped copies among the images to learn from.
+
+    ``part`` are these images, and the card's features of them tell. StageError: fewer than two classes have enough
+    images.
+    """
+    counts = Counter(part.labels)
+    checked = [row for row, label in enumerate(part.labels) if counts[label] >= FEWEST]
+    if len({part.labels[row] for row in checked}) < 2:
+        raise StageError(f"labels are checked if two classes have at least {FEWEST} images each")
+    read = features(card, Role.LEARNT, len(part.paths))
+    together = [group for group in members_of(part.groups).values() if len(group) > 1]
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "features": read.key(materials, results),
+            "labels": sha256_json([part.labels, together]),
+            "landmarks": landmarks,
+            **versions("cleanlab", "scipy", "numpy", "pillow"),
+        }
+
+    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
+        files, out = read.files(results), folders.out / RESULT
+        return partial(find_faults, files, part.labels, checked, together, part.paths, landmarks, out)
+
+    return Stage(
+        StageName.LABELS, Scope(card.name), "5", "judging labels with", read.stages, inputs, job,
+        lambda folder: read_faults(folder / RESULT), cost.labels_s(len(part.paths), landmarks),
+    )  # fmt: skip
+
+
+def check_data(
+    path: Path, checker: LabelChecker | None, say: Say = lambda _text: None, task: str = DEFAULT_TASK
+) -> DataCheck:
+    """Check a data set in any layout of its task; without ``checker``, neither for wrong labels nor for crops."""
+    return TASKS[require_known("--task", task, tuple(TASKS))].check(path, checker, say)
+
+
+def find_faults(
+    parts: Sequence[Path],
+    labels: Sequence[int],
+    checked: Sequence[int],
+    together: Sequence[Sequence[int]],
+    paths: Sequence[Path],
+    landmarks: int,
+    path: Path,
+) -> None:
+    """Find the likely wrong labels and the cropped copies of a data set, and write them to ``path``.
+
+    ``parts`` are ``.npy`` files of its features, in order. Only labels of ``checked`` images are checked. Images of one
+    group of ``together`` show the same or belong together.
+    """
+    from advisor.datasets import cropped_copies, groups
+    from advisor.training import joined
+
+    features = joined(parts)
+    copies = cropped_copies(features, paths)
+    chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
+    alike = groups([*copies, *chained], len(labels))
+    suspects = _suspects(features, labels, checked, alike, landmarks)
+    content = {"suspects": [asdict(one) for one in suspects], "copies": [asdict(pair) for pair in copies]}
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def read_faults(path: Path) -> tuple[tuple[Suspect, ...], tuple[Pair, ...]]:
+    """Return what :func:`find_faults` wrote; KeyError, OSError, TypeError or ValueError if it is missing or damaged."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return parse(tuple[Suspect, ...], content["suspects"]), parse(tuple[Pair, ...], content["copies"])
+
+
+def _suspects(
+    features: object, labels: Sequence[int], checked: Sequence[int], alike: Sequence[Sequence[int]], landmarks: int
+) -> list[Suspect]:
+    """Check some of the images. Their labels are renumbered without gaps, and the results are translated back."""
+    import numpy as np
+
+    from advisor.training import left_out, suspects
+
+    array = np.asarray(features)
+    names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
+    position = {index: number for number, index in enumerate(checked)}
+    groups = [[position[index] for index in group if index in position] for group in alike]
+    together = [group for group in groups if len(group) > 1]
+    chosen = array if len(checked) == len(array) else array[np.asarray(checked)]
+    probabilities = left_out(chosen, renumbered.tolist(), together, SEED, landmarks)
+    return [
+        Suspect(checked[one.index], int(names[one.suggested]), one.given, one.better)
+        for one in suspects(renumbered.tolist(), probabilities)
+    ]

@@ -1,0 +1,322 @@
+"""Compare two runs: what changed, and whether the recommendation changed beyond the noise of its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.core import (
+    Decision,
+    Evaluation,
+    Quantity,
+    Status,
+    Written,
+    describe,
+    excess_texts,
+    paired,
+    show_figure,
+    variant_of,
+)
+from advisor.engine._decide import compared_images, correct_answers, decide_run
+from advisor.engine._history.differences import Delta, Difference, delta, deltas, find_differences, without_noise
+from advisor.engine._history.loaded_run import LoadedRun
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HELD_OUT = "holdout_accuracy"
+ACCURACIES = ("accuracy", HELD_OUT, "drop")
+"""Figures that cannot be compared between two runs whose accuracies are different metrics."""
+
+OTHER_IMAGES = "The validation images differ, so accuracies are not compared."
+
+CHANGES_SHOWN = 3
+
+COMPARISON_COLUMNS: tuple[str, ...] = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
+"""Columns of :meth:`Comparison.to_frame`."""
+
+Deltas = Mapping[str, tuple[Delta, ...]]
+"""Changes of the figures of every configuration that both runs evaluated, by key."""
+
+
+class ComparisonResult(StrEnum):
+    """The change of the recommendation between two runs."""
+
+    SAME = "same"
+    NOISE = "within noise"
+    WORSE = "worse"
+    CHANGED = "changed"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True)
+class ChangedFigure(Written):
+    """A figure of one configuration that differs.
+
+    Attributes:
+        key: key of the configuration.
+        delta: the figure in both runs.
+    """
+
+    entries = (
+        "key", "figure=delta.figure", "before=delta.before", "after=delta.after", "counts=delta.counts",
+        "worse=delta.worse", "why=delta.why",
+    )  # fmt: skip
+
+    key: str
+    delta: Delta
+
+    def to_row(self) -> dict[str, object]:
+        """Return a row of a table, with the names of :data:`COMPARISON_COLUMNS`."""
+        change, known = self.delta, self.delta.before or self.delta.after
+        unit, values = known.unit if known else None, (_value(change.before), _value(change.after))
+        return dict(
+            zip(COMPARISON_COLUMNS, (self.key, change.figure, unit, *values, change.counts, change.why), strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Comparison(Written):
+    """Two runs, compared.
+
+    Attributes:
+        before: name of the earlier run.
+        after: name of the later run.
+        result: what happened to the recommendation.
+        reason: why, in one or more sentences.
+        pick_before: the earlier pick.
+        pick_after: the later pick.
+        differences: everything that differs besides figures.
+        figures: figures that differ; those beyond the noise come first.
+    """
+
+    entries = (
+        "schema_version", "before", "after", "outcome=result", "recommends_otherwise", "reason",
+        "pick_before=pick_before.configuration.key", "pick_after=pick_after.configuration.key", "differences",
+        "figures",
+    )  # fmt: skip
+    schema_version = 1
+
+    before: str
+    after: str
+    result: ComparisonResult
+    reason: str
+    pick_before: Evaluation | None
+    pick_after: Evaluation | None
+    differences: tuple[Difference, ...]
+    figures: tuple[ChangedFigure, ...]
+
+    @property
+    def recommends_otherwise(self) -> bool:
+        """True where the recommendation changed, or the same one got worse, beyond the noise."""
+        return self.result in (ComparisonResult.CHANGED, ComparisonResult.WORSE)
+
+    @property
+    def incomplete(self) -> bool:
+        """True where the later run ended before its first result, so that nothing is known of a change."""
+        return self.result is ComparisonResult.INCOMPLETE
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
+        from advisor.store import frame
+
+        return frame(COMPARISON_COLUMNS, (changed.to_row() for changed in self.figures))
+
+
+@dataclass(frozen=True)
+class Reevaluation(Written):
+    """The result of one re-evaluation.
+
+    Attributes:
+        parent: name of the run.
+        device: the device that it was evaluated for.
+        causes: what changed since the run, in words; empty where nothing did.
+        run: the new run, or the one that was made for the same changes before; None where nothing changed.
+        comparison: the new run compared with its parent; None where there is no new run.
+        remarks: what could not be done.
+        error: why the run could not be read or evaluated, or empty.
+    """
+
+    entries = ("run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison")
+
+    parent: str
+    device: str
+    causes: tuple[str, ...] = ()
+    run: Path | None = None
+    comparison: Comparison | None = None
+    remarks: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def new(self) -> bool:
+        """True where anything changed since the run, or its answer cannot be known."""
+        return bool(self.causes or self.error)
+
+    @property
+    def changed(self) -> bool:
+        """True where the recommendation changed, or got worse."""
+        return self.comparison is not None and self.comparison.recommends_otherwise
+
+
+def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
+    """Compare a run with an earlier one.
+
+    The recommendation counts as changed only where the decision still changes after every figure within the noise is
+    set back to its earlier value.
+    """
+    changes = _find_deltas(before, after)
+    steady = after.decision
+    if changes:  # another device has no figure in common
+        quiet = [without_noise(e, changes.get(e.configuration.key, ())) for e in after.evaluations]
+        steady = decide_run(after.folder, quiet, after.question).decision
+    differences = find_differences(before, after)
+    one_device = before.question.devices == after.question.devices
+    result = _result(before.decision, after.decision, steady, changes, one_device)
+    result = ComparisonResult.INCOMPLETE if after.too_early else result
+    other_images = OTHER_IMAGES if _images_differ(before, after) else ""
+    rows = [ChangedFigure(key, each) for key, figures in changes.items() for each in figures]
+    changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
+    return Comparison(
+        before=before.name,
+        after=after.name,
+        result=result,
+        reason=" ".join(filter(None, (_reason(result, before, after, changes, differences), other_images))),
+        pick_before=before.decision.pick,
+        pick_after=after.decision.pick,
+        differences=differences,
+        figures=tuple(sorted(changed, key=lambda row: (not row.delta.counts, row.key))),
+    )
+
+
+def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
+    """Return the changes of figures; without accuracies, if the runs ask for different ones or have other images."""
+    earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
+    asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
+    same_images = bool(compared_images(before.folder)) and not _images_differ(before, after)
+    other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
+    found = {}
+    for evaluation in after.evaluations:
+        then = earlier.get(evaluation.configuration.key)
+        if then is not None and evaluation.status is Status.OK:
+            changes = tuple(change for change in deltas(then, evaluation) if change.figure not in other)
+            paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
+            found[evaluation.configuration.key] = paired_changes
+    return found
+
+
+def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
+    """Return whether two runs compared their candidates on different images of the user."""
+    then, now = compared_images(before.folder), compared_images(after.folder)
+    return bool(then and now) and then != now
+
+
+def _pair_accuracies(
+    changes: tuple[Delta, ...], before: LoadedRun, then: Evaluation, after: LoadedRun, now: Evaluation
+) -> tuple[Delta, ...]:
+    """Compare accuracies image by image. The same file has the same accuracy, so it never counts as changed."""
+    same_file = then.artefact_sha256 == now.artefact_sha256 != ""
+    apart: bool | None = False
+    if not same_file:
+        earlier, later = correct_answers(before.folder, then), correct_answers(after.folder, now)
+        apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
+    return tuple(
+        delta(change.figure, change.before, change.after, apart)
+        if change.figure == "accuracy" or (same_file and change.before and change.after and change.figure == HELD_OUT)
+        else change
+        for change in changes
+    )
+
+
+def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:
+    choice_then, choice_now, choice_steady = (_choice(decision.pick, one_device) for decision in (then, now, steady))
+    if choice_then != choice_steady:
+        return ComparisonResult.CHANGED
+    if then.feasible != steady.feasible:
+        return ComparisonResult.CHANGED if steady.feasible else ComparisonResult.WORSE
+    if choice_then != choice_now or then.feasible != now.feasible:
+        return ComparisonResult.NOISE
+    key = now.pick.configuration.key if now.pick else ""
+    return ComparisonResult.WORSE if any(change.worse for change in changes.get(key, ())) else ComparisonResult.SAME
+
+
+def _value(quantity: Quantity | None) -> float | None:
+    return None if quantity is None else quantity.value
+
+
+def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]:
+    """Return what a team chooses: the artefact, and the device. The number of threads is a setting, not a choice."""
+    if evaluation is None:
+        return ()
+    target = evaluation.configuration.target
+    return (*variant_of(evaluation), *((target.device, target.accelerator) if with_device else ()))
+
+
+def _reason(
+    result: ComparisonResult, before: LoadedRun, after: LoadedRun, changes: Deltas, differences: tuple[Difference, ...]
+) -> str:
+    """Return the reason for the result of a comparison, in one or more sentences."""
+    picks = before.decision.pick, after.decision.pick
+    then, now = ("nothing" if pick is None else describe(pick) for pick in picks)
+    if result is ComparisonResult.INCOMPLETE:
+        return f"{after.name} ended before its first result: it says nothing of the earlier pick, {then}."
+    if result is ComparisonResult.SAME:
+        return f"The pick did not change: {now}." if picks[1] else "Neither run has a pick."
+    if result is ComparisonResult.NOISE:
+        return (
+            f"The pick would be {now} instead of {then}, but no figure that decides it changed beyond the noise: not "
+            "counted as a change."
+        )
+    losses = _losses(picks[0], after, changes)
+    if result is ComparisonResult.WORSE:
+        return f"The pick is still {now}, and worse: {'; '.join(losses)}."
+    questions = [row for row in differences if row.topic == "question"]
+    asked = (f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}" for row in questions)
+    causes = [*asked, *losses, *_gains(picks[1], before, changes)]
+    because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
+    if picks[1] is not None and not after.decision.feasible:
+        return f"Nothing meets the budget; closest to the limits is {now}, the pick was {then}.{because}"
+    return f"The pick changed from {then} to {now}.{because}"
+
+
+def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[str]:
+    """Return what happened to the earlier pick."""
+    if then is None:
+        return []
+    now = _counterpart(then, after)
+    if now is None:
+        return [f"{then.configuration.key} was not evaluated again"]
+    key = now.configuration.key
+    if now.status is not Status.OK:
+        return [f"{key} was {now.status}: {now.reason}"]
+    broken = excess_texts(now, after.question.limits)
+    texts = [_changed_text(key, change) for change in changes.get(key, ()) if change.worse]
+    return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
+
+
+def _counterpart(evaluation: Evaluation, run: LoadedRun) -> Evaluation | None:
+    """Return the same configuration in another run; where there is none, the same artefact on another device."""
+    same = [e for e in run.evaluations if _choice(e, False) == _choice(evaluation, False)]
+    exact = [e for e in same if e.configuration.key == evaluation.configuration.key]
+    return next(iter([*exact, *same]), None)
+
+
+def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[str]:
+    """Return what is new about the later pick."""
+    if now is None:
+        return []
+    key = now.configuration.key
+    then = _counterpart(now, before)
+    if then is None:
+        return [f"{key} is new"]
+    if then.status is not Status.OK:
+        return [f"{key} was {then.status} before ({then.reason})"]
+    return [_changed_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:CHANGES_SHOWN]
+
+
+def _changed_text(key: str, change: Delta) -> str:
+    values = (change.before, change.after)
+    then, now = ("unknown" if each is None else show_figure(change.figure, each.value) for each in values)
+    return f"{change.figure.replace('_', ' ')} of {key} {then} -> {now}"

@@ -1,0 +1,398 @@
+"""What a finished run shows beside its decision.
+
+Compare the pick with its float32 file and with what ships now, expect what fine-tuning would add, and diagnose why
+compressed forms of the best cards lose accuracy.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog import load_catalogue
+from advisor.compression import run_in_child
+from advisor.core import (
+    FINETUNE_CACHED,
+    FLOAT,
+    HEAD,
+    AdvisorError,
+    Evaluation,
+    Provenance,
+    Quantity,
+    Status,
+    accuracy_of,
+    evaluation_to_json,
+    latency_of,
+    network_of,
+    paired,
+    recipe_of,
+    variant_of,
+)
+from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, sha256_of
+from advisor.engine._decide import correct_answers, kept_array
+from advisor.engine._history.loaded_run import LoadedRun, images_folder, input_spec, load_run, section
+from advisor.engine._pipeline.cost import CostCalibration
+from advisor.engine._pipeline.evaluation.accuracy import share_of
+from advisor.engine._pipeline.stage import StageName
+from advisor.engine._pipeline.stages.finetuning import training_s
+from advisor.store import ArtifactCache, Problem, RunFolder, read_json, sha256_file
+
+PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
+"""Parts of the images in words. The hold-out comes first: there, the files that ship ran."""
+
+LEAST_POINTS = 0.5
+"""Fine-tuning that is expected to add less than this is not mentioned."""
+
+LEAST_IMAGES = 300
+"""Training images below which no gain is stated. With 400 of TrashNet, MobileNets gained nothing
+(``benchmarks/results/tuning_promotion_table.csv``), but hand signs gained 3 points with 866: validation decides."""
+
+DIAGNOSES = "diagnosis.json"
+
+MOST = 2
+"""Most forms to diagnose, each of another card."""
+
+IMAGES, SECONDS = 8, 8.0
+"""Training images and time for the diagnosis of one form; an image that was begun is finished."""
+
+CLOSE = 1e-3
+"""Points between an accuracy and that of its answers, whose shares are kept with seven digits."""
+
+CLEAR_POINTS = 2.0
+"""An estimated loss counts from this number of points on."""
+
+
+@dataclass(frozen=True)
+class ImageAnswer:
+    """An answer.
+
+    Attributes:
+        label: number of the class, from 0.
+        probability: its probability (0-1), None if that is not known.
+    """
+
+    label: int
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One image with two answers.
+
+    Attributes:
+        path: path of the image, relative to the data set.
+        sha256: its hash.
+        label: its class.
+        own: answer of the compressed file.
+        floats: answer of the float32 file.
+    """
+
+    path: str
+    sha256: str
+    label: int
+    own: ImageAnswer
+    floats: ImageAnswer
+
+    @property
+    def right(self) -> tuple[bool, bool]:
+        """Return whether the compressed file is right, and whether the float32 file is."""
+        return self.own.label == self.label, self.floats.label == self.label
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """All images of one part with two answers.
+
+    Attributes:
+        form: compression recipe of the compressed file.
+        part: ``hold-out`` or ``validation``.
+        images: number of images of the part.
+        rows: first the images on which only float32 is right, then those on which only the form is, then the others.
+    """
+
+    form: str
+    part: str
+    images: int
+    rows: tuple[Disagreement, ...]
+
+    @property
+    def sentence(self) -> str:
+        """A sentence with the number of images that differ, and on how many of them each file is right."""
+        if not self.rows:
+            return f"{self.form} and {FLOAT} give the same answer on each of {self.images} {self.part} images."
+        own, floats = (sum(each) for each in zip(*(row.right for row in self.rows), strict=True))
+        return (
+            f"{self.form} and {FLOAT} differ on {len(self.rows)} of {self.images} {self.part} images: "
+            f"{self.form} is right on {own} of them, {FLOAT} on {floats}."
+        )
+
+
+def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None) -> Disagreements | None:
+    """Return the images on which the pick and its float32 file disagree, None where they have no answers to compare.
+
+    They are of the hold-out if both files ran there, otherwise of the validation part.
+    """
+    if pick is None or pick.configuration.compression == FLOAT:
+        return None
+    floats = [each for each in evaluations if variant_of(each) == (*network_of(pick), FLOAT)]
+    split = run.read_json("split.json")
+    for part, name in PARTS.items():
+        images = _images(split, part)
+        own = _answers(run, pick, part, images)
+        other = next(filter(None, (_answers(run, each, part, images) for each in floats)), ())
+        if own and other:
+            rows = [Disagreement(*image, *pair) for image, *pair in zip(images, own, other, strict=True)]
+            differing = [row for row in rows if row.own.label != row.floats.label]
+            differing.sort(key=lambda row: (not any(row.right), row.right[0]))
+            return Disagreements(pick.configuration.compression, name, len(images), tuple(differing))
+    return None
+
+
+def _answers(
+    run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[tuple[str, str, int]]
+) -> list[ImageAnswer]:
+    """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions."""
+    judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
+    labels = kept_array(run, judged.file) if judged and judged.file else None
+    if judged is None or labels is None or labels.dtype.kind not in "iu" or labels.shape != (len(images),):
+        return []
+    mistakes = judged.confidence.mistakes if judged.confidence else ()
+    known = {mistake.sha256: mistake.probability for mistake in mistakes}
+    return [ImageAnswer(int(label), known.get(sha256)) for label, (_, sha256, _) in zip(labels, images, strict=True)]
+
+
+def _images(split: Mapping[str, Any], part: str) -> list[tuple[str, str, int]]:
+    """Return path, hash and label of the images of a part; none where the split is missing or damaged."""
+    try:
+        label_of = {name: label for label, name in enumerate(split["classes"])}
+        return [(str(row["path"]), str(row["sha256"]), label_of[row["class"]]) for row in split[part]]
+    except (KeyError, TypeError):
+        return []
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """A file that the user ships today, beside the pick.
+
+    Attributes:
+        evaluation: the file with the threads of the pick, if it was measured with them.
+        picked: it is the pick itself.
+        points: accuracy of the pick less that of the file on the same images, with a 95 % interval; of the pick itself,
+            less that of ``rival``; None if it is not known.
+        part: the part of these images in words.
+        rival: where the file is the pick, the file trained here that is best on the hold-out; None if none ran there.
+    """
+
+    evaluation: Evaluation
+    picked: bool
+    points: Quantity | None = None
+    part: str = ""
+    rival: Evaluation | None = None
+
+
+def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
+    """Return what the files of a run contradict: counts, sizes of files, accuracies and the answer."""
+    run, lines, split = load_run(folder.path), folder.evaluations_file.name, folder.read_json("split.json")
+    counts = {part: len(split.get(part) or ()) for part in (TRAIN, VALIDATION, HOLDOUT)}
+    images = sum(section(run.dataset, "pictures_per_class").values()) - sum(section(run.dataset, "copies").values())
+    if split and ({part: run.dataset.get(part) for part in counts} != counts or images != sum(counts.values())):
+        yield Problem("dataset.json", "counts other images than split.json")
+    devices = Counter(row.configuration.target.device for row in run.evaluations)
+    if max(devices.values(), default=0) > run.manifest.get("configurations", math.inf):
+        yield Problem(lines, "has more configurations than manifest.json counts")
+    for row in (row for row in run.evaluations if row.status is Status.OK):
+        yield from (Problem(lines, f"{row.configuration.key}: {what}") for what in _contradictions(run, row))
+    pick, answer = run.decision.pick, folder.read_json("recommendation.json")
+    found = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
+    given = {**section(answer, "pick"), "details": answer.get("feasible")}
+    if run.manifest.get("stopped") and answer and json.loads(json.dumps(found)) != given:
+        yield Problem("recommendation.json", "has another pick, or other figures of it, than the evaluations give")
+
+
+def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
+    """Return what the files of an evaluation contradict."""
+    own, size = row.configuration, row.size.value if row.size else 0
+    if row.artefact != f"artifacts/{own.card}-{own.training}-{own.compression}.tflite":
+        yield f"{row.artefact} is not the file of this configuration"
+    more = [(each.file, each.size_bytes) for each in (row.unknown, row.on_all) if each and each.file]
+    for path, stated in ((run.folder.path / file, size) for file, size in ((row.artefact, size), *more)):
+        if path.is_file() and path.stat().st_size != stated:
+            yield f"{path.name} has {path.stat().st_size} bytes, not {stated:.0f}"
+    of_parts = {VALIDATION: (row.answers, row.accuracy), HOLDOUT: (row.holdout_answers, row.holdout_accuracy)}
+    for part, (judged, accuracy) in of_parts.items():
+        if run.dataset and judged and judged.compared_by and accuracy:
+            right = correct_answers(run.folder, row, part) or ()
+            found = replace(accuracy, value=100 * sum(right) / max(1, len(right)), n=len(right))
+            if right and judged.confusion and not judged.shares and row.capture.plain is None:
+                found = share_of([each == 1 for each in right], "")
+            one, other = ((q.value, q.low or 0, q.high or 0, q.n or 0) for q in (found, accuracy))
+            if any(abs(first - second) > CLOSE for first, second in zip(one, other, strict=True)):
+                texts = ("{:.2f} % ({:.1f}-{:.1f}) of {} images".format(*each) for each in (one, other))
+                yield f"the answers on {PARTS[part]} give {', not '.join(texts)}"
+
+
+def incumbents(
+    run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None, robust: bool = False
+) -> tuple[Incumbent, ...]:
+    """Return the files that the user ships, in the order of their names.
+
+    Accuracies are compared on the hold-out if both files ran there and ``robust`` accuracy does not count, otherwise on
+    validation.
+    """
+    if pick is None:
+        return ()
+    target = pick.configuration.target
+    shipped = [each for each in evaluations if each.status is Status.OK and each.card_facts.as_it_is]
+    there = [each for each in shipped if each.configuration.target.device == target.device]
+    # With the threads of the pick, or the fastest.
+    there.sort(key=lambda each: (each.configuration.target.threads != target.threads, latency_of(each)))
+    nearest = {each.configuration.card: each for each in reversed(there)}
+    rival = _best_on_holdout(evaluations)
+    return tuple(_compared(run, own, pick, robust, rival) for _, own in sorted(nearest.items()))
+
+
+def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
+    """Return the file trained here with the highest accuracy on the hold-out; None if none ran there."""
+    trained = [evaluation for evaluation in evaluations if not evaluation.card_facts.as_it_is]
+    judged = [(row.holdout_accuracy.value, row) for row in trained if row.holdout_accuracy]
+    return max(judged, key=lambda pair: pair[0])[1] if judged else None
+
+
+def _compared(
+    run: RunFolder, shipped: Evaluation, pick: Evaluation, robust: bool, rival: Evaluation | None
+) -> Incumbent:
+    if shipped.configuration.card == pick.configuration.card:
+        # It may have learnt the validation images that chose it, so the hold-out alone tells the two apart.
+        points = _gained(run, rival, pick, HOLDOUT) if rival is not None else None
+        return Incumbent(shipped, True, points, PARTS[HOLDOUT] if points else "", rival)
+    for part in (VALIDATION,) if robust else (HOLDOUT, VALIDATION):
+        points = _gained(run, shipped, pick, part)
+        if points is not None:
+            return Incumbent(shipped, False, points, PARTS[part])
+    return Incumbent(shipped, picked=False)
+
+
+def _gained(run: RunFolder, shipped: Evaluation, pick: Evaluation, part: str) -> Quantity | None:
+    """Return the points of the pick over another file on the same images of a part; None if they are not known."""
+    ours, theirs = correct_answers(run, shipped, part), correct_answers(run, pick, part)
+    if not ours or not theirs:
+        return None
+    gained = paired(theirs, ours)
+    value, low, high = (100 * bound for bound in (gained.value, gained.low, gained.high))
+    return Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
+
+
+@dataclass(frozen=True)
+class ExpectedTuning:
+    """Expected gain of fine-tuning the pick's card.
+
+    Attributes:
+        points: expected gain in points of top-1.
+        low: lower end, in points, of the range that holds two thirds of the gains seen on other sets.
+        high: upper end of that range in points.
+        seconds: rough seconds of one core on this machine.
+        card: the card.
+    """
+
+    points: float
+    low: float
+    high: float
+    seconds: float
+    card: str
+
+    def command(self, folder: str) -> str:
+        """Return the command that fine-tunes the card; its head comes from the cache."""
+        return (
+            f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
+            f"--candidates {self.card}"
+        )
+
+
+def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
+    """Return what fine-tuning is expected to add to the pick; None if it was fine-tuned, or cannot be or gain."""
+    pick, train = run.decision.pick, run.dataset.get("train")
+    if pick is None or pick.configuration.training != HEAD or not isinstance(train, int) or train < LEAST_IMAGES:
+        return None
+    if FINETUNE_CACHED not in run.question.of_task.trainings:
+        return None
+    name = pick.configuration.card
+    tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)
+    if any(each.card == name and recipe_of(each.training).tunes_backbone for each in tuned):
+        return None
+    try:
+        card = load_catalogue(run.question.catalog).get(name)
+    except AdvisorError:
+        return None
+    tuning, room = recipe_of(FINETUNE_CACHED), 100.0 - accuracy_of(pick)
+    if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
+        return None
+    rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
+    known, stage = CostCalibration(), StageName.FINETUNE_CACHED
+    seconds = rough_s * known.pace.get(stage, 1.0) * known.wall.get(stage, 1.0)
+    low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
+    return ExpectedTuning(middle, low, high, seconds, name)
+
+
+def diagnose_run(folder: RunFolder) -> None:
+    """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
+    run, found = load_run(folder.path), []
+    forms = losing(run)
+    images = _training_images(run) if forms else ()
+    files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
+    for row in forms:
+        origin = files.get((*network_of(row), FLOAT))
+        if origin is not None and origin.is_file():
+            with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
+                diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
+                found.append({"key": row.configuration.key, "diagnosis": diagnosis})
+    if found:
+        folder.write_json(DIAGNOSES, {"forms": found})
+        folder.reseal(DIAGNOSES)
+
+
+def losing(run: LoadedRun) -> tuple[Evaluation, ...]:
+    """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
+    front = {row.configuration.card for row in (run.decision.front or ())}
+    limit = run.question.limits.max_drop_points
+    rows = [row for row in run.evaluations if row.configuration.card in front and _lost(row, limit)]
+    rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
+    by_card: dict[str, Evaluation] = {}
+    for row in rows:
+        by_card.setdefault(row.configuration.card, row)
+    return tuple(by_card.values())[:MOST]
+
+
+def _lost(row: Evaluation, limit: float | None) -> bool:
+    floats = row.configuration.compression in ("float32", "float16")
+    if row.status is not Status.OK or row.drop is None or floats or not row.artefact:
+        return False
+    if limit is not None and row.drop.value > limit:
+        return True
+    return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
+
+
+def _training_images(run: LoadedRun) -> tuple[Path, ...]:
+    """Return a few training images, evenly drawn; none where they are no longer available."""
+    rows, root = run.folder.read_json("split.json").get("train") or [], images_folder(run.folder)
+    if not rows:
+        return ()
+    chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
+    paths = tuple(root / str(row.get("path")) for row in chosen)
+    return paths if all(path.is_file() for path in paths) else ()
+
+
+def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
+    spec, pictures = input_spec(row), [sha256_of(path) for path in images]
+    source = f"{len(images)} training images" if images else "bundled photographs"
+
+    def make(folder: Path) -> None:
+        found = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
+        document = {**found, "model": model.name, "against": origin.name}
+        (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+    inputs = {"model": sha256_file(model), "origin": sha256_file(origin), "pictures": pictures}
+    return read_json(ArtifactCache().get("diagnosis-3", inputs, make) / DIAGNOSES)

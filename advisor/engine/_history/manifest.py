@@ -1,0 +1,173 @@
+"""The manifest of a run: what its figures depend on. A run whose basis has changed is not resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.catalog import Card
+from advisor.core import LOCAL, UsageError, without_passwords
+from advisor.datasets import PARTS
+from advisor.engine._history.loaded_run import section
+from advisor.engine._pipeline.materials import Images, versions
+from advisor.measurement import host
+from advisor.store import RunFolder, sha256_json
+from advisor.version import __version__
+
+if TYPE_CHECKING:
+    from advisor.engine._space.plan import Plan
+    from advisor.engine._space.resolved import Candidates, Resolved
+
+PACKAGES = (
+    "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image", "numpy",
+    "pillow",
+)  # fmt: skip
+
+START_ANEW = "start a new run: unchanged work is taken from the cache"
+SHOWN = 5
+"""Most names in a message."""
+
+
+@lru_cache(maxsize=10_000)  # a re-evaluation of many runs asks for the same cards again and again
+def card_hash(card: Card) -> str:
+    """Return the hash of everything that the catalogue says of the card, without passwords in addresses."""
+    return sha256_json(without_passwords(json.loads(json.dumps(asdict(card), default=str))))
+
+
+def write_images(run: RunFolder, images: Images) -> None:
+    """Write ``split.json`` and ``dataset.json``: the images, the rejected files, and the split."""
+    dataset, split = images.dataset, images.split
+    run.write_json("split.json", split.to_json(dataset, images.grouping))
+    run.write_json(
+        "dataset.json",
+        {
+            "folder": str(dataset.root),
+            "pictures_per_class": dict(zip(dataset.classes, dataset.counts, strict=True)),
+            **{part: len(getattr(split, part)) for part in PARTS},
+            "listed": dataset.listed,
+            "most_images": dataset.most,
+            "own_split": list(split.given),
+            "grouping": images.grouping.to_json(),
+            "notes": list(images.notes),
+            "rejected": [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected],
+            "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
+            "copies": dict(images.copies),
+            "fingerprint": dataset.fingerprint,
+            **({"boxes_per_class": images.boxes.counts} if images.boxes else {}),
+        },
+    )
+
+
+def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict[str, object]:
+    """Return the manifest, without the entries that are known only at the end of a search."""
+    weights = {
+        name: {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
+        for name, file in candidates.weights.items()
+    }
+    return {
+        "advisor": __version__,
+        "command_line": without_passwords(sys.argv),
+        "updated": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
+        "host": host.describe().to_json(),
+        "trains_on": host.trains_on() if resolved.execution.executor == LOCAL else "other machines",
+        "seeds": {"seed": resolved.question.seed},
+        "data_fingerprint": resolved.images.dataset.fingerprint if resolved.images else "",
+        "weights": weights,
+        "cards": {card.name: card_hash(card) for card in resolved.cards},
+        "without_weights": dict(candidates.missing),
+        "remarks": list(resolved.remarks),
+        "configurations": plan.size,
+        "space": {
+            "cards": [card.name for card in plan.cards],
+            "recipes": {name: resolved.recipes[name].version for name in plan.recipes},
+            "threads": list(plan.threads),
+            "training": list(plan.trainings),
+            "runtime": plan.runtime,
+        },
+        "time_limit": resolved.execution.time_limit,
+        "parent_peak_bytes": _peak_bytes(),
+    }
+
+
+def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
+    """Write ``manifest.json``; cards that the run considered before it was resumed stay in it."""
+    considered = section(run.read_json("manifest.json"), "cards")
+    run.write_json("manifest.json", {**manifest, "cards": {**considered, **section(manifest, "cards")}})
+
+
+def _peak_bytes() -> int:
+    """Return the peak resident memory of this process in bytes; ``getrusage`` counts its parent, too."""
+    with contextlib.suppress(OSError, StopIteration):
+        status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
+    """Return the cards that a run began with; refuse to go on where a part of its question is another now."""
+    manifest = run.read_json("manifest.json")
+    if not isinstance(manifest.get("space"), dict):
+        return resolved.cards  # the run was killed before it chose anything
+    space, found = section(manifest, "space"), {card.name: card for card in resolved.cards}
+    names = [str(name) for name in space.get("cards") or ()]
+    hashes, recipes = section(manifest, "cards"), {name: recipe.version for name, recipe in resolved.recipes.items()}
+    others = sorted(set(recipes.items()) ^ set(section(space, "recipes").items()), key=str)
+    fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
+    changes = {
+        "candidates": [name for name in names if name not in found],
+        "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
+        "compression recipes": [f"{name} (version {version})" for name, version in others],
+        "training recipes": _other(space.get("training"), list(resolved.trainings)),
+        "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),
+        "runtime": _other(space.get("runtime"), resolved.runtime),
+        "images": _other(manifest.get("data_fingerprint"), fingerprint),
+        "parts of the images": other_parts(run.read_json("split.json"), resolved.images),
+    }
+    for what, rows in changes.items():
+        if rows:
+            shown = list(dict.fromkeys(rows))
+            more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+            text = f"--resume: the {what} of '{run.path}' have changed: {', '.join(shown[:SHOWN])}{more}"
+            raise UsageError(text, START_ANEW)
+    return tuple(found[name] for name in names)
+
+
+def same_weights(run: RunFolder, candidates: Candidates) -> None:
+    """Refuse to resume with other weights than the run began with. A new run is never refused."""
+    manifest = run.read_json("manifest.json")
+    began_with = section(manifest, "weights")
+    for name in section(manifest, "space").get("cards") or ():
+        if name not in candidates.weights:
+            why = candidates.missing.get(name, "it is no longer a candidate")
+            raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)
+        then, file = began_with.get(name), candidates.weights[name]
+        if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
+            raise UsageError(f"--resume: the weights of {name} have changed since the run began", START_ANEW)
+
+
+def other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
+    """Return the parts of the split that hold other images than then: their figures cannot be compared."""
+    if images is None or not then:
+        return []
+    now = images.split.to_json(images.dataset)
+    return [part for part in PARTS if _hashes(then.get(part)) != _hashes(now[part])]
+
+
+def _hashes(rows: object) -> list[str]:
+    return [str(row.get("sha256")) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _other(then: object, now: object) -> list[str]:
+    texts = [", ".join(map(str, each)) if isinstance(each, list) else str(each or "") for each in (then, now)]
+    first, second = (f"{text[:12]}..." if len(text) > 60 else text or "none" for text in texts)
+    return [f"{first} then, {second} now"] if then != now else []

@@ -1,0 +1,394 @@
+"""Re-evaluate earlier runs for everything that changed since: predict, measure and score again; nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from advisor.core import AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
+from advisor.datasets import HOLDOUT
+from advisor.devices import HOST, OWN, DeviceProfile, DeviceTarget, canonical, known_devices, own_folder, provenance
+from advisor.engine._decide import decide_run
+from advisor.engine._execution import Machine
+from advisor.engine._history.changes import (
+    Changes,
+    Child,
+    Origin,
+    find_changes,
+    latest_descendant,
+    read_origin,
+    read_origins,
+    write_child,
+)
+from advisor.engine._history.compare import Reevaluation, compare
+from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run, require_proof
+from advisor.engine._history.manifest import other_parts
+from advisor.engine._pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
+from advisor.engine._pipeline.materials import Images, Materials, Role, versions
+from advisor.engine._pipeline.stage import Pool, StageAborted, StageName
+from advisor.engine._pipeline.stages.figures import THOROUGH, timing
+from advisor.engine._pipeline.stages.other_runtimes import checked_in, measured_in
+from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
+from advisor.engine._question import Request, resolve
+from advisor.engine._space.resolved import RUNTIME, read_images
+from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
+from advisor.engine._targets.multi_device import checked, measured_here
+from advisor.engine._targets.target_devices import TargetDevice, at_threads, remarks_of
+from advisor.isolation import ChildPool, Scratch, usable_cores
+from advisor.measurement import host
+from advisor.store import ArtifactCache, RunFolder, answers_file, artefact_problem
+
+Search = Callable[[Request], RunFolder]
+"""Runs a search and returns its run folder. It is passed in, because the search uses this room."""
+
+
+class Reports(Protocol):
+    """Writes the report files of runs that have none. It is passed in, because the reports use this room."""
+
+    def write(self, run: LoadedRun) -> None:
+        """Write the files of a run, now or while other runs are answered."""
+
+    def wait(self) -> None:
+        """Return when the files of all runs are written."""
+
+
+Evaluations = tuple[Evaluation, ...]
+
+Tell = Callable[[str], None]
+"""Is called with what is being done."""
+
+MOST_JUDGED = 3
+"""Files that run on the hold-out for one device at most: each may take the place of the pick."""
+
+Answers = Mapping[str, Sequence[float]]
+"""New answers on the hold-out, and shares in the figure that decides, by their path within the run."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices to re-evaluate for, as the user named them, and their predictor."""
+
+    targets: tuple[tuple[str, DeviceProfile, DeviceTarget], ...] = ()
+
+    @classmethod
+    def chosen(cls, selectors: Sequence[str], folders: Sequence[Path]) -> Devices:
+        """Return the named devices, also those in ``folders``; without names all of ``folders`` and of the team."""
+        if not selectors and not folders and not own_folder().is_dir():
+            return cls()
+        profiles = known_devices(folders)
+        names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
+        if HOST in map(canonical, names):
+            raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
+        return cls(tuple((name, *profiles.installed(name)) for name in names))
+
+    @cached_property
+    def predictor(self) -> DevicePredictor:
+        """The predictor of latencies, loaded when it is first needed."""
+        return DevicePredictor()
+
+
+@dataclass
+class Session:
+    """The re-evaluation of one run or of several, or with ``since_last`` of their latest re-evaluations."""
+
+    devices: Devices
+    search: Search
+    since_last: bool = False
+    tell: Tell = lambda _text: None
+    reports: Reports | None = None
+    known: list[Origin] = field(default_factory=list, init=False)
+    _loaded: dict[Path, LoadedRun] = field(default_factory=dict, init=False)
+
+    def reevaluate(self, run: Path) -> tuple[Reevaluation, ...]:
+        """Re-evaluate a run: on this machine where its runtime, the machine or the catalogue changed; on devices."""
+        path = RunFolder.open(run).path
+        self.known = list(read_origins(path.parent))
+        return tuple(self._each(read_origin(path.resolve())))
+
+    def reevaluate_all(self, out: Path) -> Iterator[Reevaluation]:
+        """Re-evaluate every search under ``out``, oldest first; one that cannot be read is reported and skipped."""
+        if not out.is_dir():
+            raise UsageError(f"--runs: '{out}' is not a folder", "name the folder that holds the runs, such as runs")
+        self.known = list(read_origins(out))
+        for origin in [origin for origin in self.known if not origin.parent]:
+            try:
+                yield from self._each(origin)
+            except (AdvisorError, OSError) as error:
+                yield Reevaluation(origin.path.name, origin.device, error=getattr(error, "message", str(error)))
+
+    def _each(self, origin: Origin) -> Iterator[Reevaluation]:
+        self._loaded.clear()
+        if origin.device == HOST:
+            yield (found := self._on_host(origin))
+            if found.error:
+                return
+        for selector, profile, target in self.devices.targets:
+            if origin.device in (HOST, selector):
+                yield self._on_device(origin, selector, TargetDevice(profile.name, profile, target))
+
+    def _load(self, path: Path) -> LoadedRun:
+        """Return a run, which all devices of one origin share."""
+        if path not in self._loaded:
+            self._loaded[path] = load_run(path)
+        return self._loaded[path]
+
+    def _answer(
+        self, before: LoadedRun, device: str, causes: tuple[str, ...], made: RunFolder, remarks: tuple[str, ...]
+    ) -> Reevaluation:
+        """Return a run that was made now or before, compared with its parent; its report is written if it has none."""
+        after = load_run(made)
+        comparison = compare(before, after)
+        if self.reports:
+            self.reports.write(after)
+        return Reevaluation(before.name, device, causes, made.path, comparison, remarks)
+
+    def _start_of(self, origin: Origin, device: str) -> Origin:
+        """Return the run to start from: this one, or with ``since_last`` its latest descendant for the device."""
+        return (latest_descendant(origin.root, device, self.known) if self.since_last else None) or origin
+
+    def _existing(self, parent: Origin, environment: str) -> RunFolder | None:
+        """Return the run that was made from ``parent`` for the same environment, or None."""
+        made = (o.path for o in self.known if o.parent == parent.path.name and o.environment == environment)
+        return next(map(RunFolder.open, made), None)
+
+    def _on_device(self, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
+        """Predict the run's artefacts on a device, or measure them with a runtime of this machine, and decide anew."""
+        self.tell(f"{origin.path.name} on {selector}")
+        start = self._start_of(origin, selector)
+        environment = environment_of(device, lambda: self.devices.predictor)
+        if start.environment == environment:
+            return Reevaluation(start.path.name, selector)
+        causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
+        before, made = self._load(start.path), self._existing(start, environment)
+        require_proof(before)
+        if made is None:
+            found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
+            if found is None:
+                why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
+                raise UsageError(why, "search again")
+            measured = self._load(found.path)
+            evaluations = self._anew(measured, measured.evaluations, device)
+            evaluations, answers = judge_pick(measured, evaluations, selector, self.tell)
+            manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
+            child = Child(evaluations, selector, environment, manifest, answers, sources=(measured.folder.path,))
+            made = self._made(before, start, child)
+        return self._answer(before, selector, causes, made, remarks_of(device))
+
+    def _on_host(self, origin: Origin) -> Reevaluation:
+        """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
+        start = self._start_of(origin, HOST)
+        run = self._load(start.path)
+        require_proof(run)
+        if run.too_early:
+            return Reevaluation(run.name, HOST, error=run.too_early)
+        changes = find_changes(run, lambda: self.devices.predictor)
+        causes, remarks = changes.causes, changes.remarks
+        if not changes.need_work:
+            return Reevaluation(run.name, HOST, causes, remarks=remarks)
+        made = self._existing(start, changes.environment)
+        if made is None:
+            self.tell(f"{run.name}: {'; '.join(causes)}")
+            made, more = self._new_run(start, changes)
+            remarks = (*remarks, *more)
+        return self._answer(run, HOST, causes, made, remarks)
+
+    def _made(self, parent: LoadedRun, start: Origin, child: Child) -> RunFolder:
+        """Return the new run with the content of a child."""
+        run = write_child(parent, start, child)
+        self.known.append(read_origin(run.path))
+        return run
+
+    def _new_run(self, start: Origin, changes: Changes) -> tuple[RunFolder, tuple[str, ...]]:
+        """Return the new run, and what could not be done."""
+        run, names = changes.run, {device.label for device in changes.devices}
+        evaluations, remarks = run.evaluations, tuple[str, ...]()
+        answers: Answers = {}
+        if changes.host:
+            if self.reports:
+                self.reports.wait()  # measuring needs a quiet machine
+            here = replace(run, evaluations=on_device(run.evaluations, HOST))
+            again, answers, remarks = remeasure(here, self.tell)
+            evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
+        others = [e for e in evaluations if e.configuration.target.device not in names]
+        anew = [e for device in changes.devices for e in self._anew(run, evaluations, device)]
+        evaluations = (*others, *anew)
+        with ExitStack() as stack:
+            sources: tuple[Path, ...] = ()
+            if changes.new_cards:
+                folder = stack.enter_context(Scratch())
+                try:
+                    new = evaluate_cards(run, changes.new_cards, folder, self.search)
+                    sources, evaluations = (new.path,), merge_evaluations(evaluations, new.evaluations())
+                except AdvisorError as error:
+                    remarks = (*remarks, f"{', '.join(changes.new_cards)} could not be evaluated: {error.message}")
+            child = Child(evaluations, HOST, changes.environment, changes.manifest, answers, sources)
+            return self._made(run, start, child), remarks
+
+    def _anew(self, run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice) -> tuple[Evaluation, ...]:
+        """Return each artefact of the run on a device: predicted, or measured here, in a runtime or an interpreter."""
+        if device.runtime is not None:
+            devices, made = at_threads(device, run.question.thread_counts), one_each(evaluations)
+            rows = [(each, [before_measuring(one, each) for one in made]) for each in devices]
+            return tuple(found for each, before in rows for found in run_here(run, before, each, self.tell))
+        limits = run.question.limits
+        predicted = self.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
+        return run_here(run, predicted, device, self.tell) if device.local else predicted
+
+
+def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: Search) -> RunFolder:
+    """Search over some cards alone, and return the run: of a run without images, so that nothing is trained."""
+    question = run.question
+    paths = {"catalog": list(map(str, question.catalog)), "profiles": list(map(str, question.profiles))}
+    own = {"candidates": list(names), "out": str(folder), "max_trials": 0}
+    return search(resolve({**run.request.written, **paths, **own}))
+
+
+def merge_evaluations(earlier: Sequence[Evaluation], later: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return all evaluations; of two with the same key, the later one."""
+    return tuple({evaluation.configuration.key: evaluation for evaluation in (*earlier, *later)}.values())
+
+
+def remeasure(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, tuple[str, ...]]:
+    """Time every artefact again, score it where the images are the same; return also answers and what was not done."""
+    images, remark = _same_images(run, tell)
+    succeeded = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]
+    others = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
+
+    async def measure(walker: Walker) -> list[HeldOut]:
+        timed = [await _time(run, walker, evaluation) for evaluation in succeeded]
+        return [await _score(run, walker, evaluation) for evaluation in timed]
+
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        measured = run_coroutine(measure(_walker(run, images, succeeded, pool, tell)))
+    answers = {file: answers for _, kept in measured for file, answers in kept.items()}
+    return (*(evaluation for evaluation, _ in measured), *others), answers, (remark,) if remark else ()
+
+
+def judge_pick(
+    run: LoadedRun, evaluations: Evaluations, device: str, tell: Tell
+) -> tuple[Evaluations, dict[str, Sequence[float]]]:
+    """Run what the rule picks for a device on the hold-out, unless it ran there; return its new answers, too.
+
+    Without the run's images, or if they have changed, nothing runs, and the answer says what judged the pick.
+    """
+    question, holdout_answers = replace(run.question, devices=(device,)), dict[str, Sequence[float]]()
+    images: Images | None = None
+    for _ in range(MOST_JUDGED):
+        decision = decide_run(run.folder, evaluations, question, judged_first=False).decision
+        pick = decision.pick
+        if pick is None or not decision.feasible or pick.holdout_accuracy is not None or not pick.artefact:
+            break
+        images = images or _same_images(run, tell)[0]
+        if images is None or not images.part(Role.HOLDOUT).paths:
+            break
+        try:
+            scored, answers = _run_on_holdout(run, images, pick, tell)
+        except StageAborted:
+            break
+        holdout_answers |= answers
+        evaluations = tuple(_with_holdout(evaluation, scored) for evaluation in evaluations)
+    return evaluations, holdout_answers
+
+
+def _run_on_holdout(run: LoadedRun, images: Images, pick: Evaluation, tell: Tell) -> HeldOut:
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        return run_coroutine(_hold_out(run, _walker(run, images, [pick], pool, tell), pick))
+
+
+def _with_holdout(evaluation: Evaluation, scored: Evaluation) -> Evaluation:
+    """Return an evaluation of the same file with what is known of it on the hold-out; others as they are."""
+    if evaluation.artefact_sha256 != scored.artefact_sha256:
+        return evaluation
+    return replace(
+        evaluation,
+        holdout_accuracy=scored.holdout_accuracy,
+        holdout_answers=scored.holdout_answers,
+        new_conditions=scored.new_conditions,
+    )
+
+
+def _walker(
+    run: LoadedRun, images: Images | None, evaluations: Sequence[Evaluation], pool: ChildPool, tell: Tell
+) -> Walker:
+    thread_counts = tuple(sorted({evaluation.configuration.target.threads for evaluation in evaluations}))
+    question = replace(run.question, thread_counts=thread_counts)
+    materials = Materials(ArtifactCache(), images, {}, host.describe(), question)
+    workers = Workers(Machine(usable_cores()), {Pool.LIGHT: pool, Pool.HEAVY: pool})
+    return Walker(materials, workers, lambda event: tell(event.stage.subject), run.request.execution.remeasure)
+
+
+def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
+    """Return the run's images, or None and the reason where they are gone or changed, or split in another way."""
+    if run.question.data is None:
+        return None, ""
+    try:
+        images = read_images(run.question, tell, run.request.execution)
+    except AdvisorError as error:
+        return None, f"not scored again: {error.message}"
+    if images is None or images.dataset.fingerprint != run.dataset.get("fingerprint"):
+        return None, "not scored again: the images have changed since the run; a new search would learn from them"
+    if HOLDOUT in other_parts(run.folder.read_json("split.json"), images):
+        return None, "not scored again: this version splits the images in another way, so the files learnt from some"
+    return images, ""
+
+
+async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evaluation:
+    configuration = evaluation.configuration
+    target = replace(configuration.target, runtime=f"{RUNTIME}=={versions(RUNTIME)[RUNTIME]}")
+    moved = replace(evaluation, configuration=replace(configuration, target=target))
+    reason = str(artefact_problem(run.folder, evaluation) or "")
+    if not reason:
+        try:
+            timings = await walker.run(timing(scope_of(evaluation), artefact_of(run.folder, evaluation)))
+            return replace(moved, **vars(timings[target.threads]))
+        except StageAborted as end:
+            reason = end.reason
+    return replace(moved, status=Status.FAILED, stage=StageName.TIMING, reason=reason)
+
+
+def run_here(run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice, tell: Tell) -> Evaluations:
+    """Return evaluations of which the ``ok`` ones are measured here: in a runtime, or as arena of a microcontroller."""
+
+    async def measure(walker: Walker) -> list[Evaluation]:
+        return [await _run_one(run, walker, each, device) for each in evaluations]
+
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        return tuple(run_coroutine(measure(_walker(run, None, evaluations, pool, tell))))
+
+
+async def _run_one(run: LoadedRun, walker: Walker, each: Evaluation, device: TargetDevice) -> Evaluation:
+    problem = artefact_problem(run.folder, each) if each.status is Status.OK else None
+    if problem is not None and device.runtime is not None:
+        return replace(each, status=Status.FAILED, stage=StageName.TIMING, reason=str(problem))
+    if problem is not None or each.status is not Status.OK or device.local is None:
+        return each  # of a microcontroller, the prediction stays
+    if device.runtime is None:
+        stage = checked_in(scope_of(each), artefact_of(run.folder, each), device.target.runtime)
+        return await checked(walker, each, device, stage)
+    timed = measured_in(scope_of(each), artefact_of(run.folder, each), device.local, THOROUGH)
+    return await measured_here(walker, each, timed)
+
+
+async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
+    """Return a finalist with its accuracy on the hold-out and its new answers; others are unchanged.
+
+    The validation accuracy belongs to a file that a run does not keep: the same recipe fitted to fewer images.
+    """
+    if walker.materials.images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
+        return evaluation, {}
+    return await _hold_out(run, walker, evaluation)
+
+
+async def _hold_out(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
+    """Return an evaluation with the accuracy of its file on the hold-out, and its answers there."""
+    images, question, artefact = walker.materials.require_images(), run.question, artefact_of(run.folder, evaluation)
+    stage = question.of_task.score(scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
+    answers = await walker.run(stage)
+    known = evaluation.holdout_answers
+    file = known.file if known else answers_file(f"{HOLDOUT}-{artefact.path.stem}")
+    scored, kept = question.of_task.judge(question).held_out(evaluation, answers, images, file)
+    return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), kept

@@ -1,0 +1,340 @@
+"""Rough seconds of the stages of a search on a reference machine, and their calibration by what they took on this one.
+
+The figures order candidates and price plans. They never filter, and they are never shown as a latency.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from advisor.catalog import Card
+from advisor.core import UsageError, form_of, parse, recipe_of
+from advisor.engine._pipeline.stage import EventKind, Stage, StageEvent, StageName
+from advisor.measurement import host
+from advisor.store import cache_root, read_json, write_atomically
+
+GMACS_PER_SECOND = 90.0
+"""Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
+2.3 with XNNPACK on an AMD EPYC."""
+
+CONVERT_S, FILL_S, HEAD_S, EXPECTATION_S, ADJUST_S, REFIT_S, REWRITE_S = 4.2, 0.6, 2.2, 0.5, 5.0, 0.6, 0.2
+TIMING_S, EXPORT_S, RUNTIME_S, ARENA_S = 1.4, 8.0, 4.0, 3.0
+"""CPU seconds (of timing, seconds of the machine) that the stages took on an AMD EPYC with MobileNetV2."""
+
+LABELS_S, LABELS_IMAGE_S, LABELS_STEP_S = 3.0, 0.0025, 1.5e-10
+"""Seconds of checking labels: imports, opening images that may be crops, and a ridge regression on landmarks. 1,416
+images of TrashNet took 6.9 CPU seconds on an AMD EPYC; 6,000 rows of features with 3,000 landmarks took 8.5."""
+
+EXPORT_BYTES = 1_200_000_000  # Memory of the converter to ONNX and its libraries
+
+CALIBRATE_AGAIN_S, CALIBRATE_LAYERS_S = 4.5, 8.0
+"""Seconds of calibrating MobileNetV2 for all its forms where only its head is new, and how many more where
+all its layers are."""
+
+COMPRESS_S: Mapping[str, float] = {
+    "float16": 0.9, "weight_int8": 0.8, "dynamic_int8": 0.8, "int8": 1.0, "mixed_int8": 53.0, "qat_int8": 127.0,
+    "pruned_50": 129.0, "pruned_75": 125.0, "clustered_16": 122.0,
+}  # fmt: skip
+"""Seconds of a compression recipe on MobileNetV2, after its calibration (``benchmarks/results/compression.md``, where
+recipes that train weights were limited to 120 s)."""
+
+READ_START_S, FINETUNE_START_S, DETECTOR_START_S = 0.5, 20.0, 15.0
+"""Seconds before the first image: a child process and its imports; for fine-tuning also the graph, its compilation and
+its conversion."""
+
+MAP_PASSES = 2.0  # Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image
+
+READING = 2.3  # CPU seconds of features over those of the network alone: images are read
+
+READ_IMAGE_S = 0.0013
+"""Seconds of reading an image to score it: MobileNetV2's answers took 1.4 times the CPU seconds of the network alone.
+MobileNetV1 0.25 takes a third of this."""
+
+CAPTURE_TESTS, CAPTURE_S = 14, 0.0012  # Tests of robust accuracy, and seconds that one change of an image takes
+
+DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING, DETECTOR_TUNING_ALL = 9.0, 0.24, 60.0, 260.0
+"""Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs of its head for an
+image; runs in LiteRT of all epochs of a backbone of which some layers learn too, or all. BCCD's 205 training images
+took MobileNetV2 at 320 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz; all layers take 2.3 times as
+long as some (decision 0126)."""
+
+PHOTOGRAPHS, FEATURE_PARTS = 85, 2
+FEW_IMAGES, IMAGES_A_PART = 200, 2000
+"""Images that are read in one part, and the largest part of more images: an interrupt loses one part."""
+
+
+def head_s(images: int, classes: int) -> float:
+    """Return the seconds of choosing and fitting a head: 2.2 for TrashNet's 1,416 images of six classes.
+
+    They grow with the images, and with the classes to the power of 0.4: groceries, 2,640 images of 81 classes, took 2.6
+    times as long an image.
+    """
+    of_classes: float = max(1.0, classes / 6) ** 0.4
+    return HEAD_S * min(max(1.0, images / 1416), 6.0) * of_classes
+
+
+def reading_s(card: Card, images: int) -> float:
+    """Return the seconds of extracting features."""
+    return READ_START_S + READING * images * rough_latency_ms(card, "float32") / 1e3
+
+
+def scoring_s(card: Card, recipe: str, images: int) -> float:
+    """Return the seconds of running a file over images; 0 images means the bundled photographs."""
+    return READ_START_S + (images or PHOTOGRAPHS) * (READ_IMAGE_S + rough_latency_ms(card, recipe) / 1e3)
+
+
+def capturing_s(card: Card, recipe: str, images: int) -> float:
+    """Return the seconds of running a file over images under every capture condition."""
+    return CAPTURE_TESTS * (scoring_s(card, recipe, images) + CAPTURE_S * images)
+
+
+def judging_s(card: Card, images: int) -> float:
+    """Return the seconds of running a network, in one of its files, over the hold-out under capture conditions."""
+    return scoring_s(card, "float32", CAPTURE_TESTS * images) + CAPTURE_TESTS * images * CAPTURE_S
+
+
+def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int = 0) -> float:
+    """Return the seconds of at most ``epochs`` epochs on ``images`` images, ``maps`` cached maps of each; without its
+    start.
+    """
+    passes = epochs * recipe_of(training).step + maps * MAP_PASSES
+    return passes * images * rough_latency_ms(card, "float32") / 1e3
+
+
+def detector_s(card: Card, images: int, layers: float = 0.0) -> float:
+    """Return the seconds of training a detector: the maps of the images and of their copies, and the epochs on them.
+
+    With a share of the backbone's ``layers``: the seconds of fine-tuning them, after the training of the head.
+    """
+    runs = DETECTOR_MAPS if not layers else DETECTOR_TUNING if layers < 1.0 else DETECTOR_TUNING_ALL
+    return DETECTOR_START_S + images * (runs * rough_latency_ms(card, "float32") / 1e3 + DETECTOR_IMAGE_S)
+
+
+def labels_s(images: int, landmarks: int) -> float:
+    """Return the seconds of finding likely wrong labels by features that are there."""
+    return LABELS_S + images * (LABELS_IMAGE_S + LABELS_STEP_S * min(images, landmarks) ** 2)
+
+
+def feature_parts(images: int) -> int:
+    """Return into how many parts the reading of images is cut: one a core, and of large sets what a kill may lose."""
+    return 1 if images <= FEW_IMAGES else max(FEATURE_PARTS, -(-images // IMAGES_A_PART))
+
+
+def rough_latency_ms(card: Card, recipe: str) -> float:
+    """Return a latency from MACs alone; see :data:`GMACS_PER_SECOND`."""
+    return form_of(recipe).latency * max(card.macs, 1) / (GMACS_PER_SECOND * 1e6)
+
+
+def rough_ms(card: Card, recipe: str, threads: int) -> float:
+    """Return :func:`rough_latency_ms` on several threads, which do not share the work evenly."""
+    return rough_latency_ms(card, recipe) / float(threads**0.9)
+
+
+def export_bytes(card: Card, recipe: str) -> int:
+    """Return the expected memory while a file is converted to ONNX; tf2onnx took 4.1 GB for a file of 102 MB."""
+    return EXPORT_BYTES + round(30 * rough_size(card, recipe))
+
+
+def rough_size(card: Card, recipe: str) -> float:
+    """Return the bytes of the parameters after compression."""
+    return form_of(recipe).bytes * max(card.params, 1)
+
+
+MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
+SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
+
+LOADED = 1.6
+"""Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
+
+MOST_OTHERS = 0.75  # Largest share of the cores that other programs are taken to keep: jobs get their turn
+
+RECENT_S = 5.0
+"""Seconds of work after which the load that an earlier job met counts half. It is also the weight of a quiet machine at
+the start of a search."""
+
+
+PACE_S, STAGE_S = 20.0, 3.0
+"""Planned seconds of work that weigh as much as the plan in the pace of a search, and as much as the pace of the search
+in the pace of one kind of stage."""
+
+
+class CostRatio(NamedTuple):
+    """CPU seconds of a stage in one search over its rough price, with a mark if other work disturbed the search.
+
+    ``wall``: wall seconds of a CPU second, below 1 where a job uses several cores.
+    """
+
+    value: float
+    disturbed: bool = False
+    wall: float = 1.0
+
+
+class StageWork(NamedTuple):
+    """The work of jobs: its price in the plan, and what it took; a measurement's CPU seconds are its wall seconds."""
+
+    price_s: float = 0.0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Paces:
+    """What stages take in one search over what its plan expects, by what they took so far.
+
+    ``work`` has the planned seconds and the seconds taken of each kind of stage that has run.
+    """
+
+    work: Mapping[StageName, tuple[float, float]]
+
+    def of(self, name: StageName) -> float:
+        """Return the seconds that a stage of a kind takes for each planned second.
+
+        A kind without a figure has the pace of the search, in which large stages count most: they are limited by the
+        speed of the machine, small ones by much else.
+        """
+        planned_s, took_s = self.work.get(name, (0.0, 0.0))
+        return (took_s + STAGE_S * self.usual) / (planned_s + STAGE_S)
+
+    @cached_property
+    def usual(self) -> float:
+        """The pace of the search: that of all its stages together."""
+        planned_s = sum(planned for planned, _ in self.work.values())
+        took_s = sum(took for _, took in self.work.values())
+        return (took_s + PACE_S) / (planned_s + PACE_S)
+
+
+class MachineLoad:
+    """How much longer jobs take now than on a quiet machine; recent jobs count most.
+
+    ``others`` is the share (0-1) of the cores that other programs keep before the first job.
+    """
+
+    def __init__(self, others: float = 0.0) -> None:
+        self._usual_s, self._took_s = RECENT_S, RECENT_S / (1.0 - min(others, MOST_OTHERS))
+
+    def note(self, usual_s: float, took_s: float) -> None:
+        """Note work that takes ``usual_s`` wall seconds on a quiet machine, and took others."""
+        left = 0.5 ** (usual_s / RECENT_S)
+        self._usual_s, self._took_s = left * self._usual_s + usual_s, left * self._took_s + took_s
+
+    @property
+    def slowdown(self) -> float:
+        """Wall seconds that jobs take now over those that they take on a quiet machine."""
+        return self._took_s / self._usual_s
+
+
+class CostCalibration:
+    """CPU seconds that stages took over their rough price, by stage, stored for the next plan.
+
+    So a busy machine prices work like a quiet one; only measurements, which have the machine alone, count wall seconds.
+    Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
+    ``file`` is by default one for each machine, in the cache. ``others`` is that of :class:`MachineLoad`.
+
+    Attributes:
+        pace: CPU seconds of each stage over its rough price.
+        wall: wall seconds of each stage over its CPU seconds on a quiet machine: at most 1, as nothing else delays it.
+    """
+
+    def __init__(self, file: Path | None = None, others: float = 0.0) -> None:
+        self._file = file or cache_root() / f"cpu-{host.describe().fingerprint}.json"
+        self._ratios = _read(self._file)
+        self.pace: Mapping[StageName, float] = _with_trainings(self._medians("value"))
+        self.wall: Mapping[StageName, float] = {name: min(1.0, wall) for name, wall in self._medians("wall").items()}
+        self._worked: dict[Stage[Any], StageWork] = {}
+        self._known_paces: Paces | None = None
+        self._load = MachineLoad(others)
+
+    def _medians(self, field: str) -> dict[StageName, float]:
+        return {
+            stage: statistics.median(getattr(ratio, field) for ratio in _of_kind(ratios, False) or ratios)
+            for stage, ratios in self._ratios.items()
+        }
+
+    @property
+    def slowdown(self) -> float:
+        """Wall seconds that jobs take now over those that they take on a quiet machine; see :class:`MachineLoad`."""
+        return self._load.slowdown
+
+    def note(self, event: StageEvent, price_s: float) -> None:
+        """Record what happened to a stage, of which the plan expected ``price_s`` seconds.
+
+        A training that a limit or an interrupt ends counts with the share of its seconds that it has done, which it
+        knows after its first steps; else with its finished epochs.
+        """
+        done, planned = event.epochs
+        self._known_paces = None
+        if event.kind is EventKind.CACHED:
+            self._worked.pop(event.stage, None)
+        elif event.kind in (EventKind.DONE, EventKind.EPOCH):
+            before = self._worked.get(event.stage, StageWork())
+            share = event.share or (done / planned if planned else 1.0)
+            now = StageWork(price_s * share, event.cpu_s, event.seconds)
+            self._worked[event.stage] = now
+            if not event.stage.resources.alone:
+                usual_s = (now.cpu_s - before.cpu_s) * self.wall.get(event.stage.name, 1.0)
+                self._load.note(usual_s, now.wall_s - before.wall_s)
+
+    def observed(self, name: StageName) -> float:
+        """Return the seconds that a stage of a kind takes now over those that its plan expects.
+
+        Other programs count from :data:`LOADED` on: less than that, the jobs of a search itself cost each other.
+        """
+        return (self.slowdown if self.slowdown > LOADED else 1.0) * self._paces.of(name)
+
+    @property
+    def _paces(self) -> Paces:
+        if self._known_paces is None:
+            self._known_paces = Paces({name: (work.price_s, work.cpu_s) for name, work in self._by_stage().items()})
+        return self._known_paces
+
+    def _by_stage(self) -> dict[StageName, StageWork]:
+        found: dict[StageName, StageWork] = {}
+        for stage, work in self._worked.items():
+            found[stage.name] = StageWork(*map(sum, zip(found.get(stage.name, StageWork()), work, strict=True)))
+        return found
+
+    def keep(self, disturbed: bool = False) -> None:
+        """Compare the expected CPU seconds with those that were spent, stage by stage, and keep the ratios."""
+        new = dict(self._ratios)
+        for stage, (price_s, cpu_s, wall_s) in self._by_stage().items():
+            if price_s > 0 and cpu_s > 0:
+                ratio = self.pace.get(stage, 1.0) * cpu_s / price_s  # the plan's prices are paced already
+                bounded = CostRatio(_bounded(ratio), disturbed, _bounded(wall_s / cpu_s))
+                ratios = (*new.get(stage, ()), bounded)  # a busy week does not displace the quiet ones
+                new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
+        if new != self._ratios:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            rows = {stage: [list(each) for each in ratios] for stage, ratios in new.items()}
+            write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+def _bounded(ratio: float) -> float:
+    return min(max(ratio, 1 / MOST), MOST)
+
+
+def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float]:
+    """Return the ratios, with those of fine-tunings that were never run here.
+
+    Such a fine-tuning has the ratio of the others, else the median of all stages.
+    """
+    trainings = [stage for stage in StageName if recipe_of(stage).tunes_backbone]
+    known = [pace[stage] for stage in trainings if stage in pace]
+    if not known and StageName.FEATURES in pace:
+        known = list(pace.values())
+    return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
+
+
+def _of_kind(ratios: tuple[CostRatio, ...], disturbed: bool) -> tuple[CostRatio, ...]:
+    return tuple(ratio for ratio in ratios if ratio.disturbed is disturbed)
+
+
+def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:
+    try:
+        rows: Mapping[str, tuple[CostRatio, ...]] = parse(Mapping[str, tuple[CostRatio, ...]], read_json(file))
+    except (UsageError, ValueError, TypeError):
+        return {}
+    return {StageName(stage): ratios for stage, ratios in rows.items() if ratios and stage in set(StageName)}

@@ -1,0 +1,181 @@
+"""Top-1 of an artefact: measured if there are images, otherwise published or estimated."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog import Card
+from advisor.core import (
+    Agreement,
+    CaptureAccuracy,
+    ConditionAccuracy,
+    ImageAnswers,
+    Interval,
+    OtherImagesRange,
+    Provenance,
+    Quantity,
+    paired_difference,
+    paired_shares,
+    wilson,
+)
+from advisor.datasets import Test
+from advisor.engine._pipeline.stages.figures import Answer
+from advisor.measurement import RESAMPLES, with_interval
+
+Shares = NDArray[np.float64]
+
+LEVEL = 0.95
+MAX_CONFUSION_CLASSES = 40
+
+VALIDATED = "validation part of --data, run in LiteRT"
+HELD_OUT = "hold-out of --data, run in LiteRT"
+CAPTURED_VALIDATION = "validation part of --data under capture conditions, run in LiteRT"
+CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
+
+
+@dataclass(frozen=True)
+class AccuracyVerdict:
+    """Accuracy of one artefact and its loss against float32; the fields are those of an evaluation."""
+
+    accuracy: Quantity | None
+    drop: Quantity | None
+    answers: ImageAnswers = field(default_factory=ImageAnswers)
+    agreement: Agreement | None = None
+    capture: CaptureAccuracy = field(default_factory=CaptureAccuracy)
+
+
+def read_answers(probabilities: Path) -> tuple[int, ...]:
+    """Return the most probable label of each row of a ``.npy`` file."""
+    return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
+
+
+def measured(
+    answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
+) -> AccuracyVerdict:
+    """Return the accuracy of an artefact's answers on the validation part, and its loss against the float answers."""
+    right = [answer == label for answer, label in zip(answers, labels, strict=True)]
+    float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
+    lost = paired_difference(float_right, right, LEVEL)
+    return AccuracyVerdict(
+        accuracy=share_of(right, VALIDATED), drop=drop_of(lost, len(right)), answers=per_class(answers, labels, classes)
+    )
+
+
+def share_of(right: Sequence[bool], source: str) -> Quantity:
+    """Return the share of correctly answered images, in %, with Wilson's interval."""
+    return percent(wilson(sum(right), len(right), LEVEL), len(right), source)
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """What some images have under capture conditions."""
+
+    tests: Sequence[Test]
+    shares: Shares  # of each image in the figure under each test, (T, N)
+    kept: Any  # what a run keeps to compare files: labels (T, N), or the share of each image, (N,)
+    metric: str = ""  # name of the figure; empty for top-1
+
+
+def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -> AccuracyVerdict:
+    """Return the mean figure under capture conditions, and the loss against the float32 file of the same card.
+
+    The interval is a bootstrap over images, because the answers to one image are not independent. ``source`` names the
+    image set. Without an image, or an object in one, nothing is known.
+    """
+    if not own.shares.size or not np.isfinite(own.shares).all():
+        return AccuracyVerdict(None, None)
+    means = own.shares.mean(axis=0)
+    count = len(means)
+    drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+    share = with_interval(float(means.mean()), means[drawn].mean(axis=1))
+    if share.low == share.high:  # all images give the same value, so resampling them shows no spread
+        ends = wilson(round(share.value * count), count, LEVEL)
+        share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
+    rows = zip(own.tests, own.shares.mean(axis=1).tolist(), strict=True)
+    return AccuracyVerdict(
+        accuracy=percent(share, count, f"{own.metric} {source}".strip()),
+        drop=drop_of(paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL), count),
+        capture=CaptureAccuracy(tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)),
+    )
+
+
+def percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
+    """Return a share of some images, in %."""
+    value, low, high = (100 * each for each in (share.value, share.low, share.high))
+    error = 100 * share.error if isinstance(share, OtherImagesRange) else None
+    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source, error)
+
+
+def drop_of(lost: Interval, images: int) -> Quantity:
+    """Return what is lost against float32, in points."""
+    return percent(lost, images, "against float32 on the same images", "points")
+
+
+def quoted(card: Card, recipe: str) -> AccuracyVerdict:
+    """Return the published top-1 of the form, if there is one; random weights allow no estimate.
+
+    The agreement of a random graph with its compressed form does not describe the trained graph.
+    """
+    float_top1 = card.top1()
+    if float_top1 is None:
+        return AccuracyVerdict(None, None)
+    if recipe in ("float32", "float16"):
+        source = "the published figure is that of the float weights"
+        no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
+        source = f"ImageNet, {_source(card, 'float32')}"
+        return AccuracyVerdict(Quantity(float_top1, "%", Provenance.PUBLISHED, source=source), no_drop)
+    quantised = card.top1("int8") if recipe == "int8" else None
+    if quantised is None:
+        return AccuracyVerdict(None, None)
+    source = _source(card, "int8")
+    drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=source)
+    return AccuracyVerdict(Quantity(quantised, "%", Provenance.PUBLISHED, source=f"ImageNet, {source}"), drop)
+
+
+def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> AccuracyVerdict:
+    """Return the published top-1, or estimate that of a compressed form.
+
+    If no figure is published for a quantised form, its top-1 is the published float top-1 times the share of kept
+    answers on photographs. Each photograph is weighted by the float form's probability, which approximates its chance
+    to be correct. A changed answer counts as a wrong one.
+    """
+    float_top1, verdict = card.top1(), quoted(card, recipe)
+    if float_top1 is None:
+        return verdict
+    same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
+    weights = [probability for _, probability in float_answers]
+    share = sum(weight for weight, agrees in zip(weights, same, strict=True) if agrees) / sum(weights)
+    agreement = Agreement(sum(same) / len(same), len(same), share)
+    if verdict.accuracy is not None:
+        return replace(verdict, agreement=agreement)
+    least = wilson(round(share * len(same)), len(same), LEVEL).low
+    source = f"published float top-1 {float_top1:.1f} % x share of answers kept on {len(same)} photographs"
+    accuracy = Quantity(
+        float_top1 * share, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
+    )
+    drop = Quantity(float_top1 * (1 - share), "points", Provenance.ESTIMATED, source=source)
+    return AccuracyVerdict(accuracy, drop, agreement=agreement)
+
+
+def _source(card: Card, precision: str) -> str:
+    return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
+
+
+def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = "") -> ImageAnswers:
+    """Return the recall of each class and, for a readable number of classes, the confusion matrix.
+
+    The recall of a class without an image is None. An answer that is none of the classes is wrong; the matrix leaves it
+    out. ``file`` is the path of the answers in the run.
+    """
+    images, confusion = Counter(labels), [[0] * len(classes) for _ in classes]
+    for answer, label in zip(answers, labels, strict=True):
+        if answer < len(classes):
+            confusion[label][answer] += 1
+    recall = {name: confusion[i][i] / images[i] if images[i] else None for i, name in enumerate(classes)}
+    shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
+    return ImageAnswers(recall, shown, file)

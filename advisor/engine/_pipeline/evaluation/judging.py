@@ -1,0 +1,65 @@
+"""Seconds of running a file over the hold-out and of judging its answers, by what they took in this search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from advisor.catalog import Card
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.stage import EventKind, StageEvent, StageName
+
+FEWEST_JUDGED = 8
+"""Images of the hold-out that a file runs on at least, however little time is left: fewer tell nothing."""
+
+
+class JudgingPace:
+    """The seconds of the hold-out on this machine, by the files that ran over images and the answers that were judged.
+
+    ``paced`` is what scoring took in earlier searches over its rough price. ``judging_s`` are the rough seconds of
+    turning the answers to one image into figures. ``slowdown`` returns the wall seconds of a CPU second of jobs now.
+    """
+
+    def __init__(self, paced: float = 1.0, judging_s: float = 0.0, slowdown: Callable[[], float] = lambda: 1.0) -> None:
+        self._paced = paced
+        self._rough_judging_s = judging_s
+        self._slowdown = slowdown
+        self._image_s: dict[str, float] = {}  # CPU seconds of an image by card, of its slowest file
+        self._price_s = 0.0
+        self._cpu_s = 0.0
+        self._judged = 0
+        self._judged_s = 0.0
+
+    def note(self, event: StageEvent, images: int) -> None:
+        """Record that a file ran over so many images."""
+        if event.stage.name is not StageName.SCORE or event.kind is not EventKind.DONE or not images:
+            return
+        card = event.stage.scope.card
+        self._image_s[card] = max(self._image_s.get(card, 0.0), event.cpu_s / images)
+        self._price_s += event.stage.cost_s
+        self._cpu_s += event.cpu_s
+
+    def note_judged(self, images: int, cpu_s: float) -> None:
+        """Record that the answers to so many images became figures."""
+        self._judged += images
+        self._judged_s += cpu_s
+
+    def seconds(self, card: Card, recipe: str, images: int) -> float:
+        """Return the seconds in which one core runs a file over images and judges its answers."""
+        return self._slowdown() * (self._speed * cost.READ_START_S + images * self._of_image_s(card, recipe))
+
+    def images_in(self, seconds: float, files: Sequence[tuple[Card, str]], cores: int) -> int:
+        """Return over how many images each of some files, of a card and a recipe, runs in so many seconds."""
+        side_by_side = min(len(files), cores)
+        start_s = sum(self.seconds(card, recipe, 0) for card, recipe in files) / side_by_side
+        image_s = self._slowdown() * sum(self._of_image_s(*file) for file in files) / side_by_side
+        return max(0, int((seconds - start_s) / image_s))
+
+    @property
+    def _speed(self) -> float:
+        """CPU seconds of running files over their rough price."""
+        return self._cpu_s / self._price_s if self._price_s and self._cpu_s else self._paced
+
+    def _of_image_s(self, card: Card, recipe: str) -> float:
+        rough_s = cost.READ_IMAGE_S + cost.rough_latency_ms(card, recipe) / 1e3
+        judging_s = self._judged_s / self._judged if self._judged else self._speed * self._rough_judging_s
+        return self._image_s.get(card.name, self._speed * rough_s) + judging_s

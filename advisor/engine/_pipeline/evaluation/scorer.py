@@ -1,0 +1,243 @@
+"""Figures of finalists: their files on the hold-out, under capture conditions, and on images of other things."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog import Card
+from advisor.core import (
+    Evaluation,
+    HoldoutPart,
+    Interval,
+    OtherThings,
+    Status,
+    UnknownFacts,
+    wilson,
+    with_new_conditions,
+)
+from advisor.datasets import HOLDOUT
+from advisor.engine._execution import call_in_own_thread
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, Captured, robust
+from advisor.engine._pipeline.evaluation.judging import FEWEST_JUDGED, JudgingPace
+from advisor.engine._pipeline.graph import VariantStages
+from advisor.engine._pipeline.materials import Artefact, Images, Materials, Role, Workload, input_spec
+from advisor.engine._pipeline.stage import Scope, Stage, StageAborted, StageName
+from advisor.engine._pipeline.stages.figures import score
+from advisor.engine._pipeline.walker import Walker
+from advisor.measurement import auroc
+from advisor.store import RunFolder, answers_file, artefact_problem
+
+Floats = NDArray[np.floating[Any]]
+
+
+def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None) -> UnknownFacts:
+    """Return the facts with those of the file's answers to the hold-out, and to images of other things if any.
+
+    Both are ``.npy`` files of probabilities, float32 (N, C + 1); the last column is that of unknown.
+    """
+    known = np.load(holdout, allow_pickle=False)
+    answers, last = known.argmax(axis=1), known.shape[1] - 1
+    kept, right = answers != last, answers == np.asarray(labels)
+    found = replace(
+        facts,
+        kept=wilson(int(kept.sum()), len(kept)),
+        precision=wilson(int(right.sum()), int(kept.sum())) if kept.any() else None,
+    )
+    if others is None:
+        return found
+    unknown = np.load(others, allow_pickle=False)
+    share: Interval = wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
+    return replace(found, others=OtherThings(share, auroc(_scores(known), _scores(unknown)), len(unknown)))
+
+
+def _scores(probabilities: Floats) -> Floats:
+    """Return by how much the logit of unknown exceeds the largest other one."""
+    logits = np.log(np.maximum(probabilities, 1e-12))
+    return np.asarray(logits[:, -1] - logits[:, :-1].max(axis=1))
+
+
+class Scorer:
+    """Runs the files of finalists over images that chose nothing; ``pace`` knows what this takes."""
+
+    def __init__(
+        self,
+        walker: Walker,
+        workload: Workload,
+        cards: Mapping[str, Card],
+        run: RunFolder,
+        pace: JudgingPace | None = None,
+    ) -> None:
+        self.walker, self.workload, self.cards, self._run = walker, workload, cards, run
+        self._pace = pace or JudgingPace()
+        self._judge = workload.question.of_task.judge(workload.question)
+
+    @property
+    def captures(self) -> bool:
+        """True if finalists run under capture conditions."""
+        return self.workload.question.of_task.conditions
+
+    @property
+    def holdout_images(self) -> int:
+        """Number of images of the hold-out."""
+        return self.workload.images.get(Role.HOLDOUT, 0)
+
+    def affordable(self, evaluations: Sequence[Evaluation], seconds: float) -> int:
+        """Return on how many images of the hold-out the files of some evaluations can be judged in so many seconds.
+
+        There are at least :data:`.judging.FEWEST_JUDGED`, and at most all.
+        """
+        files = {e.artefact_sha256: e.configuration for e in evaluations}
+        if seconds == float("inf") or not files:
+            return self.holdout_images
+        named = [(self.cards[each.card], each.compression) for each in files.values()]
+        count = self._pace.images_in(seconds, named, self.walker.workers.machine.cores)
+        return min(max(count, FEWEST_JUDGED), self.holdout_images)
+
+    async def hold_out(self, evaluation: Evaluation, most: int | None = None) -> Evaluation:
+        """Return a finalist with the accuracy of its file on the hold-out; StageAborted if the file cannot be run.
+
+        It is that of ``most`` images at most; None for all.
+        """
+        images, artefact = self.walker.materials.require_images(), artefact_of(self._run, evaluation)
+        whole, some = self.holdout_images, None
+        if most is not None and most < whole:
+            images, some = images.held_out(most), HoldoutPart(most, whole)
+        count = len(images.part(Role.HOLDOUT).paths)
+        card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
+        seconds = cost.scoring_s(card, scope.compression, count)
+        stage = self.workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+        answers = await self.walker.run(stage if some is None else on_images(stage, images, some.shown))
+        # Answers are kept for comparisons of files, which need those to all images.
+        name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if some is None else ""
+        judge = partial(self._judge.held_out, evaluation, answers, images, name)
+        (judged, kept), cpu_s = await call_in_own_thread(_timed, judge)
+        self._pace.note_judged(count, cpu_s)
+        for file, values in kept.items():
+            self._run.keep_answers(Path(file).stem, values)
+        return with_new_conditions(replace(judged, holdout_part=some), images.own_holdout)
+
+    def tells_unknown(self, in_time: bool) -> bool:
+        """Return whether a finalist gets a class for unknown things.
+
+        Its probabilities and the user's images allow it. Without images of other things, there must be time, too.
+        """
+        images = self.walker.materials.images
+        asked = images is not None and bool(images.others)
+        return self.workload.question.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
+
+    async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its file answers to images of things that are none of its classes.
+
+        It raises StageAborted if the file cannot have a class for them, or cannot be run.
+        """
+        images, own = self.walker.materials.require_images(), evaluation.configuration
+        card, scope = self.cards[own.card], scope_of(evaluation)
+        made = await self.walker.run(VariantStages(card, own.training, own.compression, self.workload).with_unknown)
+        name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
+        path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
+        for role in (Role.HOLDOUT, Role.OTHERS):
+            if count := len(images.part(role).paths):
+                seconds = cost.scoring_s(card, own.compression, count)
+                answers[role] = await self.walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
+        labels, others = images.part(Role.HOLDOUT).labels, answers.get(Role.OTHERS)
+        facts = await asyncio.to_thread(with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
+        file = str(path.relative_to(self._run.path))
+        return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
+
+    async def capture(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with the accuracy of its file on the hold-out under capture conditions; StageAborted if it
+        fails.
+        """
+        part = self.walker.materials.part(Role.CAPTURED)
+        card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
+        seconds = cost.judging_s(card, len(part.paths))
+        task, images = self.workload.question.of_task, self.walker.materials.require_images()
+        stage = task.capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
+        found = await asyncio.to_thread(self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED)
+        judged = robust(found, found, CAPTURED_HOLDOUT)
+        capture = replace(judged.capture, holdout=judged.accuracy, plain=evaluation.capture.plain)
+        return replace(evaluation, capture=capture)
+
+
+def on_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
+    """Return a stage that runs a file over other images than those of the search; ``detail`` names them."""
+
+    def with_images(materials: Materials) -> Materials:
+        return replace(materials, images=images)
+
+    reads = stage.reads
+    return replace(
+        stage,
+        scope=replace(stage.scope, detail=f"{stage.scope.detail} {detail}"),
+        inputs=lambda materials, results: stage.inputs(with_images(materials), results),
+        job=lambda materials, results, folders: stage.job(with_images(materials), results, folders),
+        reads=None if reads is None else lambda materials: reads(with_images(materials)),
+    )
+
+
+def _timed(judge: Callable[[], HeldOut]) -> tuple[HeldOut, float]:
+    """Return what a judge returns, and the CPU seconds that it took."""
+    began = time.thread_time()
+    return judge(), time.thread_time() - began
+
+
+def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
+    """Return the file of an evaluation that a run keeps; StageAborted if it has changed.
+
+    The cache keeps figures by the hash of the file, so a changed one would give its figures to the file that was there.
+    """
+    if (problem := artefact_problem(run, evaluation)) is not None:
+        raise StageAborted(Status.FAILED, StageName.SCORE, str(problem))
+    return Artefact.at(run.path / evaluation.artefact, evaluation.artefact_sha256)
+
+
+def scope_of(evaluation: Evaluation) -> Scope:
+    """Return the scope of the stages of an evaluation's file."""
+    configuration = evaluation.configuration
+    return Scope(configuration.card, configuration.training, configuration.compression)
+
+
+HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
+"""An evaluation with its hold-out figures, and what is to be kept for each image, by its path in the run."""
+
+
+class Scored(NamedTuple):
+    """Answers on the validation part: of the file, and of the float32 file of the same card.
+
+    ``folds`` are those of the float head on the training part, each image by a head of other folds; None if the file's
+    head was not cross-validated. ``trained`` is False for a user's own file that is not trained here.
+    """
+
+    own: Path
+    floats: Path
+    folds: Path | None = None
+    trained: bool = True
+
+
+class Judge(Protocol):
+    """Turns answers of files into figures."""
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """Return the accuracy on the validation part and the loss against float32.
+
+        ``run`` keeps the answers of the file ``name`` for comparisons.
+        """
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """Return an evaluation with the accuracy of its file on the hold-out, and the answers to keep.
+
+        ``own`` is what the file answered, and ``file`` the path of the answers in the run, if they are kept.
+        """
+
+    def captured(self, answers: Path, images: Images, role: Role) -> Captured:
+        """Return what a file answered under capture conditions, of a task that has them."""

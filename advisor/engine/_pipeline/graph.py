@@ -1,0 +1,395 @@
+"""Stage graph of a variant: from a model card to a file that could ship, to its figures, and what all this costs.
+
+Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. The task
+has the stage that makes its float file, and the one that runs its files over images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog import Card
+from advisor.compression import Needs, Recipe, lighter_recipes, recipe
+from advisor.core import NewConditions, Status, form_of, recipe_of
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, Role, Variant, Workload, input_spec
+from advisor.engine._pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
+from advisor.engine._pipeline.stages.adjusting import adjusted, can_adjust
+from advisor.engine._pipeline.stages.artefacts import (
+    Calibration,
+    CardForms,
+    calibrated,
+    compressed,
+    shares_calibration,
+    with_confidence,
+)
+from advisor.engine._pipeline.stages.backbone import features, taken
+from advisor.engine._pipeline.stages.figures import Answer, Timings, answers, timing
+from advisor.engine._pipeline.stages.head import (
+    Folds,
+    TrainedHead,
+    WithUnknown,
+    expected,
+    fitted,
+    probed,
+    scored,
+    with_unknown,
+)
+from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, checked_in, measured_in
+from advisor.measurement import MicroCheck, interpreter_of
+
+FLOAT = "float32"
+
+ALWAYS = (FLOAT, "int8")
+"""Forms of a fine-tuned network for which a time limit always leaves time. Those that are compared are made and scored
+beside the training of the model that ships."""
+
+
+def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
+    """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
+    if not workload.trained_twice(training):
+        purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
+    compared = None
+    if purpose is not Purpose.COMPARE and workload.images and recipe(compression).needs is Needs.SCORING:
+        compared = variant(card, training, compression, Purpose.COMPARE, workload)
+    source = workload.question.of_task.model(card, training, purpose, workload)
+    recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
+    shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
+    return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
+
+
+def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
+    """Return the stage that makes what all forms of a float file share."""
+    source = workload.question.of_task.model(card, training, purpose, workload)
+    twice = purpose is not Purpose.COMPARE and workload.trained_twice(training)
+    earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
+    scope = Scope(card.name, training, purpose=purpose)
+    return calibrated(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
+
+
+@dataclass(frozen=True)
+class VariantStages:
+    """The stages of one variant of a card. A user's finished file has one: it is taken, scored and timed, and stays as
+    it is.
+    """
+
+    card: Card
+    training: str
+    compression: str
+    workload: Workload
+
+    @property
+    def made_here(self) -> bool:
+        """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
+        return not self.card.form
+
+    def lighter(self, recipes: Mapping[str, Recipe], named: Collection[str]) -> tuple[str, ...]:
+        """Return the names of the compression recipes that come before this one; a finished file has its only form."""
+        return lighter_recipes(self.compression, recipes, named) if self.made_here else ()
+
+    @property
+    def reference(self) -> VariantStages:
+        """The float32 variant of the same card and training; a finished file is compared with itself."""
+        return replace(self, compression=FLOAT) if self.made_here else self
+
+    @cached_property
+    def made(self) -> Stage[Artefact]:
+        """The stage that makes the file that ships, before its head is adjusted and its probabilities are calibrated.
+
+        Neither changes its time.
+        """
+        return self._made(Purpose.SHIP)
+
+    def _made(self, purpose: Purpose) -> Stage[Artefact]:
+        if not self.made_here:
+            return taken(self.card, self._scope, self.workload)
+        return variant(self.card, self.training, self.compression, purpose, self.workload)
+
+    @cached_property
+    def ships(self) -> Stage[Artefact]:
+        """The stage that makes the file that ships."""
+        return self._calibrated(self._scope, Purpose.SHIP)
+
+    @cached_property
+    def on_all(self) -> Stage[Artefact]:
+        """The stage that makes the same file from all images, the hold-out too: no stage runs it there."""
+        return self._calibrated(replace(self._scope, purpose=Purpose.ALL), Purpose.ALL)
+
+    def _calibrated(self, scope: Scope, purpose: Purpose) -> Stage[Artefact]:
+        bare = not self.workload.images or not self.workload.question.of_task.probabilities
+        if bare or not self.made_here or recipe_of(self.training).first_look:
+            return self._made(purpose)
+        return with_confidence(scope, self._adjusted(purpose), self.scored, self._folds)
+
+    @cached_property
+    def compared(self) -> Stage[Artefact]:
+        """The stage that makes the file that candidates are compared by; of images alone."""
+        return self._adjusted(Purpose.COMPARE)
+
+    def _adjusted(self, purpose: Purpose) -> Stage[Artefact]:
+        """Return the stage that makes a file whose head fits its own backbone; this changes no time either."""
+        made, workload = self._made(purpose), self.workload
+        if not self.made_here or not can_adjust(self.training, self.compression, workload):
+            return made
+        floats = workload.question.of_task.model(self.card, self.training, purpose, workload)
+        scope = replace(self._scope, purpose=purpose)
+        compared = self.compared if purpose is Purpose.SHIP else None
+        return adjusted(self.card, scope, made, floats, workload, compared)
+
+    @cached_property
+    def head(self) -> Stage[TrainedHead] | None:
+        """The stage that fits the head of a compared classifier; None if there is none, or it is trained further."""
+        untrained = not self.made_here or not self.workload.images or recipe_of(self.training).tunes_backbone
+        if untrained or not self.workload.question.of_task.labelled:
+            return None
+        return fitted(self.card, self.training, self.workload)
+
+    @property
+    def _folds(self) -> Folds | None:
+        """The stages whose answers on the training part calibrate probabilities, too."""
+        return (self.head, self.reference.scored) if self.head else None
+
+    @cached_property
+    def expected(self) -> Stage[NewConditions] | None:
+        """The stage that estimates new conditions; None if nothing is judged, by the user's own hold-out, or for a
+        finished file.
+        """
+        task, judged = self.workload.question.of_task, self.made_here and self.workload.judged(self.training)
+        if not judged or self.workload.own_holdout or not task.labelled:
+            return None
+        return expected(self.card, self.workload)
+
+    @cached_property
+    def scored(self) -> Stage[Path]:
+        """The stage that runs the file on the validation part."""
+        if self.head and self.compression == FLOAT and not recipe_of(self.training).first_look:
+            return scored(self.card, self._scope, self.workload)
+        return self.scoring(self._scope, self.compared, Role.VALIDATION, self._validation_s)
+
+    @cached_property
+    def captured(self) -> Stage[Path]:
+        """The stage that runs the file on the validation part under capture conditions."""
+        seconds = cost.capturing_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
+        return self.workload.question.of_task.capture(
+            self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds
+        )
+
+    @cached_property
+    def answered(self) -> Stage[tuple[Answer, ...]]:
+        """The stage that runs the file on bundled photographs."""
+        seconds = cost.scoring_s(self.card, self.compression, 0)
+        return answers(self._scope, input_spec(self.card), self.made, seconds)
+
+    @cached_property
+    def timed(self) -> Stage[Timings]:
+        """The stage that times the file that ships."""
+        return timing(self._scope, self.made)
+
+    def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
+        """Return the stage that measures the file that ships in another runtime of this machine."""
+        memory_bytes = cost.export_bytes(self.card, self.compression)
+        return measured_in(self._scope, self.ships, target, export_bytes=memory_bytes)
+
+    def checked_in(self, runtime: str) -> Stage[MicroCheck]:
+        """Return the stage that checks the file that ships in the interpreter of a runtime."""
+        return checked_in(self._scope, self.ships, runtime)
+
+    @property
+    def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
+        """The stages that run the file on this machine for other targets that take its form."""
+        form = form_of(self.compression).name
+        stages = (
+            self.checked_in(each.target.runtime) if interpreter_of(each.target.runtime) else self.measured_in(each)
+            for each in self.workload.local_targets
+            if not each.target.incompatibility(form)
+        )
+        return tuple(dict.fromkeys(stages))
+
+    @cached_property
+    def with_unknown(self) -> Stage[WithUnknown]:
+        """The stage that adds a class for unknown things to the file that ships; of a finished file, it raises
+        StageAborted.
+        """
+        if not self.made_here:
+            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
+        compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
+        own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
+        return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self._folds, self.workload)
+
+    def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
+        """Return the stages that compute features of the float network on the images to learn from.
+
+        A head does not change the backbone, whose features are known. Further columns come after them.
+        """
+        count = self.workload.images[Role.LEARNT]
+        if not recipe_of(self.training).tunes_backbone:
+            return features(self.card, Role.LEARNT, count).parts
+        floats = variant(self.card, self.training, FLOAT, purpose, self.workload)
+        scope, seconds = Scope(self.card.name, self.training, FLOAT, purpose), cost.scoring_s(self.card, FLOAT, count)
+        return (probed(scope, input_spec(self.card), floats, Role.LEARNT, seconds),)
+
+    @property
+    def answers(self) -> Stage[Any]:
+        """The stage that runs the file: on the validation part, or on bundled photographs without images."""
+        return self.scored if self.workload.images else self.answered
+
+    @property
+    def evaluation(self) -> tuple[Stage[Any], ...]:
+        """The last stages of the variant's evaluation."""
+        captured = (self.captured,) if self.workload.question.robust and self.workload.images else ()
+        return (self.answers, *captured, *after(self.expected), self.timed, self.ships, *self.in_other_runtimes)
+
+    @property
+    def judging(self) -> tuple[Stage[Any], ...]:
+        """The stages that judge the variant if it is a finalist, as a plan prices them.
+
+        At most ten files are finalists, about one of each network. Pick and runner-up are tested under capture
+        conditions, and for robust accuracy one file of each network, which is the price.
+        """
+        if not self.workload.judged(self.training):
+            return ()
+        card, images, task = self.card, self.workload.images, self.workload.question.of_task
+        scoring_s, network = (
+            cost.scoring_s(card, self.compression, images[Role.HOLDOUT]),
+            Scope(card.name, self.training),
+        )
+        scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
+        if not self.workload.question.robust:
+            return (scored,)
+        judging_s = cost.judging_s(card, images[Role.CAPTURED])
+        return scored, task.capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
+
+    def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
+        """Return the stage that runs a file of the card over images."""
+        return self.workload.question.of_task.score(scope, input_spec(self.card), source, role, seconds)
+
+    @property
+    def _validation_s(self) -> float:
+        return cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(self.card.name, self.training, self.compression)
+
+
+def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
+    """Return stages and all stages that they need, each once and in the order of the work."""
+    found: dict[Stage[Any], None] = {}
+
+    def add(stage: Stage[Any]) -> None:
+        if stage not in found:
+            for before in stage.after:
+                add(before)
+            found[stage] = None
+
+    for stage in stages:
+        add(stage)
+    return tuple(found)
+
+
+TRAINING_WALL = 0.6
+"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
+
+
+@dataclass(frozen=True)
+class CardCosts:
+    """Seconds of the evaluation of one card: of what all variants share, of each training's, of each variant's own."""
+
+    shared_s: float
+    trained_s: Mapping[str, float]
+    own_s: Mapping[Variant, float]
+
+
+class CostModel:
+    """Rough seconds of the stages of one search: of one core, or of the machine where a stage runs alone.
+
+    ``pace``: what a stage took on this machine over its rough cost; 1 where nothing is known.
+    """
+
+    def __init__(self, workload: Workload, pace: Mapping[StageName, float] | None = None) -> None:
+        self.workload = workload
+        self._pace = pace or {}
+        self._by_card: dict[Card, CardCosts] = {}
+
+    def seconds(self, stage: Stage[Any]) -> float:
+        """Return the seconds of one stage, without those that it needs."""
+        return stage.cost_s * self._pace.get(stage.name, 1.0)
+
+    def total_s(self, stages: Iterable[Stage[Any]]) -> float:
+        """Return the seconds of stages."""
+        return sum(map(self.seconds, stages))
+
+    def wall_s(self, stages: Iterable[Stage[Any]], cores: int, done: Collection[Stage[Any]] = ()) -> float:
+        """Return the rough wall time of stages on ``cores`` cores, without those that are done."""
+        left = [stage for stage in stages if stage not in done]
+        alone = self.total_s(stage for stage in left if stage.resources.alone)
+        return alone + (self.total_s(left) - alone) / cores
+
+    def chain_s(
+        self,
+        stages: Iterable[Stage[Any]],
+        cores: int,
+        wall: Mapping[StageName, float] | None = None,
+        slower: Callable[[StageName], float] = lambda _name: 1.0,
+    ) -> float:
+        """Return the rough wall time of stages that wait for each other; features alone are read side by side.
+
+        ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they are 1, and fewer of
+        fine-tuning. ``slower`` returns how many times longer than planned a stage of a kind takes.
+        """
+        usual = {each: max(TRAINING_WALL, 1.0 / cores) for each in StageName if recipe_of(each).tunes_backbone}
+        by_clock = {**usual, **(wall or {}), StageName.FEATURES: 1.0 / cores}
+        return sum(self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name) for stage in stages)
+
+    def stages(self, card: Card, variants: Collection[Variant] | None = None) -> tuple[Stage[Any], ...]:
+        """Return every stage that variants of the card need, all variants by default; judging finalists included."""
+        wanted = self.workload.variants_of(card) if variants is None else variants
+        chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
+        return with_all_before(stage for each in chosen for stage in (*each.evaluation, *each.judging))
+
+    def sharers(self, stage: Stage[Any]) -> int:
+        """Return how many variants of a card share a stage."""
+        scope, workload = stage.scope, self.workload
+        if scope.compression:
+            return 1
+        return len(workload.recipes_of(scope.training)) if scope.training else len(workload.variants)
+
+    def variant_s(self, card: Card, variant: Variant) -> float:
+        """Return the seconds of one variant, with its share of what the card's variants have in common.
+
+        The variants of the lightest training share these seconds, because the others begin only after them.
+        """
+        costs, workload = self.of_card(card), self.workload
+        return (
+            costs.shared_s / len(workload.recipes_of(workload.trainings[0]))
+            + costs.trained_s[variant[0]] / len(workload.recipes_of(variant[0]))
+            + costs.own_s[variant]
+        )
+
+    def of_card(self, card: Card) -> CardCosts:
+        """Return the seconds of one card."""
+        if card in self._by_card:
+            return self._by_card[card]
+        graphs = {
+            variant: with_all_before(VariantStages(card, *variant, self.workload).evaluation)
+            for variant in self.workload.variants_of(card)
+        }
+        trained = dict.fromkeys(("", *self.workload.trainings), 0.0)
+        for stage in dict.fromkeys(stage for stages in graphs.values() for stage in stages):
+            if stage.scope.training in trained and not stage.scope.compression:
+                trained[stage.scope.training] += self.seconds(stage)
+        asked = {compression for _, compression in graphs}
+        own = {
+            (training, form): self.total_s(
+                each
+                for each in stages  # the float file of a variant is scored with it, and is another variant's
+                if each.scope.compression == form or each.scope.compression not in ("", *asked)
+            )
+            for (training, form), stages in graphs.items()
+        }
+        self._by_card[card] = CardCosts(trained.pop(""), trained, own)
+        return self._by_card[card]

@@ -1,0 +1,377 @@
+"""Materials that the stages of a search share: the user's images by role, and the models that stages make."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog import Card
+from advisor.core import recipe_of
+from advisor.datasets import HOLDOUT, UNGROUPED, Dataset, Grouping, InputSpec, LabelledImage, Split
+from advisor.devices import DeviceTarget, installed_version
+from advisor.downloads import WeightsFile
+from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
+from advisor.engine._question.values import Question
+from advisor.measurement import Host
+from advisor.store import ArtifactCache, cached_sha256, sha256_json
+
+Object = tuple[int, float, float, float, float]
+"""The label of a box, and its top, left, bottom and right in shares of the upright image."""
+
+LARGE = 5000  # Sets with more images than this get a first look at some of the images
+SUBSET_IMAGES = 2000  # Images of the first look at a large set, at most
+TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0129)
+
+CAPTURED_IMAGES = 100
+"""Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
+
+
+class Role(StrEnum):
+    """The purpose of some of the user's images."""
+
+    TRAIN = "train"  # The training part: fitted while candidates are compared
+    VALIDATION = "validation"  # The validation part: candidates are compared on it
+    LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
+    ALL = "all"  # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges
+    SUBSET = "subset"  # Some of the training part, for a first look at a large set
+    TUNED = "tuned"  # The validation part and as much of the training part as fine-tuning learns from
+    HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
+    OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
+    CAPTURED = "captured"  # Some of the hold-out, judged under capture conditions
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the user's images."""
+
+    indices: tuple[int, ...]  # their places in the dataset, sorted
+    paths: tuple[Path, ...]
+    labels: tuple[int, ...]  # their classes
+    fingerprint: str  # hash of the images in their order and with their labels
+    stamps: tuple[tuple[int, int], ...] = ()  # size and modification time of each file when it was read
+    hashes: tuple[str, ...] = ()  # SHA-256 of each file, in hexadecimal
+    groups: tuple[int, ...] = ()  # number of the group of each image; empty if each image is one
+    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as the :data:`Object` of each box
+
+    def between(self, start: int, end: int) -> Part:
+        """Return the images from place ``start`` to before place ``end``."""
+        values = {name: each[start:end] for name, each in vars(self).items() if name != "fingerprint"}
+        return Part(**values, fingerprint=f"{self.fingerprint}[{start}:{end}]")
+
+    def rows_of(self, part: Part) -> list[int]:
+        """Return the places of another part's images among these."""
+        row_of = {index: row for row, index in enumerate(self.indices)}
+        return [row_of[index] for index in part.indices]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The boxes in a set of images: classes in label order, and of each upright image its objects, and its sides in
+    pixels.
+    """
+
+    classes: tuple[str, ...]
+    objects: tuple[tuple[Object, ...], ...]
+    sizes: tuple[tuple[int, int], ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Boxes of each class."""
+        return self.among(range(len(self.objects)))
+
+    def among(self, indices: Iterable[int]) -> Mapping[str, int]:
+        """Return the boxes of each class in some images."""
+        found = Counter(label for index in indices for label, *_ in self.objects[index])
+        return {name: found[label] for label, name in enumerate(self.classes)}
+
+
+@dataclass(frozen=True)
+class Images:
+    """The user's images and their split."""
+
+    dataset: Dataset
+    split: Split
+    leaks: tuple[tuple[int, ...], ...] = ()  # groups of the manifest, in several parts of the user's own split
+    subset_images: int = SUBSET_IMAGES
+    groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
+    grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
+    copies: Mapping[str, int] = field(
+        default_factory=dict
+    )  # images of each part that judge nothing, as copies do learn
+    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
+    boxes: Boxes | None = None
+    others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
+    tuned_images: int = TUNED_IMAGES
+    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as its mask; empty where boxes say it
+    keys: tuple[object, ...] = ()  # plain values on which what is learnt of each of them depends; empty if it is not
+    outputs: tuple[str, ...] = ()  # the meaning of a network's outputs, if they are not the classes of the images
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The meaning of a network's outputs, by default the classes in label order: those of the boxes, if any."""
+        return self.boxes.classes if self.boxes else self.outputs or self.dataset.classes
+
+    @property
+    def own_holdout(self) -> bool:
+        """True where the user's own split names the hold-out."""
+        return HOLDOUT in self.split.given
+
+    def held_out(self, count: int) -> Images:
+        """Return the images with ``count`` of the hold-out alone, in proportion to the classes.
+
+        The images of a larger count are those of a smaller one and further ones.
+        """
+        members: dict[int, list[int]] = {}
+        for index in sorted(self.split.holdout, key=lambda index: self.dataset.images[index].sha256):
+            members.setdefault(self.dataset.images[index].label, []).append(index)
+        places = [
+            ((place + 0.5) / len(of_class), label, index)
+            for label, of_class in members.items()
+            for place, index in enumerate(of_class)
+        ]
+        some = sorted(index for *_, index in sorted(places)[:count])
+        return replace(self, split=replace(self.split, holdout=tuple(some)))
+
+    @property
+    def large(self) -> bool:
+        """True where a first look at some of the images saves more than it costs."""
+        return len(self.split.learnt) > LARGE
+
+    def part(self, role: Role) -> Part:
+        """Return the images with a role."""
+        return self._parts[role]
+
+    def group_names(self, role: Role) -> tuple[str, ...]:
+        """Return the name of the group of each image with a role; empty where the images do not come in groups."""
+        images, numbers = self.dataset.images, self.grouping.of
+        return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices) if numbers else ()
+
+    @property
+    def counts(self) -> Mapping[Role, int]:
+        """Number of images by role."""
+        return {role: len(part.paths) for role, part in self._parts.items()}
+
+    @cached_property
+    def _parts(self) -> Mapping[Role, Part]:
+        split = self.split
+        indices = {
+            Role.TRAIN: split.train,
+            Role.VALIDATION: split.validation,
+            Role.LEARNT: split.learnt,
+            Role.ALL: tuple(sorted((*split.learnt, *split.holdout))),
+            Role.SUBSET: self._evenly(split.train, self.subset_images),
+            Role.TUNED: tuple(sorted((*self._evenly(split.train, self.tuned_images), *split.validation))),
+            Role.HOLDOUT: split.holdout,
+            Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
+        }
+        return {**{role: self._part(own) for role, own in indices.items()}, Role.OTHERS: _part_of(self.others)}
+
+    def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Return ``count`` of the images at most, in proportion to the classes, drawn by the images' hashes."""
+        images = self.dataset.images
+        ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
+        wanted = min(len(ordered), count)
+        first = {images[index].label: index for index in reversed(ordered)}  # every class has one, however small
+        return tuple(sorted({*first.values(), *(ordered[step * len(ordered) // wanted] for step in range(wanted))}))
+
+    def _part(self, indices: tuple[int, ...]) -> Part:
+        boxes = tuple(self.boxes.objects[index] for index in indices) if self.boxes else ()
+        part = _part_of([self.dataset.images[index] for index in indices], boxes)
+        groups = tuple(self.groups[index] for index in indices) if self.groups else ()
+        objects = tuple(self.objects[index] for index in indices) if self.objects else ()
+        keys = [self.keys[index] for index in indices] if self.keys else []
+        known = sha256_json([part.fingerprint, keys]) if self.keys else part.fingerprint
+        return replace(part, indices=indices, groups=groups, objects=boxes or objects, fingerprint=known)
+
+
+def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:
+    """Return images as a part; the places are those among the images themselves."""
+    labels = tuple(image.label for image in images)
+    return Part(
+        indices=tuple(range(len(images))),
+        paths=tuple(image.path for image in images),
+        labels=labels,
+        fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, objects or labels, strict=True)]),
+        stamps=tuple(image.stamp for image in images),
+        hashes=tuple(image.sha256 for image in images),
+        objects=objects,
+    )
+
+
+Variant = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
+
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
+"""Errors of a stage that reads a result whose files are missing or damaged."""
+
+
+class Purpose(StrEnum):
+    """The purpose of a trained model.
+
+    ``COMPARE``: fitted to the training part, so that validation compares candidates. ``SHIP``: to all but the hold-out.
+    ``ALL``: to all images, so that no image can judge it.
+    """
+
+    COMPARE = "compare"
+    SHIP = "ship"
+    ALL = "all"
+
+    @property
+    def learns(self) -> Role:
+        """The images that a model with this purpose is fitted to."""
+        return {Purpose.COMPARE: Role.TRAIN, Purpose.SHIP: Role.LEARNT, Purpose.ALL: Role.ALL}[self]
+
+
+@dataclass(frozen=True)
+class LocalTarget:
+    """A target besides LiteRT whose files run on this machine: another runtime, or a microcontroller's interpreter."""
+
+    device: str
+    target: DeviceTarget
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The work for each card: its recipes, the lightest training first, the images by role, and the classes."""
+
+    trainings: tuple[str, ...]
+    recipes: tuple[str, ...]
+    images: Mapping[Role, int] = field(default_factory=dict)
+    question: Question = field(default_factory=Question)
+    own_holdout: bool = False
+    local_targets: tuple[LocalTarget, ...] = ()
+    classes: int = 2
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every training with every compression."""
+        return tuple((training, recipe) for training in self.trainings for recipe in self.recipes_of(training))
+
+    def recipes_of(self, training: str) -> tuple[str, ...]:
+        """Return the compression recipes of a training; a first look takes float32 alone."""
+        return ("float32",) if recipe_of(training).first_look else self.recipes
+
+    def variants_of(self, card: Card) -> tuple[Variant, ...]:
+        """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
+        if not card.as_it_is:
+            return self.variants
+        base = next((each for each in self.trainings if recipe_of(each).base), self.trainings[0])
+        return ((base, card.form),) if card.form else tuple(each for each in self.variants if each[0] == base)
+
+    def judged(self, training: str) -> bool:
+        """Return whether a model of this training may be a finalist; a first look is none."""
+        return bool(self.images.get(Role.HOLDOUT)) and not recipe_of(training).first_look
+
+    def trained_twice(self, training: str) -> bool:
+        """Return whether the model that ships is another than the one that is compared."""
+        return bool(self.images) and recipe_of(training).trained_twice
+
+
+IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S = 10.0, 4.0, 10.0
+"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
+its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
+
+
+@dataclass(frozen=True)
+class Materials:
+    """Inputs that the stages of a search share."""
+
+    cache: ArtifactCache
+    images: Images | None
+    weights: Mapping[str, WeightsFile | None]  # weights file of each card by name; None for fixed-seed random weights
+    host: Host  # the machine that measures
+    question: Question = field(default_factory=Question)
+    effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement._latency.timing`
+    # returns the seconds that are left for a training recipe of the card of this name; None for no limit
+    training_left_s: Callable[[str, str], float | None] = lambda *_: None
+    # returns which share (0-1) of the seconds of a training recipe of the card of this name is left; 1 for no limit
+    training_share: Callable[[str, str], float] = lambda *_: 1.0
+
+    def require_images(self) -> Images:
+        """Return the images; stages that need them are in no graph without."""
+        assert self.images is not None, "the graph asks for images only where there are some"
+        return self.images
+
+    def part(self, role: Role) -> Part:
+        """Return the images with a role; stages that need them are in no graph without."""
+        return self.require_images().part(role)
+
+    def limit_s(self, scope: Scope, to_come: float | None) -> float | None:
+        """Return the time limit of one training in seconds; None for none.
+
+        The time that is left is shared with the trainings that follow it on the same card, of which each has its
+        start. ``to_come`` are the epochs that follow, over those of this training; None for a training after the
+        search, which ends it in time itself.
+        """
+        if to_come is None or (left_s := self.training_left_s(scope.card, scope.training)) is None:
+            return None
+        starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
+        return max(0.0, (left_s - starts_s) / (1 + to_come))
+
+    def alone_s(self, scope: Scope) -> float | None:
+        """Return the time limit in seconds of a training after which none follows on the card; None for no limit."""
+        left_s = self.training_left_s(scope.card, scope.training)
+        return None if left_s is None else max(0.0, left_s - IMPORTS_S)
+
+    def weights_source(self, card: Card) -> str:
+        """Return where the card's weights came from, empty where it has fixed-seed random ones."""
+        return weights.source if (weights := self.weights[card.name]) else ""
+
+
+@dataclass(frozen=True)
+class FloatModel:
+    """A float ``.tflite`` of a card with its hash, the origin of its artefacts."""
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def within(cls, folder: Path) -> FloatModel:
+        """Return the file that a stage left in its folder."""
+        return cls(folder / MODEL, cached_sha256(folder / MODEL))
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One ``.tflite`` that could ship, its sizes by name, and what the recipe did and found, if that is more than its
+    name.
+    """
+
+    path: Path
+    sha256: str
+    size_bytes: int
+    figures: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def within(cls, folder: Path) -> Artefact:
+        """Return the file that a stage left in its folder, with its figures and notes."""
+        figures = dict(read_result(folder))
+        notes, path = figures.pop("notes", {}), folder / MODEL
+        return cls(path, cached_sha256(path), path.stat().st_size, figures, notes)
+
+    @classmethod
+    def at(cls, path: Path, sha256: str) -> Artefact:
+        """Return a file that a run keeps."""
+        return cls(path, sha256, path.stat().st_size)
+
+
+def read_result(folder: Path) -> Any:
+    """Return what the job of a stage returned, None where it returned nothing."""
+    file = folder / RESULT
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def input_spec(card: Card) -> InputSpec:
+    """Return how images become this card's input."""
+    return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the installed versions, read without importing anything; empty for a package that is not installed."""
+    return {package: installed_version(package) for package in packages}

@@ -1,0 +1,301 @@
+"""Declare a stage, its name, and the events of its work."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+
+from advisor.core import AdvisorError, RuntimeRefusal, StageError, Status, UnsupportedRecipe
+from advisor.isolation import EXPECTED_BYTES, LIGHT, CallLimits
+
+if TYPE_CHECKING:
+    from advisor.engine._pipeline.materials import Artefact, Materials, Part
+
+MODEL, RESULT = "model.tflite", "result.json"
+"""The file that a job writes, and what it returned, in the folder of its result."""
+
+
+class StageName(StrEnum):
+    """The stages of a search, in the order of the work.
+
+    Progress, durations, costs, the report's funnel and ``Evaluation.stage`` (the stage that ended an evaluation) use
+    these names and this order. A finalist's finished file is scored once more. The first three and ``STOP`` are
+    decisions: they end an evaluation and run no job.
+    """
+
+    PLAN = "plan"  # Ruled out by what is known beforehand: the size of the file or its licence
+    PREDICT = "predict"  # Predicted to be too slow, or not compatible with the device
+    PROMOTION = "promotion"  # Its fine-tuning is not worth its time
+    CONVERT = "convert"  # Graph file or Keras graph to a float ``.tflite`` with two outputs
+    CUT = "cut"  # The float file with one of its outputs
+    SCREEN = "screen"  # CPU time of the backbone: a card that is far too slow is not trained
+    FEATURES = "features"  # The backbone's features of the images
+    LABELS = "labels"  # Likely wrong labels of a data set, for ``advisor data check``
+    EXPECTATION = "expectation"
+    """The share of right answers that the card keeps on images of another visit, camera or day."""
+    HEAD = "head"  # The head, fitted to the training part; a detector with its head, to compare or to ship
+    REFIT = "refit"  # The head that ships, fitted to everything but the hold-out
+    JOIN = "join"  # Backbone and head in one file
+    FINETUNE_CACHED = "finetune_cached"  # The last blocks fine-tuned on cached maps
+    FINETUNE_TOP = "finetune_top"  # The last layers fine-tuned
+    FINETUNE_ALL = "finetune_all"  # All layers fine-tuned
+    CALIBRATE = "calibrate"  # Activations on the calibration images, and the weights that all forms of a file share
+    COMPRESS = "compress"  # One compression recipe, labels and normalisation written into the file
+    ADJUST = "adjust"  # The compressed file with its head adjusted to the features that its own backbone gives
+    SCORE = "score"  # Answers of the file on images
+    CONFIDENCE = "confidence"  # The temperature of the file's probabilities, folded into its head
+    PROBE = "probe"  # Features and logits of a classifier, to find images of unknown things
+    UNKNOWN = "unknown"  # A finalist with one more class, for things that are none of the classes
+    CAPTURE = "capture"  # Top-1 of the file on images under capture conditions
+    ANSWERS = "answers"  # Agreement with the float file on bundled photographs, if there are no images
+    TIMING = "timing"  # Latency and memory of the file on the target
+    ONNX = "twin"
+    """The export for another runtime of this machine; the older name is in cache keys and in the durations of runs."""
+    RUNTIME = "runtime"  # Latency and memory of the file in another runtime of this machine
+    ARENA = "arena"  # The memory that the file needs in a microcontroller's interpreter, measured on this machine
+    STOP = "stop"  # Not evaluated before the search ended; a run that is resumed evaluates it
+
+
+Result = TypeVar("Result")
+
+Inputs = Mapping[str, object]
+"""Everything that a stage's result depends on, as JSON values. Its hash is the key in the artifact cache."""
+
+Job = partial[Any]  # A function of a module with its arguments, to be called in a child process
+
+Epochs = Callable[[Path], tuple[int, int, float] | None]
+"""Reads from a folder of checkpoints how many epochs of how many are done, and which share of the job's seconds."""
+
+WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
+
+
+class Pool(StrEnum):
+    """The place of a job."""
+
+    LIGHT = "light"  # A child process without TensorFlow
+    HEAVY = "heavy"  # A child process with TensorFlow
+    TRAINERS = "trainers"  # A child process with TensorFlow that sees the GPU
+    DEVICE = "device"  # The machine that the device is attached to, with nothing else running on it
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources of a stage while it runs.
+
+    The expected memory must be free before its job begins; ``limits`` end it. A ``long`` job takes many minutes: it
+    comes after all other jobs, keeps checkpoints and reports epochs.
+    """
+
+    pool: Pool = Pool.LIGHT
+    memory_bytes: int = EXPECTED_BYTES[LIGHT]
+    limits: CallLimits = WORK_LIMITS
+    long: bool = False
+
+    @property
+    def alone(self) -> bool:
+        """True where the stage holds the whole machine."""
+        return self.pool is Pool.DEVICE
+
+
+ALONE = Resources(Pool.DEVICE)
+ROW_BYTES = 40_000  # Of an image whose features a stage holds: two copies of 5,000 floats; EfficientNet-Lite0 has 3,488
+
+
+def holding(images: int) -> Resources:
+    """Return the resources of a stage that holds features of so many images, or of copies of them."""
+    more = ROW_BYTES * images
+    limits = replace(WORK_LIMITS, memory_bytes=WORK_LIMITS.memory_bytes + more)
+    return Resources(memory_bytes=EXPECTED_BYTES[LIGHT] + more, limits=limits)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The owner of a stage: a card, and parts of a variant; an empty part means that all variants share the stage.
+
+    The purpose is that of a model that is trained twice. ``detail`` tells stages of one name apart, such as a part of
+    the images.
+    """
+
+    card: str
+    training: str = ""
+    compression: str = ""
+    purpose: str = ""
+    detail: str = ""
+
+
+class Results:
+    """The results of the stages that a stage needs."""
+
+    def __init__(self, values: Mapping[Stage[Any], object]) -> None:
+        self._values = values
+
+    def __getitem__(self, stage: Stage[Result]) -> Result:
+        return cast("Result", self._values[stage])
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders that a job writes to.
+
+    ``out`` goes into the cache as a whole; ``checkpoints`` survives a job that is ended, and the next try continues
+    from it.
+    """
+
+    out: Path
+    checkpoints: Path
+
+    @property
+    def model(self) -> Path:
+        """The ``.tflite`` that the job writes."""
+        return self.out / MODEL
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stage(Generic[Result]):
+    """One piece of work: a node of the graph of a variant.
+
+    Two stages with the same name and scope are the same stage: it runs once in a search. Two stages with the same
+    version and inputs have the same result: it is kept in the artifact cache for the next search.
+    """
+
+    name: StageName
+    scope: Scope
+    version: str  # raised whenever the same inputs would give another result
+    doing: str  # what progress says, before the card's name
+    after: tuple[Stage[Any], ...]  # the stages whose results it needs
+    inputs: Callable[[Materials, Results], Inputs]  # everything that its result depends on
+    job: Callable[[Materials, Results, Folders], Job]  # the work; what it returns is kept as ``result.json``
+    read: Callable[[Path], Result]  # reads the result from the folder
+    cost_s: float = 0.0  # rough seconds on the reference machine, see :mod:`advisor.engine._pipeline.cost`
+    resources: Resources = Resources()
+    reads: Callable[[Materials], Part] | None = None  # the images that the job reads; they must not change meanwhile
+    unsupported: str = ""  # why the card cannot have this stage; empty where it can
+    # called with the job's return value; False if the result must not be cached. None caches every result. A result
+    # that is not cached lies with the job's checkpoints, from which a later search continues.
+    keep_if: Callable[[Any], bool] | None = None
+    also_kept_as: Callable[[Materials, Results], Inputs] | None = None  # inputs under which a cached result is as good
+    when_done: Callable[[Materials, Results, Path], None] | None = None  # called with the folder once it is there
+    epochs: Callable[[Materials, Results], Epochs] | None = None  # how far a long job is
+    shortens: bool = False  # a plan within a time limit may count on a part of this training
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and (self.name, self.scope) == (other.name, other.scope)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.scope))
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder in the cache: name and version."""
+        return f"{self.name}-{self.version}"
+
+    @property
+    def subject(self) -> str:
+        """The text that progress shows: the work and the card."""
+        return f"{self.doing} {self.scope.card}"
+
+
+Source: TypeAlias = "Stage[Artefact] | Artefact"  # A file that a stage will make, or one that is there
+
+
+def result_of(source: Stage[Result] | Result, results: Results) -> Result:
+    """Return what a stage made, or a value that is there."""
+    return results[source] if isinstance(source, Stage) else source
+
+
+def after(source: Stage[Any] | object) -> tuple[Stage[Any], ...]:
+    """Return what must be done before a source is there."""
+    return (source,) if isinstance(source, Stage) else ()
+
+
+class EventKind(StrEnum):
+    """The kind of an event."""
+
+    STARTED = "started"
+    WAITING = "waiting"  # For memory, or for another process that makes the same result
+    EPOCH = "epoch"
+    DONE = "done"
+    CACHED = "cached"  # Its result was there, or another process made it
+    ENDED = "ended"  # It failed, or is not needed any more
+
+
+@dataclass(frozen=True)
+class StageEvent:
+    """Something that happened to a stage.
+
+    ``seconds`` of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a measurement. ``cpu_s``:
+    CPU seconds of the job so far; of a measurement, which has the machine alone, its ``seconds``.
+    ``waits_for`` of ``WAITING``: in words. ``epochs`` of ``EPOCH``, and of ``DONE`` if a time
+    limit ended the job: how many epochs of how many are done. ``share`` of both: the share of the job's seconds that is
+    done, as the job knows it after its first steps; 0 if it does not.
+    """
+
+    stage: Stage[Any]
+    kind: EventKind
+    seconds: float = 0.0
+    waits_for: str = ""
+    epochs: tuple[int, int] = (0, 0)
+    cpu_s: float = 0.0
+    share: float = 0.0
+
+
+Listener = Callable[[StageEvent], None]  # Called with each event, from the thread of the search
+
+
+class Durations:
+    """Seconds of core or machine time, and CPU seconds, that a search spent by card and stage, without cached results
+    and waits for a core.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[tuple[str, StageName], float] = defaultdict(float)
+        self.cpu_s: dict[tuple[str, StageName], float] = defaultdict(float)
+
+    def note(self, event: StageEvent) -> None:
+        """Record an event of a stage."""
+        if event.kind is EventKind.DONE:
+            self.seconds[event.stage.scope.card, event.stage.name] += event.seconds
+            self.cpu_s[event.stage.scope.card, event.stage.name] += event.cpu_s
+
+    @property
+    def by_stage(self) -> dict[StageName, float]:
+        """Seconds by stage, in the order of the stages."""
+        return {
+            name: total
+            for name in StageName
+            if (total := sum(seconds for (_, stage), seconds in self.seconds.items() if stage is name))
+        }
+
+    def by_card(self, cpu: bool = False) -> dict[str, dict[str, float]]:
+        """Return the seconds, or the CPU seconds, by card and stage, the card with the most first."""
+        cards: dict[str, dict[str, float]] = defaultdict(dict)
+        for (card, stage), seconds in sorted((self.cpu_s if cpu else self.seconds).items()):
+            cards[card][stage] = round(seconds, 1)
+        return dict(sorted(cards.items(), key=lambda item: -sum(item[1].values())))
+
+
+class StageAborted(StageError):
+    """A stage ended an evaluation, which is ``failed`` or ``skipped``, for a reason in words."""
+
+    def __init__(self, status: Status, stage: StageName, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.stage, self.reason = status, stage, reason
+
+
+def aborted(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
+    """Return the stage error for an error of a job.
+
+    If the runtime cannot run the file that a ``recipe`` made, the evaluation is skipped; for float32 it has failed.
+    """
+    if isinstance(error, OSError):
+        return StageAborted(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}")
+    if isinstance(error, UnsupportedRecipe):
+        return StageAborted(Status.SKIPPED, stage, error.message)
+    if isinstance(error, RuntimeRefusal) and recipe not in ("", "float32"):
+        return StageAborted(Status.SKIPPED, stage, f"this runtime cannot run {recipe}: {error.message}")
+    return StageAborted(Status.FAILED, stage, error.message)

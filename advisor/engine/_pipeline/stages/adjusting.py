@@ -1,0 +1,124 @@
+"""The stage that adjusts the head of a quantized classifier to the features that its own backbone gives."""
+
+from dataclasses import asdict, replace
+from functools import partial
+
+from advisor.catalog import Card
+from advisor.compression import choose
+from advisor.core import HEAD, form_of, recipe_of
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import (
+    Artefact,
+    FloatModel,
+    Materials,
+    Purpose,
+    Role,
+    Workload,
+    input_spec,
+    versions,
+)
+from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName, after
+from advisor.engine._pipeline.stages.adjusting_jobs import MATCHED_IMAGES, HeadImages, adjust_head
+from advisor.engine._pipeline.stages.backbone import features
+from advisor.engine._pipeline.stages.head import fitted
+from advisor.training import HEAD_VERSION
+
+MOST_IMAGES = 3000
+"""Images that a head is refitted to, at most. Of larger sets, some are enough to match the float file's logits."""
+
+
+MOST_TARGETS = 100_000
+"""Images times classes up to which a head is refitted. On 81 classes of groceries a refit took 83 CPU seconds, more
+than all else of a head; matched logits take a tenth of that and lose a point."""
+
+
+def can_adjust(training: str, compression: str, workload: Workload) -> bool:
+    """Return whether the head of such a file is adjusted: 8-bit activations shift the features of a classifier.
+
+    The kernels of 16-bit activations take seconds an image here, and lose nothing.
+    """
+    learns = recipe_of(training).learns and not recipe_of(training).first_look
+    classifier = workload.question.of_task.labelled and workload.question.of_task.probabilities
+    return bool(workload.images) and learns and classifier and form_of(compression).name == "int8"
+
+
+def adjusted(
+    card: Card,
+    scope: Scope,
+    source: Stage[Artefact],
+    floats: Stage[FloatModel],
+    workload: Workload,
+    compared: Stage[Artefact] | None = None,
+) -> Stage[Artefact]:
+    """Replace the head of a quantized file by one that fits the features that the file computes, if it is better.
+
+    On a backbone that stays as it is, the head is fitted again, as for the ``floats``. A fine-tuned backbone fits its
+    training images too well for that, a large set takes too long, and a head that learnt from changed images would
+    forget them: there the head is changed so that its logits are those of the float file. ``compared`` is the adjusted
+    file of the compared model; None for that file itself, and for one that learns from all images.
+    """
+    refits, role = _refits(scope.training, workload), Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
+    read, head = features(card, role, workload.images[role]), fitted(card, HEAD, workload)
+    found = compared if refits else None
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        own: dict[str, object] = {}
+        if refits:
+            own = {"head": asdict(results[head].chosen), "features": read.key(materials, results)}
+        return {
+            "artefact": results[source].sha256,
+            "floats": results[floats].sha256,
+            "compared": results[found].sha256 if found else "",
+            "pictures": [materials.part(role).fingerprint for role in dict.fromkeys((role, Role.LEARNT, Role.TRAIN))],
+            "groups": list(materials.part(Role.TRAIN).groups),
+            "seed": materials.question.seed,
+            "view": input_spec(card).key,
+            "fit": HEAD_VERSION,
+            **own,
+            **versions("ai-edge-litert", "pillow", "numpy", "scipy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        given, made = _images(materials, scope, refits), results[source]
+        if refits:
+            chosen, backbone = results[head].chosen, results[read.source].path
+            given = replace(given, head=chosen, features=read.files(results), backbone=backbone)
+        return partial(
+            adjust_head, made.path, results[floats].path, given, input_spec(card),
+            results[found].path if found else None, made.figures, made.notes, folders.model,
+        )  # fmt: skip
+
+    return Stage(
+        StageName.ADJUST, scope, "1", "adjusting the head of",
+        (source, floats, *((*read.stages, head) if refits else ()), *after(found)), inputs, job, Artefact.within,
+        cost.REWRITE_S if found else _seconds(card, scope.compression, workload.images[Role.LEARNT] if refits else 0),
+        reads=lambda materials: materials.part(role),
+    )  # fmt: skip
+
+
+def _refits(training: str, workload: Workload) -> bool:
+    plain = not recipe_of(training).tunes_backbone and not workload.question.robust
+    images = workload.images[Role.LEARNT]
+    return plain and images <= MOST_IMAGES and images * workload.classes <= MOST_TARGETS
+
+
+def _images(materials: Materials, scope: Scope, refits: bool) -> HeadImages:
+    """Return the images to run; a pass for the compared file also serves the file that ships, of the same backbone."""
+    every, seed = materials.require_images(), materials.question.seed
+    classes, train, learnt = len(every.classes), every.part(Role.TRAIN), every.part(Role.LEARNT)
+    if refits and scope.purpose == Purpose.ALL:
+        whole = every.part(Role.ALL)
+        every_row = tuple(range(len(whole.paths)))
+        return HeadImages(whole.paths, whole.labels, whole.groups, every_row, classes, seed)
+    if refits:
+        rows = learnt.rows_of(learnt if scope.purpose == Purpose.SHIP else train)
+        return HeadImages(learnt.paths, learnt.labels, learnt.groups, tuple(rows), classes, seed)
+    drawn = choose(train.labels, MATCHED_IMAGES, seed)
+    return HeadImages(tuple(train.paths[place] for place in drawn), (), (), (), classes, seed)
+
+
+def _seconds(card: Card, compression: str, refitted: int) -> float:
+    """Return the seconds of one pass of the quantized file, or of both files over some images, and of the fit."""
+    if refitted:
+        return cost.ADJUST_S + cost.scoring_s(card, compression, refitted)
+    return sum(cost.scoring_s(card, form, MATCHED_IMAGES) for form in (compression, "float32"))

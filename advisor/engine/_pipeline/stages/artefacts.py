@@ -1,0 +1,264 @@
+"""Stages from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from advisor.catalog import Card, published_labels
+from advisor.compression import (
+    CALIBRATION,
+    PHOTOGRAPHS_VERSION,
+    CalibrationImages,
+    CalibrationSource,
+    Needs,
+    RecipeInputs,
+    TrainingImages,
+    choose,
+    recipe as find_recipe,
+)
+from advisor.core import recipe_of
+from advisor.datasets import InputSpec
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials, Purpose, Role, input_spec, versions
+from advisor.engine._pipeline.stage import (
+    RESULT,
+    WORK_LIMITS,
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    StageName,
+    after,
+    result_of,
+)
+from advisor.engine._pipeline.stages import jobs
+from advisor.engine._pipeline.stages.head import Folds, fold_inputs, out_of_fold
+from advisor.isolation import CallLimits
+from advisor.store import cached_sha256
+from advisor.tflite import Metadata
+
+STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
+
+LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=10_000_000_000))
+"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms. The
+steps are limited by their work, about ten minutes; a slow machine may take many times as long."""
+
+SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
+"""A recipe that scores many files is limited by its work in the same way."""
+
+TEMPERATURE_VERSION = "2"  # Raised when equal scores give another temperature
+Calibration = tuple[Path, ...]  # The files that :func:`advisor.engine._pipeline.stages.jobs.calibrate` left
+
+
+class FormInputs(Protocol):
+    """Inputs of the forms of a float file besides the file."""
+
+    @property
+    def spec(self) -> InputSpec | None:
+        """The size and normalisation of the file's input image; None for a file of other inputs."""
+
+    def stands_in(self, materials: Materials) -> bool:
+        """Return whether fixed-seed random values replace the trained ones."""
+
+    def calibration(self, materials: Materials) -> CalibrationSource:
+        """Return what the file is calibrated on."""
+
+    def calibration_key(self, materials: Materials) -> object:
+        """Return what names the calibration in a cache key."""
+
+    def metadata(self, materials: Materials) -> Metadata | None:
+        """Return the metadata of each form; None for none."""
+
+    def for_recipe(self, materials: Materials) -> RecipeInputs:
+        """Return what a recipe that scores or trains uses."""
+
+    def recipe_key(self, materials: Materials) -> Inputs:
+        """Return what names the inputs of such a recipe in a cache key."""
+
+
+@dataclass(frozen=True)
+class CardForms(FormInputs):
+    """Inputs of the forms of a card's float file in a search."""
+
+    card: Card
+    training: str
+    purpose: Purpose
+
+    @property
+    def spec(self) -> InputSpec:
+        return input_spec(self.card)
+
+    def stands_in(self, materials: Materials) -> bool:
+        return materials.images is None and not materials.weights_source(self.card)
+
+    def calibration(self, materials: Materials) -> CalibrationImages:
+        """Return training images, or the bundled photographs."""
+        seed, paths, limit = materials.question.seed, tuple[Path, ...](), None
+        if materials.images is not None:
+            train = materials.images.part(Role.TRAIN)
+            paths = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+        elif self.stands_in(materials):
+            limit = STAND_IN_CROPS
+        return CalibrationImages(paths, self.spec, seed, limit)
+
+    def calibration_key(self, materials: Materials) -> object:
+        if self.stands_in(materials):
+            return "stands in"
+        if materials.images is None:
+            return ["photographs", PHOTOGRAPHS_VERSION, materials.question.seed]
+        return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION, materials.question.seed]
+
+    def metadata(self, materials: Materials) -> Metadata:
+        """Return labels, normalisation and licence, and what the file was trained on."""
+        card, images, kind = self.card, materials.images, materials.question.of_task.model_kind
+        labels = images.classes if images and not card.as_it_is else published_labels(card)
+        data = "ImageNet"
+        if card.as_it_is:
+            data = "not retrained"
+        elif images:
+            recipe = recipe_of(self.training)
+            role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+            role = Role.ALL if self.purpose is Purpose.ALL else role
+            data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
+        description = f"{kind} {card.name}, {data}; made by advisor"
+        return Metadata(
+            card.name, labels, card.preprocessing.mean, card.preprocessing.std, description, licence=card.licence
+        )
+
+    def for_recipe(self, materials: Materials) -> RecipeInputs:
+        """A recipe may learn from the images unless the file is compared by them."""
+        images, limit, learnt = materials.images, materials.question.limits.max_drop_points, None
+        if images is not None:
+            compares, validation = self.purpose is Purpose.COMPARE, images.part(Role.VALIDATION)
+            part = images.part(self.purpose.learns)
+            judged = (validation.paths, validation.labels) if compares else ((), ())
+            seed, classes = materials.question.seed, len(images.classes)
+            learnt = TrainingImages(part.paths, part.labels, classes, self.spec, seed, *judged)
+        return RecipeInputs(images=learnt, max_drop_points=limit)
+
+    def recipe_key(self, materials: Materials) -> Inputs:
+        more = (Role.ALL,) if self.purpose is Purpose.ALL else ()
+        roles, images = (Role.TRAIN, Role.VALIDATION, *more), materials.images
+        parts = [images.part(role).fingerprint for role in roles] if images else []
+        return {"max_drop": materials.question.limits.max_drop_points, "purpose": self.purpose, "parts": parts}
+
+
+def calibrated(
+    scope: Scope,
+    source: Stage[FloatModel] | FloatModel,
+    given: FormInputs,
+    recipes: Sequence[str],
+    earlier: Stage[Calibration] | None = None,
+) -> Stage[Calibration]:
+    """Observe a float file and round its weights, once for all recipes of the search that need it.
+
+    ``earlier`` is the calibration of the compared file, of which the file that ships has most layers.
+    """
+    grids = tuple(dict.fromkeys(each.grids for each in map(find_recipe, recipes) if each.grids is not None))
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "model": result_of(source, results).sha256,
+            "grids": [asdict(each) for each in grids],
+            "calibration": given.calibration_key(materials),
+            "view": given.spec.key if given.spec else "",
+            **versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        known: Calibration = results[earlier] if earlier else ()
+        model, images = result_of(source, results).path, given.calibration(materials)
+        return partial(jobs.calibrate, model, grids, images, folders.out, known)
+
+    return Stage(
+        StageName.CALIBRATE, scope, "1", "calibrating", (*after(source), *after(earlier)), inputs, job,
+        lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
+        cost.CALIBRATE_AGAIN_S + (recipe_of(scope.training).layers if earlier else 1.0) * cost.CALIBRATE_LAYERS_S,
+    )  # fmt: skip
+
+
+def compressed(
+    scope: Scope,
+    source: Stage[FloatModel] | FloatModel,
+    given: FormInputs,
+    compared: Stage[Artefact] | None = None,
+    calibration: Stage[Calibration] | None = None,
+) -> Stage[Artefact]:
+    """Compress a float file and write labels and normalisation into the file.
+
+    The file that ships reuses the decision of the ``compared`` file if the recipe decides on scores. ``calibration`` is
+    what the recipes of the float file share; None for a recipe that observes the file itself.
+    """
+    recipe = find_recipe(scope.compression)
+    learns = recipe.needs >= Needs.SCORING
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        metadata = given.metadata(materials)
+        return {
+            "model": result_of(source, results).sha256,
+            "recipe": [recipe.name, recipe.version],
+            "calibration": given.calibration_key(materials),
+            "view": given.spec.key if given.spec else "",
+            "metadata": asdict(metadata) if metadata else None,
+            **({**given.recipe_key(materials), "decided": decided(results)} if learns else {}),
+            **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        further = replace(given.for_recipe(materials), decided=decided(results)) if learns else None
+        known: Calibration = results[calibration] if calibration else ()
+        return partial(
+            jobs.compress, result_of(source, results).path, recipe.name, given.calibration(materials),
+            given.metadata(materials), folders.model, given.stands_in(materials), further, known,
+        )  # fmt: skip
+
+    def decided(results: Results) -> Mapping[str, Any] | None:
+        return results[compared].notes if compared else None
+
+    resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
+    return Stage(
+        StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
+        (*after(source), *after(compared), *after(calibration)), inputs, job, Artefact.within,
+        cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), resources,
+    )  # fmt: skip
+
+
+def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], folds: Folds | None) -> Stage[Artefact]:
+    """Fold the temperature of a file's logits into its head; its latency, memory and answers stay as they are.
+
+    The probabilities of the compared file on the validation part, ``scored``, give the temperature, and those of its
+    float head on the training part, ``folds``.
+    """
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": results[source].sha256,
+            "scores": cached_sha256(results[scored]),
+            "labels": list(materials.part(Role.VALIDATION).labels),
+            **fold_inputs(folds, materials, results),
+            **versions("numpy", "scipy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        made, labels = results[source], materials.part(Role.VALIDATION).labels
+        return partial(
+            jobs.fold_temperature, made.path, results[scored], labels, made.figures, made.notes, folders.model,
+            out_of_fold(folds, materials, results),
+        )  # fmt: skip
+
+    return Stage(
+        StageName.CONFIDENCE, scope, TEMPERATURE_VERSION, "calibrating the probabilities of",
+        tuple(dict.fromkeys((source, scored, *(folds or ())))), inputs, job, Artefact.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
+    """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
+    grids = find_recipe(recipe).grids
+    return grids is not None and any(find_recipe(each).grids == grids for each in recipes)

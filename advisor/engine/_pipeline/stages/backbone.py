@@ -1,0 +1,228 @@
+"""Stages from a card to its backbone, and from the backbone to the features of images."""
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, published_labels
+from advisor.core import UnsupportedRecipe, UsageError
+from advisor.datasets import VERSION as CAPTURE_VERSION, class_order
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import (
+    Artefact,
+    FloatModel,
+    Images,
+    Materials,
+    Part,
+    Role,
+    Workload,
+    input_spec,
+    read_result,
+    versions,
+)
+from advisor.engine._pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage, StageName
+from advisor.engine._pipeline.stages import jobs
+from advisor.isolation import EXPECTED_BYTES, CallLimits
+from advisor.measurement import least_cpu_ms
+from advisor.store import ROWS, add_block, sha256_json
+from advisor.tflite import FEATURES, VERSION as LEVELS_VERSION
+from advisor.training import AS_IT_IS, CaptureAugmentation
+
+PROBABILITIES = "probabilities"
+
+CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
+BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
+"""Extra memory that a conversion may take for each value of the model: TensorFlow's converter holds the values about
+sixteen times, at four bytes each (1.6 GB for the 102 MB of ResNet-50). Filling a graph file holds them eight times."""
+
+NO_FEATURES = (
+    "the file does not end in one linear layer, so it cannot get a head of your classes; use it without --data"
+)
+
+
+def identity(materials: Materials, card: Card) -> dict[str, object]:
+    """Return the facts of the card's graph and weights for the key of a stage."""
+    weights = materials.weights[card.name]
+    return {
+        "graph": [card.architecture, card.keywords, card.input_size, card.classes],
+        "preprocessing": asdict(card.preprocessing),
+        "weights": weights.sha256 if weights else "fixed-seed random",
+        "port": weights.port if weights else "",
+    }
+
+
+def convert(card: Card) -> Stage[FloatModel]:
+    """Make the card's float file with the outputs ``probabilities`` and ``features``: from its graph file, or by Keras.
+
+    The first needs no TensorFlow, so its version is no part of the key.
+    """
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        if card.needs_converter:
+            return {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")}
+        graph = {"graph file": card.filled_graph.sha256} if card.filled_graph else {}
+        return {**identity(materials, card), **graph, **versions("ai-edge-litert", "numpy")}
+
+    return Stage(
+        StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (), inputs,
+        lambda materials, _, folders: partial(convert_card, card, materials.weights[card.name], folders.model),
+        FloatModel.within, cost.CONVERT_S if card.needs_converter else cost.FILL_S, convert_resources(card),
+    )  # fmt: skip
+
+
+def convert_resources(card: Card) -> Resources:
+    """Return the place and the limits of the card's conversion: large models need more memory."""
+    kind = Pool.HEAVY if card.needs_converter else Pool.LIGHT
+    more = BYTES_A_VALUE[kind] * card.params
+    limits = replace(CONVERT_LIMITS, memory_bytes=CONVERT_LIMITS.memory_bytes + more)
+    return Resources(kind, EXPECTED_BYTES[kind] + more, limits)
+
+
+def cut(card: Card, output: str) -> Stage[FloatModel]:
+    """Write the card's float file with only one of its outputs; for ``features``, the backbone with all its levels.
+
+    The backbone is unsupported if a user's file does not end in one linear layer.
+    """
+    converted = convert(card)
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        model = results[converted]
+        if output == FEATURES and card.own_file and not read_result(model.path.parent).get("features", True):
+            raise UnsupportedRecipe(NO_FEATURES)
+        return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
+
+    return Stage(
+        StageName.CUT, Scope(card.name, detail=output), "2", "cutting", (converted,), inputs,
+        lambda _, results, folders: partial(jobs.cut, results[converted].path, output, folders.model),
+        FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def screen(card: Card) -> Stage[float]:
+    """Measure the least CPU time of the card's float backbone at one thread, in ms."""
+    source = cut(card, FEATURES)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        host = materials.host.fingerprint
+        return {"backbone": results[source].sha256, "host": host, **versions("ai-edge-litert")}
+
+    return Stage(
+        StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs,
+        lambda _, results, __: partial(least_cpu_ms, results[source].path),
+        lambda folder: float(read_result(folder)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """The features of some images, in parts that are computed in parallel.
+
+    ``source`` makes the backbone; ``parts`` make files of rows (N, F), in the order of the images.
+    """
+
+    card: Card
+    role: Role
+    seen: CaptureAugmentation
+    source: Stage[FloatModel]
+    parts: tuple[Stage[Path], ...]
+
+    @property
+    def stages(self) -> tuple[Stage[FloatModel] | Stage[Path], ...]:
+        """Stages that :meth:`files` and :meth:`key` need."""
+        return (self.source, *self.parts)
+
+    def files(self, results: Results) -> tuple[Path, ...]:
+        """Return the files of rows."""
+        return tuple(results[part] for part in self.parts)
+
+    def key(self, materials: Materials, results: Results) -> str:
+        """Return the hash of everything that the features depend on."""
+        part = materials.part(self.role)
+        return sha256_json(_inputs(self.card, self.seen, part, results[self.source]))
+
+
+def features(
+    card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
+) -> FeatureSet:
+    """Extract the features of ``count`` images, one part for each core.
+
+    Features that this backbone computed before, for any set, are reused. ``training`` is the only training that needs
+    them; empty if all trainings of the card do.
+    """
+    source, parts = cut(card, FEATURES), cost.feature_parts(count)
+    bounds = [count * part // parts for part in range(parts + 1)]
+    seconds = cost.reading_s(card, count) / parts
+    read = FeatureSet(card, role, seen, source, ())
+    return replace(read, parts=tuple(_extract(read, chunk, training, seconds) for chunk in pairwise(bounds)))
+
+
+def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float) -> Stage[Path]:
+    card, seen, source = read.card, read.seen, read.source
+
+    def images(materials: Materials) -> Part:
+        return materials.part(read.role).between(*chunk)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        whole = materials.part(read.role)
+        return {**_inputs(card, seen, whole, results[source]), "part": list(chunk)}
+
+    def blocks(materials: Materials, results: Results) -> Path:
+        shared = sha256_json(_feature_inputs(card, seen, results[source]))
+        return materials.cache.root / stage.folder / f"{shared}.blocks"
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part = images(materials)
+        names = seen.names(part.hashes, part.paths)
+        known = blocks(materials, results)
+        return partial(
+            jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out
+        )
+
+    stage: Stage[Path] = Stage(
+        StageName.FEATURES, Scope(card.name, training, detail=f"{read.role} {seen.captured} {chunk}"), "3",
+        "reading images with", (source,), inputs, job, lambda folder: folder / ROWS, seconds, reads=images,
+        when_done=lambda materials, results, folder: add_block(blocks(materials, results), folder),
+    )  # fmt: skip
+    return stage
+
+
+def _feature_inputs(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str, object]:
+    """Return everything that an image's features depend on, except the image."""
+    inputs: dict[str, object] = {
+        "trunk": source.sha256,
+        "view": input_spec(card).key,
+        **versions("ai-edge-litert", "pillow", "numpy"),
+    }
+    return inputs if seen == AS_IT_IS else {**inputs, "seen": seen.key, "conditions": CAPTURE_VERSION}
+
+
+def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel) -> dict[str, object]:
+    names = seen.names(part.hashes, part.paths)
+    return {**_feature_inputs(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
+
+
+def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
+    """Take a finished file, if it knows the classes of the images. No byte of it changes."""
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        if workload.images:
+            require_classes(card, materials.require_images())
+        return identity(materials, card)
+
+    return Stage(
+        StageName.CONVERT, scope, "1", "reading", (), inputs,
+        lambda materials, _, folders: partial(jobs.take, materials.weights[card.name], folders.model),
+        Artefact.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def require_classes(card: Card, images: Images) -> None:
+    """Check that a user's own file knows every class of the images; UnsupportedRecipe names the nearest. It may know
+    more.
+    """
+    labels = published_labels(card)
+    try:
+        class_order(images.classes, labels, len(labels))
+    except UsageError as error:
+        raise UnsupportedRecipe(f"{error.message}; {error.hint}") from None

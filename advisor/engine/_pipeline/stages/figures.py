@@ -1,0 +1,157 @@
+"""Stages that measure an artefact: its answers on images, and its latency and memory."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.compression import PHOTOGRAPHS_VERSION
+from advisor.core import Quantity, TimingFacts, facts_from_json, parse
+from advisor.datasets import VERSION as CAPTURE_VERSION, InputSpec
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import Materials, Purpose, Role, read_result, versions
+from advisor.engine._pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
+from advisor.engine._pipeline.stages import jobs
+
+Answer = tuple[int, float]  # A label and its probability
+
+PROBABILITIES_FILE, LABELS_FILE = "probabilities.npy", "labels.npy"
+
+THOROUGH, SURVEY = "search", "survey"  # Efforts of a timing: full, or brief if there are hundreds of files
+
+SURVEYED_FROM = 300
+"""From this number of configurations on, all files are timed briefly first, and only finalists fully. This halves the
+time for the whole catalogue of 760 configurations."""
+
+
+def effort_for(configurations: int) -> str:
+    """Return the timing effort for each file of a search over this many configurations."""
+    return SURVEY if configurations >= SURVEYED_FROM else THOROUGH
+
+
+@dataclass(frozen=True)
+class ThreadTiming:
+    """One file at one thread count; the fields are those of an evaluation.
+
+    Median and 90th percentile are in ms, None if this machine is no device of the question; the peak private memory is
+    in bytes, None if it is not known. ``contended``: other work disturbed the timing.
+    """
+
+    latency: Quantity | None = None
+    latency_p90: Quantity | None = None
+    memory: Quantity | None = None
+    contended: bool = False
+    timing: TimingFacts | None = None
+
+
+Timings = Mapping[int, ThreadTiming]  # Timings of one file by number of CPU threads
+
+
+def over_images(
+    name: StageName, run: Callable[..., None], file: str, scope: Scope, spec: InputSpec, source: Source, role: Role,
+    cost_s: float, own: Callable[[Materials], Inputs] = lambda _: {},
+) -> Stage[Path]:  # fmt: skip
+    """Run a file over images by a job that writes its answers into ``file``; they depend on the ``own`` inputs too.
+
+    ValueError: the file has learnt from the images of the hold-out, and would be judged on them.
+    """
+    made_for = source.scope.purpose if isinstance(source, Stage) else scope.purpose
+    if made_for == Purpose.ALL and role in (Role.HOLDOUT, Role.CAPTURED):
+        raise ValueError("a file that has learnt from the hold-out is not judged on it")
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        artefact, pictures = result_of(source, results).sha256, materials.part(role).fingerprint
+        packages = versions("ai-edge-litert", "pillow", "numpy")
+        return {"artefact": artefact, "pictures": pictures, "view": spec.key, **own(materials), **packages}
+
+    doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
+    return Stage(
+        name, with_detail(scope, role, source), "1", doing, after(source), inputs,
+        lambda materials, results, folders: partial(
+            run, result_of(source, results).path, materials.part(role).paths, spec, folders.out / file,
+            materials.require_images().classes,
+        ),
+        lambda folder: folder / file, cost_s, reads=lambda materials: materials.part(role),
+    )  # fmt: skip
+
+
+def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
+    return over_images(StageName.SCORE, jobs.score, PROBABILITIES_FILE, scope, spec, source, role, cost_s)
+
+
+def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
+
+    def own(materials: Materials) -> Inputs:
+        return {"names": [path.name for path in materials.part(role).paths], "conditions": CAPTURE_VERSION}
+
+    return over_images(StageName.CAPTURE, jobs.captured, LABELS_FILE, scope, spec, source, role, cost_s, own)
+
+
+def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Stage[tuple[Answer, ...]]:
+    """Run a file over bundled photographs and write its top-1 label and probability for each."""
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": result_of(source, results).sha256,
+            "photographs": PHOTOGRAPHS_VERSION,
+            "view": spec.key,
+            **versions("ai-edge-litert", "scikit-image"),
+        }
+
+    return Stage(
+        StageName.ANSWERS, scope, "2", "comparing", after(source), inputs,
+        lambda materials, results, _: partial(
+            jobs.answers, result_of(source, results).path, spec, materials.question.seed + 1
+        ),
+        lambda folder: tuple((int(label), float(probability)) for label, probability in read_result(folder)), cost_s,
+    )  # fmt: skip
+
+
+def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
+    """Time a file at every thread count of the search, with no other work running.
+
+    A timing that other work disturbed is not cached. An earlier, longer timing is reused. ``effort`` is the name of the
+    timing effort; empty for that of the search.
+    """
+
+    def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
+        return {
+            "artefact": result_of(source, results).sha256,
+            "host": materials.host.fingerprint,
+            "threads": list(materials.question.thread_counts),
+            "effort": wanted or effort or materials.effort,
+            **versions("ai-edge-litert"),
+        }
+
+    return Stage(
+        StageName.TIMING, with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
+        after(source), inputs,
+        lambda materials, results, _: partial(
+            jobs.time_file, result_of(source, results).path, materials.question.thread_counts,
+            effort or materials.effort,
+        ),
+        lambda folder: {int(count): _timing(row) for count, row in read_result(folder).items()},
+        cost.TIMING_S, ALONE,
+        keep_if=lambda rows: not any(row["contended"] for row in rows.values()),
+        also_kept_as=partial(inputs, wanted=THOROUGH),
+    )  # fmt: skip
+
+
+def with_detail(scope: Scope, detail: str, source: Source) -> Scope:
+    """Return a scope that also names the file: one scope may have several files, such as that of an earlier run."""
+    file = "" if isinstance(source, Stage) else source.sha256
+    return replace(scope, detail=f"{detail} {file}".strip())
+
+
+def _timing(row: Mapping[str, Any]) -> ThreadTiming:
+    memory = row.get("memory")
+    return ThreadTiming(
+        latency=parse(Quantity, row["latency"]),
+        latency_p90=parse(Quantity, row["latency_p90"]),
+        memory=parse(Quantity, memory) if memory else None,
+        contended=row["contended"],
+        timing=facts_from_json(TimingFacts, row["details"]),
+    )

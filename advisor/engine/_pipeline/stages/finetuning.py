@@ -1,0 +1,214 @@
+"""Stages of fine-tuning: its trials, the compared model and the model that ships."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog import Card
+from advisor.core import HEAD
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import (
+    FloatModel,
+    Materials,
+    Purpose,
+    Role,
+    Workload,
+    input_spec,
+    read_result,
+    versions,
+)
+from advisor.engine._pipeline.stage import (
+    Epochs,
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    StageName,
+)
+from advisor.engine._pipeline.stages.backbone import features, identity
+from advisor.engine._pipeline.stages.head import fitted
+from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
+from advisor.store import cached_sha256, sha256_json
+from advisor.tflite import VERSION as LEVELS_VERSION
+from advisor.training import (
+    FINETUNE_VERSION,
+    FINETUNING,
+    NO_LIMIT,
+    WEIGHTS,
+    Finetuning,
+    TrainingTime,
+    Trials,
+    TuningImages,
+    epochs_done,
+    ship_as_compared,
+    tune,
+)
+
+CAPTURED_SHARE = 0.5
+"""Share of the training images that fine-tuning changes like a phone's camera, if robust accuracy counts."""
+
+SHIPPING_SHARE = 0.25
+"""Further training of the model that ships over its first training, in the time that a limit leaves."""
+
+TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
+LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
+
+
+def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Fine-tune the card on the training part, with early stopping on the validation part.
+
+    The model that ships continues for a few epochs, and learns from the validation part too, or from all images. The
+    stage is unsupported for a user's file, which has no Keras graph.
+    """
+    trials: tuple[Stage[FloatModel], ...] = ()
+    for number in range(workload.question.tune_training):  # its values depend on the results of earlier trials
+        scope = Scope(card.name, training, detail=f"trial {number}")
+        trials = (*trials, _finetuned(card, training, scope, trials, None, workload))
+    compared = _finetuned(card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload)
+    if purpose is Purpose.COMPARE:
+        return compared
+    return _finetuned(card, training, Scope(card.name, training, purpose=purpose), trials, compared, workload)
+
+
+def training_s(card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False) -> float:
+    """Return the rough seconds of one fine-tuning on ``images`` images with the recipe's own hyperparameters.
+
+    ``ships``: it continues for the model that ships, with the maps of the compared model, or with ``new_maps``.
+    """
+    own = FINETUNING[training].for_images(images)
+    maps = 1 + own.copies if own.cached and (new_maps or not ships) else 0
+    epochs = own.going_on().epochs if ships else own.epochs
+    return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
+
+
+def _finetuned(
+    card: Card,
+    training: str,
+    scope: Scope,
+    trials: tuple[Stage[FloatModel], ...],
+    compared: Stage[FloatModel] | None,
+    workload: Workload,
+) -> Stage[FloatModel]:
+    """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
+    best, (role, train) = not scope.detail, _learns_from(scope, workload.images)
+    read, head = features(card, role, workload.images[role]), fitted(card, HEAD, workload)
+    further = 0 if best else workload.question.tune_training - len(trials) - 1
+    to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
+    images, ships = workload.images[role] if compared else train, bool(compared)
+    cost_s = 0.0 if best and trials and not ships else training_s(card, training, images, ships, role is Role.ALL)
+    unsupported = f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else ""
+
+    def hyperparameters(materials: Materials, results: Results) -> Finetuning:
+        capture = CAPTURED_SHARE if materials.question.robust else 0.0
+        own = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
+        return chosen(own, [results[trial] for trial in trials], best).for_images(train)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            **identity(materials, card),
+            "features": read.key(materials, results),
+            "head": [results[head].sha256, results[head].chosen.kind],
+            "train": materials.part(Role.TRAIN if role is Role.LEARNT else role).fingerprint,
+            "validation": materials.part(Role.VALIDATION).fingerprint,
+            "groups": list(materials.part(role).groups),
+            "view": input_spec(card).key,
+            "knobs": asdict(hyperparameters(materials, results)),
+            "after": cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
+            "version": FINETUNE_VERSION,
+            "levels": LEVELS_VERSION,
+            **versions("tensorflow", "keras", "numpy", "pillow"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        learnt = materials.part(role)
+        judged = learnt.rows_of(materials.part(Role.VALIDATION))
+        before, begun = results[compared] if compared else None, (results[head].file, results[head].chosen)
+        limit_s = materials.limit_s(scope, to_come)
+        if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
+            return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
+        own = hyperparameters(materials, results)
+        fitted, time = (own, NO_LIMIT) if trials else _within_limit(own, before, materials, scope)
+        planned = _planned(fitted, before, len(judged), limit_s)
+        tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
+        places = folders.checkpoints, folders.model, before.path if before else None
+        own_maps = _maps_folder(inputs(materials, results), folders) if best else None
+        return partial(tune, card, materials.weights[card.name], tuned, planned, *places, own_maps, time)
+
+    def epochs(materials: Materials, results: Results) -> Epochs:
+        planned = hyperparameters(materials, results)
+        return partial(epochs_done, hyperparameters=planned.going_on() if compared else planned)
+
+    return Stage(
+        StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
+        (*read.stages, head, *trials, *([compared] if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
+        reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
+        keep_if=lambda result: not result["shortened"], shortens=True,
+    )  # fmt: skip
+
+
+def _maps_folder(inputs: Inputs, folders: Folders) -> Path:
+    """Return the folder with the maps of the compared model, which the model that ships uses."""
+    same = {**inputs, "after": ""}
+    return folders.checkpoints.with_name(f"maps-{sha256_json(same)}.checkpoints")
+
+
+def was_shortened(model: FloatModel) -> bool:
+    """Return whether a time limit ended, shortened or fitted the training of a model; False for one without."""
+    result = read_result(model.path.parent)
+    return isinstance(result, dict) and bool(result.get("shortened") or result.get("out_of_time"))
+
+
+def _within_limit(
+    own: Finetuning, compared: FloatModel | None, materials: Materials, scope: Scope
+) -> tuple[Finetuning, TrainingTime]:
+    """Return the hyperparameters of a training within a time limit, and what the limit means for it.
+
+    The model that ships trains the layers of the ``compared`` one, whose maps it reads.
+    """
+    if compared is not None:
+        result = read_result(compared.path.parent)
+        same_layers = replace(own, trained=result.get("trained", own.trained))
+        return same_layers, TrainingTime(fitted=bool(result.get("shortened")))
+    if scope.purpose != Purpose.COMPARE:
+        return own, NO_LIMIT
+    fitted = own.fitted_to(materials.training_share(scope.card, scope.training))
+    return fitted, TrainingTime(materials.alone_s(scope), fitted != own)
+
+
+def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
+    """Return the images of a fine-tuning, and how many of them are not for validation."""
+    if scope.purpose == Purpose.ALL:
+        return Role.ALL, counts[Role.TRAIN]
+    if counts.get(Role.TUNED, counts[Role.LEARNT]) < counts[Role.LEARNT]:
+        return Role.TUNED, counts[Role.TUNED] - counts[Role.VALIDATION]
+    return Role.LEARNT, counts[Role.TRAIN]
+
+
+def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None) -> Finetuning:
+    """Return the hyperparameters within a time limit; without extra epochs if every epoch of the compared network was
+    worse than its start, by two standard errors of an accuracy on so many images.
+    """
+    told: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
+    best = float(max((row["validation_accuracy"] for row in told["history"]), default=1.0))
+    harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < told.get("start_accuracy", 0.0)
+    return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
+
+
+def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
+    """Return the hyperparameters after a number of trials: the best ones so far, or those to try next.
+
+    The study is replayed from the trials' results, so that equal results give equal hyperparameters.
+    """
+    if best and not trials:
+        return own
+    study = Trials(own, own.seed)
+    for trial in trials:
+        study.tell(study.ask(), float(read_result(trial.path.parent)["validation_accuracy"]))
+    return study.best if best else study.ask()

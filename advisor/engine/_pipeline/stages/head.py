@@ -1,0 +1,304 @@
+"""Stages of the head: fitted to features of the images, joined with the backbone, given a class for unknown things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog import Card
+from advisor.core import HEAD, HeadFacts, NewConditions, StageError, UnknownFacts, parse, recipe_of
+from advisor.datasets import InputSpec
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import (
+    Artefact,
+    FloatModel,
+    Materials,
+    Purpose,
+    Role,
+    Workload,
+    read_result,
+    versions,
+)
+from advisor.engine._pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName, holding
+from advisor.engine._pipeline.stages import jobs, unknown_jobs
+from advisor.engine._pipeline.stages.backbone import FeatureSet, cut, features
+from advisor.engine._pipeline.stages.figures import PROBABILITIES_FILE
+from advisor.measurement import OutOfFold
+from advisor.store import cached_sha256, sha256_json
+from advisor.tflite import FEATURES
+from advisor.training import AS_IT_IS, CAPTURED, EXPECTATION_VERSION, HEAD_VERSION, LAST_LAYER
+
+HEAD_FILE, ROWS = "head.npz", "rows.npy"
+
+PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03, frozen=False)
+"""Head without a class of a network that fine-tuning trained."""
+
+UNKNOWN_VERSION = "3"  # Raised when equal inputs give another file with the class ``unknown``, or other figures
+
+
+@dataclass(frozen=True)
+class TrainedHead:
+    """A trained head: the ``.npz`` with weights and bias, and its hash.
+
+    ``facts`` say how it was chosen; None for a refitted head. ``answers`` is the ``.npy`` of the out-of-fold
+    probabilities of the training part; None if they were not kept.
+    """
+
+    file: Path
+    sha256: str
+    facts: HeadFacts | None
+    answers: Path | None = None
+
+    @classmethod
+    def within(cls, folder: Path) -> TrainedHead:
+        """Return the head in a stage's folder."""
+        file, result, answers = folder / HEAD_FILE, read_result(folder), folder / jobs.ANSWERS_FILE
+        facts = parse(HeadFacts, result) if result else None
+        return cls(file, cached_sha256(file), facts, answers if answers.is_file() else None)
+
+    @property
+    def chosen(self) -> HeadFacts:
+        """The choice of the head: kind, penalty, cross-validation; of a refitted head, it is a StageError."""
+        if self.facts is None:
+            raise StageError(f"the head '{self.file}' does not say how it was chosen: it is a refitted one")
+        return self.facts
+
+
+def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Join the backbone with a trained head: softmax over the user's classes."""
+    source = cut(card, FEATURES)
+    ships = purpose is not Purpose.COMPARE and recipe_of(training).trained_twice
+    head = refitted(card, workload, purpose) if ships else fitted(card, training, workload)
+    return Stage(
+        StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head),
+        lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
+        lambda _, results, folders: partial(jobs.join, results[source].path, results[head].file, folders.model),
+        FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
+    """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
+    source, first_look = cut(card, FEATURES), recipe_of(training).first_look
+    train = Role.SUBSET if first_look else Role.TRAIN
+    read = _feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, training if first_look else "")
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        part = materials.part(train)
+        own = {"train": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
+        return {**_head_inputs(read, materials, results), **own}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        images = materials.require_images()
+        part, rows = images.part(train), images.part(read[0].role).rows_of(images.part(train))
+        files, classes = [look.files(results) for look in read], len(images.classes)
+        return partial(
+            jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes,
+            materials.question.seed, folders.out / HEAD_FILE,
+        )  # fmt: skip
+
+    return Stage(
+        StageName.HEAD,
+        Scope(card.name, training),
+        "5",
+        "training the head of",
+        (source, *_stages(read)),
+        inputs,
+        job,
+        TrainedHead.within,
+        cost.head_s(workload.images[train], workload.classes),
+        holding(len(read) * workload.images[train]),
+    )
+
+
+def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
+    """Score the float file with the compared head on the validation part, from the features that LiteRT computed.
+
+    The file has the same backbone and head, so it is not run again.
+    """
+    head, read = fitted(card, scope.training, workload), features(card, Role.LEARNT, workload.images[Role.LEARNT])
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        own = {"features": read.key(materials, results), "head": results[head].sha256}
+        return {**own, "pictures": materials.part(Role.VALIDATION).fingerprint, **versions("scipy", "numpy")}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        rows = materials.part(Role.LEARNT).rows_of(materials.part(Role.VALIDATION))
+        path = folders.out / PROBABILITIES_FILE
+        return partial(jobs.score_head, read.files(results), rows, results[head].file, path)
+
+    return Stage(
+        StageName.SCORE, replace(scope, detail="from features"), "1", "scoring", (head, *read.stages), inputs, job,
+        lambda folder: folder / PROBABILITIES_FILE, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
+    """Estimate from the card's features which share of right answers stays right on images of another occasion."""
+    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        parts = {role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)}
+        grouped = bool(materials.require_images().grouping.of)
+        own = {"features": read.key(materials, results), "grouped": grouped, "version": EXPECTATION_VERSION}
+        return {**parts, **own, **versions("scipy", "numpy")}
+
+    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
+        part, grouped = materials.part(Role.LEARNT), bool(materials.require_images().grouping.of)
+        validation = part.rows_of(materials.part(Role.VALIDATION))
+        return partial(jobs.expect, read.files(results), part.labels, validation, grouped)
+
+    return Stage(
+        StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
+        lambda folder: parse(NewConditions, read_result(folder)), cost.EXPECTATION_S,
+        holding(workload.images[Role.LEARNT]),
+    )  # fmt: skip
+
+
+def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) -> Stage[TrainedHead]:
+    """Fit the head that ships, of the kind chosen on the training part: to all images outside the hold-out, or to all.
+
+    It uses the same recipe as the head that validation scores, on more images.
+    """
+    source, compared = cut(card, FEATURES), fitted(card, HEAD, workload)
+    role = purpose.learns
+    read = _feature_sets(card, role, workload)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        facts = results[compared].chosen
+        own = {"kind": facts.kind, "regularization": facts.regularization}
+        return {**_head_inputs(read, materials, results), **own, "pictures": materials.part(role).fingerprint}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        images, facts = materials.require_images(), results[compared].chosen
+        files, labels = [look.files(results) for look in read], images.part(role).labels
+        path = folders.out / HEAD_FILE
+        return partial(jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, path)
+
+    scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
+    return Stage(
+        StageName.REFIT, scope, "2", "fitting the final head of", (source, compared, *_stages(read)), inputs, job,
+        TrainedHead.within, cost.REFIT_S, holding(len(read) * workload.images[role]),
+    )  # fmt: skip
+
+
+def _feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
+    """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
+    seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
+    return tuple(features(card, role, workload.images[role], each, training) for each in seen)
+
+
+def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
+    return tuple(dict.fromkeys(stage for each in read for stage in each.stages))
+
+
+def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
+    keys = [each.key(materials, results) for each in read]
+    return {"features": keys, "head": HEAD_VERSION, **versions("numpy")}
+
+
+@dataclass(frozen=True)
+class WithUnknown:
+    """A classifier with the class ``unknown``, and what is known of it without images of other things."""
+
+    artefact: Artefact
+    facts: UnknownFacts
+
+    @classmethod
+    def within(cls, folder: Path) -> WithUnknown:
+        """Return what the stage left in its folder."""
+        file = folder / MODEL
+        return cls(Artefact.at(file, cached_sha256(file)), parse(UnknownFacts, read_result(folder)))
+
+
+def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float) -> Stage[Path]:
+    """Run a classifier over images and write their features and logits, float32 (N, F + C), as ``.npy``."""
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        own = {"artefact": results[source].sha256, "pictures": materials.part(role).fingerprint, "view": spec.key}
+        return {**own, **versions("ai-edge-litert", "pillow", "numpy")}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(unknown_jobs.probe, results[source].path, materials.part(role).paths, spec, folders.out / ROWS)
+
+    return Stage(
+        StageName.PROBE, scope, "1", "reading features with", (source,), inputs, job, lambda folder: folder / ROWS,
+        cost_s, reads=lambda materials: materials.part(role),
+    )  # fmt: skip
+
+
+Folds = tuple[Stage[TrainedHead], Stage[Path]]
+"""The stages that fit a float head and run its file on the validation part."""
+
+
+def out_of_fold(folds: Folds | None, materials: Materials, results: Results) -> OutOfFold | None:
+    """Return the answers of a float head out of fold; None if there are none."""
+    answers = results[folds[0]].answers if folds else None
+    return OutOfFold(answers, materials.part(Role.TRAIN).labels, results[folds[1]]) if folds and answers else None
+
+
+def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> Inputs:
+    """Return what a temperature depends on beside a file's probabilities."""
+    found = out_of_fold(folds, materials, results)
+    if found is None:
+        return {}
+    hashes = [cached_sha256(found.answers), cached_sha256(found.floats)]
+    return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
+
+
+def with_unknown(
+    scope: Scope,
+    source: Stage[Artefact],
+    scored: Stage[Path],
+    own: Stage[Path],
+    compared: Sequence[Stage[Path]],
+    shipped: Sequence[Stage[Path]],
+    folds: Folds | None,
+    workload: Workload,
+) -> Stage[WithUnknown]:
+    """Give the file that ships the class ``unknown``, and judge its score with each class left out in turn.
+
+    Of the compared file on the validation part, ``scored`` are probabilities, and ``own`` are features and logits.
+    ``compared`` and ``shipped`` are features of these float networks on the images to learn from. The head of ``folds``
+    says how it was chosen; None if fine-tuning trained it further.
+    """
+
+    def chosen(results: Results) -> unknown_jobs.HeadSpec:
+        facts = results[folds[0]].facts if folds else None
+        return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        files = [results[each] for each in dict.fromkeys((scored, own, *compared, *shipped))]
+        spec = chosen(results)
+        return {
+            "artefact": results[source].sha256,
+            "files": sha256_json([cached_sha256(file) for file in files]),
+            "head": [spec.kind, spec.regularization],
+            "classes": materials.require_images().classes,
+            "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],
+            **fold_inputs(folds, materials, results),
+            **versions("numpy", "scipy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part, classes = materials.part(Role.LEARNT), materials.require_images().classes
+        learnt = unknown_jobs.LearntImages(
+            compared=tuple(results[each] for each in compared),
+            shipped=tuple(results[each] for each in shipped),
+            labels=part.labels,
+            train=tuple(part.rows_of(materials.part(Role.TRAIN))),
+            validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
+        )
+        return partial(
+            unknown_jobs.add_unknown, results[source].path, results[scored], results[own], learnt, classes,
+            chosen(results), folders.model, out_of_fold(folds, materials, results),
+        )  # fmt: skip
+
+    return Stage(
+        StageName.UNKNOWN, scope, UNKNOWN_VERSION, "telling unknown images apart with",
+        tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *(folds or ())))), inputs, job,
+        WithUnknown.within, cost.HEAD_S, holding(workload.images[Role.LEARNT]),
+    )  # fmt: skip

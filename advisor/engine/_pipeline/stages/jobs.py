@@ -1,0 +1,286 @@
+"""Jobs of the stages: functions for child processes, from paths and values to files and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.core import HeadFacts, TimeSummary, TimingFacts, to_json
+from advisor.datasets import InputSpec, decoded
+from advisor.tflite import Metadata
+
+if TYPE_CHECKING:
+    from advisor.compression import CalibrationSource, Grids, RecipeInputs
+    from advisor.downloads import WeightsFile
+    from advisor.measurement import LatencyResult, OutOfFold
+    from advisor.training import CaptureAugmentation
+
+
+def cut(master: Path, output: str, path: Path) -> None:
+    """Write the master with only one of its outputs; for features, with those of all levels of the network."""
+    from advisor.tflite import FEATURES, select_output, with_levels
+
+    data = select_output(master.read_bytes(), output)
+    path.write_bytes(with_levels(data) if output == FEATURES else data)
+
+
+def extract(
+    backbone: Path,
+    images: Sequence[Path],
+    names: Sequence[bytes],
+    view: InputSpec,
+    seen: CaptureAugmentation,
+    blocks: Path,
+    out: Path,
+) -> None:
+    """Write the features of images into ``out`` as a block of rows; compute only those that no block contains.
+
+    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view.
+    """
+    from advisor.store import cached_rows, write_block
+    from advisor.training import extract as extract_features
+
+    def compute(indices: Sequence[int]) -> Any:
+        return extract_features(backbone, [images[index] for index in indices], view, seen)
+
+    write_block(out, names, cached_rows(blocks, names, compute))
+
+
+def calibrate(
+    model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path]
+) -> None:
+    """Observe a float file and correct it for each grid of the recipes, as its forms need it.
+
+    ``earlier`` are the files of a similar model's calibration.
+    """
+    from advisor.compression import PreparedModel, fitting_images, prepare_all, require_float
+    from advisor.tflite import split_postprocess
+
+    data, _ = split_postprocess(model.read_bytes())
+    require_float(data, "compression")
+    known = PreparedModel.load(earlier[0].parent) if earlier else None
+    prepare_all(data, fitting_images(data, calibration.read()), grids, known).save(folder)
+
+
+def compress(
+    model: Path,
+    recipe: str,
+    calibration: CalibrationSource,
+    metadata: Metadata | None,
+    path: Path,
+    stands_in: bool = False,
+    inputs: RecipeInputs | None = None,
+    calibrated: Sequence[Path] = (),
+) -> dict[str, Any]:
+    """Apply a compression recipe to a float file and write the artefact with its metadata.
+
+    A model that ``stands_in`` has random values. Its latency depends on its operators alone, so a few crops calibrate
+    it. Its download size is unknown, because the trained file compresses differently. ``calibrated`` are the files of
+    :func:`calibrate` for this model; empty to observe it here. Return ``arena_bytes`` of the activations,
+    ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and the recipe's ``notes``.
+    """
+    from advisor.compression import PreparedModel, RecipeInputs, arena_bytes, make_file, sizes_of
+
+    given = inputs or RecipeInputs()
+    if calibrated:
+        given = replace(given, observer=PreparedModel.load(calibrated[0].parent).observer())
+    notes = make_file(model, recipe, calibration, given, metadata, path)
+    if stands_in:
+        return {"arena_bytes": arena_bytes(path), "notes": notes}
+    sizes = sizes_of(path)
+    return {"arena_bytes": sizes.arena_bytes, "notes": notes, **sizes.downloads}
+
+
+def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
+    """Copy a user's finished file and return its figures, see :func:`compress`; a StageError if it is not available."""
+    from advisor.compression import sizes_of
+    from advisor.core import StageError
+
+    if weights is None:
+        raise StageError("it is a file of your own, and the file is not available")
+    path.write_bytes(weights.path.read_bytes())
+    sizes = sizes_of(path)
+    return {"arena_bytes": sizes.arena_bytes, **sizes.downloads}
+
+
+def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
+    """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``.
+
+    The columns are ``classes`` in their order. Further classes of a user's own file come after them.
+    """
+    from advisor.core import as_probabilities
+    from advisor.measurement import predict_pixels
+
+    rows = as_probabilities(predict_pixels(model, decoded(images, view.size), view))
+    np.save(path, rows[:, _columns(model, classes)])
+
+
+def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
+    """Return the outputs of a file in the order of the classes, by the labels in the file; then its further outputs."""
+    from advisor.datasets import class_order
+    from advisor.tflite import read_metadata
+
+    metadata = read_metadata(model.read_bytes(), model.name)
+    labels = metadata.labels if metadata else ()
+    if not classes or labels[: len(classes)] == tuple(classes):
+        return slice(None)
+    first = class_order(classes, labels, len(labels))
+    return [*first, *(place for place in range(len(labels)) if place not in first)]
+
+
+def fold_temperature(
+    model: Path,
+    scores: Path,
+    labels: Sequence[int],
+    figures: Mapping[str, int],
+    notes: Mapping[str, Any],
+    path: Path,
+    folds: OutOfFold | None = None,
+) -> dict[str, Any]:
+    """Write a classifier with the temperature of its probabilities folded into its head; return its figures and notes.
+
+    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score`.
+    """
+    from advisor.tflite import with_temperature
+
+    degrees = degrees_of(scores, labels, folds)
+    data = model.read_bytes()
+    path.write_bytes(data if degrees == 1 else with_temperature(data, degrees, model.name))
+    return {**figures, "notes": dict(notes)}
+
+
+def degrees_of(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> float:
+    """Return the temperature of a file by the ``.npy`` of its probabilities, and by its float head's out of fold."""
+    from advisor.measurement import temperature
+
+    rows, truth = np.load(scores, allow_pickle=False), np.asarray(labels)
+    return temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
+
+
+def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
+    """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``.
+
+    Labels count as in :func:`score`.
+    """
+    from advisor.measurement import captured_answers
+
+    answers, columns = captured_answers(model, images, view), _columns(model, classes)
+    np.save(path, answers if isinstance(columns, slice) else np.argsort(columns)[answers])
+
+
+def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
+    """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
+    from advisor.compression import from_photographs
+    from advisor.core import as_probabilities
+    from advisor.measurement import predict_arrays
+
+    rows = as_probabilities(predict_arrays(model, from_photographs(view, seed)))
+    return [(int(row.argmax()), float(row.max())) for row in rows]
+
+
+def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
+    """Return the timings of a file by thread count, as JSON. No other work may run on the machine at the same time."""
+    from advisor.measurement import timing as latency
+
+    timing, now = latency.measure(model, counts, effort), datetime.now(UTC).isoformat(timespec="seconds")
+    rows: dict[str, dict[str, Any]] = {}
+    for count in counts:
+        result = timing.at(count)
+        quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(count).items()}
+        details = to_json(timing_facts(result, timing.effort, now), defaults=True)
+        rows[str(count)] = {**quantities, "contended": result.contended, "details": details}
+    return rows
+
+
+def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
+    """Return how a file was measured at one thread count; ``now`` is the time in ISO format."""
+    return TimingFacts(
+        load_ms=result.load_ms,
+        first_ms=result.first_ms,
+        threads=result.threads,
+        effort=effort,
+        verdict=result.verdict.value,
+        verdict_reason=result.reason,
+        measured_at=now,
+        wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
+        cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
+    )
+
+
+ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
+MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
+
+
+def train_head(
+    backbone: Path,
+    feature_files: Sequence[Sequence[Path]],
+    train: Sequence[int],
+    labels: Sequence[int],
+    groups: Sequence[int],
+    classes: int,
+    seed: int,
+    path: Path,
+) -> dict[str, Any]:
+    """Train the head, write it as ``.npz`` with its out-of-fold answers beside it, and return its facts.
+
+    ``feature_files`` are parts of the features, first of the unchanged images, then of the augmented ones. ``train``
+    are the rows to learn from, with their labels and groups; no groups if each row is one.
+    """
+    from advisor.tflite import last_width
+    from advisor.training import joined, train_head as fit
+
+    features, *views = [joined(parts, np.asarray(train)) for parts in feature_files]
+    head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
+    np.savez(path, weights=head.weights, bias=head.bias)
+    if head.answers is not None and head.answers.size <= MOST_ANSWERS:
+        np.save(path.with_name(ANSWERS_FILE), head.answers)
+    return to_json(head.facts)
+
+
+def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence[int], grouped: bool) -> dict[str, Any]:
+    """Estimate what to expect on images of another occasion; see :func:`advisor.training.expect`."""
+    from advisor.training import expect as estimate, joined
+
+    return asdict(estimate(joined(features), labels, validation, grouped))
+
+
+def refit_head(
+    backbone: Path,
+    feature_files: Sequence[Sequence[Path]],
+    labels: Sequence[int],
+    classes: int,
+    chosen: HeadFacts,
+    path: Path,
+) -> None:
+    """Fit the chosen kind of head to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
+    from advisor.tflite import last_width
+    from advisor.training import fit_head, joined
+
+    features, *views = [joined(parts) for parts in feature_files]
+    last = last_width(backbone.read_bytes())
+    weights, bias = fit_head(features, labels, classes, chosen.regularization, views, chosen.kind, last)
+    np.savez(path, weights=weights, bias=bias)
+
+
+def join(backbone: Path, head: Path, path: Path) -> None:
+    """Write the backbone with the trained head behind it: softmax over the user's classes."""
+    from advisor.tflite import attach_head
+
+    arrays = np.load(head, allow_pickle=False)
+    path.write_bytes(attach_head(backbone.read_bytes(), arrays["weights"], arrays["bias"]))
+
+
+def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
+    """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score` does."""
+    from scipy.special import softmax
+
+    from advisor.training import joined
+
+    arrays = np.load(head, allow_pickle=False)
+    logits = joined(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
+    np.save(path, softmax(logits, axis=1).astype(np.float32))

@@ -1,0 +1,193 @@
+"""Stages that run a file on this machine in another runtime than LiteRT: its export, its latency, its arena."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from advisor.core import Provenance, Quantity, RemoteFacts, StageError, facts_from_json, parse, to_json
+from advisor.devices import (
+    MeasurementJob,
+    RuntimeFile,
+    Timing,
+    exclusive,
+    exporter_for,
+    local_runtimes,
+    needs_export,
+    read_export,
+)
+from advisor.engine._pipeline import cost
+from advisor.engine._pipeline.materials import LocalTarget, Materials, read_result, versions
+from advisor.engine._pipeline.stage import (
+    ALONE,
+    Inputs,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    StageName,
+    after,
+    result_of,
+)
+from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, with_detail
+from advisor.engine._pipeline.stages.jobs import timing_facts
+from advisor.measurement import MicroCheck, interpreter_of
+
+if TYPE_CHECKING:
+    from advisor.devices import DeviceTarget
+    from advisor.isolation import SeriesDocument
+    from advisor.measurement import LatencyResult
+
+
+Result = TypeVar("Result")
+
+ARENA_BYTES = 1_200_000_000
+
+PAUSE_S = 0.25  # Seconds before a disturbed timing is repeated
+
+HANGS_AFTER_S = 240.0
+"""Seconds after which a runtime is ended: a series of a search takes seconds, also of the largest card in a browser."""
+
+
+@dataclass(frozen=True)
+class RuntimeFigures(ThreadTiming):
+    """Figures of a file that a runtime of this machine measured; ``remote`` says how it ran there."""
+
+    remote: RemoteFacts | None = None
+
+
+def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict[str, Any]:
+    """Measure a file in a runtime of this machine; no other work may run on the machine at the same time.
+
+    The statistics are those of ``host``. As there, a timing that other work disturbed is repeated once, and the less
+    disturbed one counts. ``device`` names the runtime's device, such as ``host:onnxruntime``. Return
+    :class:`RuntimeFigures` as JSON. A runtime that is not installed is a UsageError; one that does not run the file, a
+    StageError.
+    """
+    from advisor.measurement import disturbance
+
+    connection = local_runtimes()[device].connect(target)
+    job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
+    with exclusive(connection.label):
+        (timing,) = connection.measure(job)
+        result = _judged(timing)
+        if result.contended:
+            time.sleep(PAUSE_S)
+            (again,) = connection.measure(job)
+            timing, result = min((timing, result), (again, _judged(again)), key=lambda each: disturbance(each[1]))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    source = f"{timing.runtime} on this machine, measured on {now[:10]}"
+    quantities = result.to_quantities(source)
+    found = RuntimeFigures(
+        latency=quantities["latency"],
+        latency_p90=quantities["latency_p90"],
+        memory=memory_of(timing, source),
+        contended=result.contended,
+        timing=timing_facts(result, effort, now),
+        remote=remote_facts(timing, "this machine"),
+    )
+    return to_json(found)
+
+
+def check(runtime: str, model: Path) -> dict[str, Any]:
+    """Return what the interpreter of a runtime does with a file, as JSON."""
+    interpreter = interpreter_of(runtime)
+    assert interpreter is not None, "a stage checks files only for a runtime that has one"
+    return to_json(interpreter.check(model))
+
+
+def memory_of(timing: Timing, source: str) -> Quantity | None:
+    """Return the measured memory; None if it was not measured."""
+    if timing.memory_bytes is None:
+        return None
+    return Quantity(float(timing.memory_bytes), "bytes", Provenance.MEASURED, n=1, source=source)
+
+
+def remote_facts(timing: Timing, label: str) -> RemoteFacts:
+    """Return how a file ran over a connection with this label."""
+    return facts_from_json(RemoteFacts, {**timing.details, "connection": label})
+
+
+def _judged(timing: Timing) -> LatencyResult:
+    from advisor.measurement import judge
+
+    try:
+        return judge(cast("SeriesDocument", timing.details), timing.details["load"])
+    except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
+        raise StageError(f"invalid timings of {timing.runtime}: {type(error).__name__} {error}") from error
+
+
+def exported(scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.EXPORT_BYTES) -> Stage[RuntimeFile]:
+    """Write the file for a runtime that computes the same as a ``.tflite`` file; it may take ``memory_bytes``."""
+    maker = exporter_for(runtime)
+    return Stage(
+        StageName.ONNX, with_detail(scope, "", source), maker.VERSION,
+        f"writing {scope.compression} as {maker.TITLE} for", after(source),
+        lambda _, results: maker.inputs(result_of(source, results).sha256),
+        lambda _, results, folders: partial(maker.write, result_of(source, results).path, folders.out),
+        read_export, cost.EXPORT_S, Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
+    )  # fmt: skip
+
+
+def measured_in(
+    scope: Scope, source: Source, target: LocalTarget, effort: str = "", export_bytes: int = cost.EXPORT_BYTES
+) -> Stage[RuntimeFigures]:
+    """Measure a file in another runtime of this machine, with no other work running.
+
+    As in LiteRT, a measurement that other work disturbed is not cached, and an earlier, longer one is reused.
+    ``effort`` names the timing effort; empty for that of the search. ``export_bytes`` is the expected memory while its
+    export is made.
+    """
+    runtime, own = local_runtimes()[target.device], target.target
+
+    def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
+        return {
+            "artefact": result_of(source, results).sha256,
+            "host": materials.host.fingerprint,
+            "runtime": [own.runtime, own.accelerator],
+            "threads": own.threads,
+            "effort": wanted or effort or materials.effort,
+            "versions": dict(runtime.versions(own)),
+        }
+
+    needed: tuple[Stage[Any], ...] = after(source)
+    if needs_export(own.runtime):
+        needed = (*needed, exported(scope, source, own.runtime, export_bytes))
+    detail = f"{target.device}:{own.name} {effort}".strip()
+    return Stage(
+        StageName.RUNTIME, with_detail(scope, detail, source), "1",
+        f"measuring {scope.compression} in {runtime.title} of", needed, inputs,
+        lambda materials, results, _: partial(
+            measure, target.device, own, result_of(source, results).path, effort or materials.effort
+        ), _read(RuntimeFigures),
+        cost.RUNTIME_S, ALONE, keep_if=lambda row: not row.get("contended", False),
+        also_kept_as=partial(inputs, wanted=THOROUGH),
+    )  # fmt: skip
+
+
+def checked_in(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
+    """Run a file in the interpreter of a microcontroller's runtime, and find the smallest arena with which it runs."""
+    interpreter = interpreter_of(runtime)
+    package = interpreter.PACKAGE if interpreter else runtime
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        artefact = result_of(source, results).sha256
+        return {"artefact": artefact, "host": materials.host.fingerprint, **versions(package)}
+
+    return Stage(
+        StageName.ARENA, with_detail(scope, "", source), "1", f"running {scope.compression} as on a microcontroller of",
+        after(source), inputs, lambda _, results, __: partial(check, runtime, result_of(source, results).path),
+        _read(MicroCheck), cost.ARENA_S, Resources(memory_bytes=ARENA_BYTES),
+    )  # fmt: skip
+
+
+def _read(kind: type[Result]) -> Callable[[Path], Result]:
+    return lambda folder: cast("Result", parse(kind, read_result(folder)))

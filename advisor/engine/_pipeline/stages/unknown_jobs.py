@@ -1,0 +1,171 @@
+"""Jobs that find images of unknown things: functions for child processes, from paths and values to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import LeftOut, UnknownFacts
+from advisor.datasets import InputSpec
+from advisor.engine._pipeline.stages.jobs import degrees_of
+from advisor.measurement import Neighbours, accepted, auroc, mean_of, rule
+
+if TYPE_CHECKING:
+    from advisor.measurement import OutOfFold
+
+Rows = NDArray[np.float32]
+Labels = NDArray[np.int64]
+NearTo = Callable[[Rows], Neighbours]  # Finds the neighbours among the features of some images
+
+LEAST_CLASSES, MOST_LEFT_OUT, LEAST_IMAGES = 3, 8, 5
+"""Classes for one to be left out; classes that are left out at most, those with most validation images; validation
+images of a class that is."""
+
+NAMES = ("unknown", "other", "none of these")
+"""Names of the class for unknown things: the first that is no class of the user's."""
+
+
+@dataclass(frozen=True)
+class HeadSpec:
+    """Kind and penalty of the heads without one class, see :func:`advisor.training.fit_head`.
+
+    ``regularization`` is the inverse strength of the penalty. ``frozen``: fine-tuning has not trained the backbone.
+    """
+
+    kind: str
+    regularization: float
+    frozen: bool = True
+
+
+def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> None:
+    """Write features and logits of a classifier on images, float32 (N, F + C), as ``.npy``."""
+    from advisor.tflite import with_probe
+    from advisor.training import extract
+
+    probed = path.with_suffix(".tflite")
+    probed.write_bytes(with_probe(model.read_bytes(), model.name))
+    np.save(path, extract(probed, images, spec))
+    probed.unlink()
+
+
+@dataclass(frozen=True)
+class LearntImages:
+    """Images to learn from, as the float networks see them. Columns after those of the features are left out.
+
+    Files of the features by the network that is compared, and by the one that ships; the classes; the places of the
+    training and validation part.
+    """
+
+    compared: tuple[Path, ...]
+    shipped: tuple[Path, ...]
+    labels: tuple[int, ...]
+    train: tuple[int, ...]
+    validation: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedFeatures:
+    """Features by which the score is made and judged.
+
+    Of the training part by the float network, (N, F), with the classes ``targets``. Of the validation part, with the
+    classes ``truth``: by the file (``own``, with its logits) and by the float network (``floats``), (M, F).
+    """
+
+    train: Rows
+    targets: Labels
+    own: Rows
+    floats: Rows
+    truth: Labels
+    logits: Rows
+
+    @classmethod
+    def of(cls, own: Path, learnt: LearntImages, classes: int) -> JudgedFeatures:
+        """Read the features; ``own`` is :func:`probe` of the compared file on the validation part."""
+        from advisor.training import joined
+
+        rows, labels = np.load(own, allow_pickle=False), np.asarray(learnt.labels)
+        width = rows.shape[1] - classes
+        features, train, validation = joined(learnt.compared)[:, :width], list(learnt.train), list(learnt.validation)
+        return cls(
+            features[train], labels[train], rows[:, :width], features[validation], labels[validation], rows[:, width:]
+        )
+
+
+def add_unknown(
+    model: Path,
+    scores: Path,
+    own: Path,
+    learnt: LearntImages,
+    classes: Sequence[str],
+    head: HeadSpec,
+    path: Path,
+    folds: OutOfFold | None = None,
+) -> dict[str, Any]:
+    """Write a classifier with the class ``unknown``, and judge its score with each class left out in turn.
+
+    ``model`` ships, with its temperature. Of the compared file on the validation part, ``scores`` are its probabilities
+    and ``own`` is :func:`probe`. Return :class:`~advisor.core.UnknownFacts` as JSON.
+    """
+    from advisor.tflite import head_layers, read_metadata, to_float_io, with_unknown, write_metadata
+    from advisor.training import joined
+
+    seen, content = JudgedFeatures.of(own, learnt, len(classes)), to_float_io(model.read_bytes())
+    # Fine-tuning draws the last layer's features of all images together, also those of other things.
+    near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
+    found = rule(seen.logits, near_to(seen.train).similarity(seen.own))
+    degrees = degrees_of(scores, seen.truth.tolist(), folds)
+    near = near_to(joined(learnt.shipped)[:, : seen.own.shape[1]])
+    made = with_unknown(content, near.axes, near.images, found.weight / degrees, found.offset / degrees, model.name)
+    label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
+    if metadata := read_metadata(model.read_bytes(), model.name):
+        made = write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
+    path.write_bytes(made)
+    facts = UnknownFacts(label=label, size_bytes=path.stat().st_size)
+    return asdict(_judged(facts, seen, classes, head, near_to))
+
+
+def _judged(
+    facts: UnknownFacts, seen: JudgedFeatures, classes: Sequence[str], head: HeadSpec, near_to: NearTo
+) -> UnknownFacts:
+    by_class = {classes[label]: _left_out(label, seen, head, near_to) for label in _chosen(seen.truth)}
+    if not by_class:
+        return facts
+    forms, references = zip(*by_class.values(), strict=True)
+    return replace(
+        facts,
+        auroc=mean_of([each.auroc for each in forms]),
+        float_auroc=mean_of([each.auroc for each in references]),
+        accepted=float(np.mean([each.accepted for each in forms])),
+        by_class=dict(zip(by_class, forms, strict=True)),
+    )
+
+
+def _chosen(truth: Labels) -> list[int]:
+    """Return the classes to leave out: those with most images, in label order."""
+    counts = np.bincount(truth)
+    if np.count_nonzero(counts) < LEAST_CLASSES:
+        return []
+    largest = [int(each) for each in np.argsort(-counts, kind="stable") if counts[each] >= LEAST_IMAGES]
+    return sorted(largest[:MOST_LEFT_OUT])
+
+
+def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
+    """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
+    from advisor.training import fit_head
+
+    kept, apart = seen.targets != label, seen.truth == label
+    names, others = np.unique(seen.targets[kept], return_inverse=True)
+    weights, bias = fit_head(seen.train[kept], others.tolist(), len(names), head.regularization, (), head.kind)
+    near = near_to(seen.train[kept])
+
+    def one(features: Rows) -> LeftOut:
+        logits, similarity = features @ weights + bias, near.similarity(features)
+        scores = rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
+        return LeftOut(auroc(scores[~apart], scores[apart]), accepted(scores[~apart], scores[apart]), int(apart.sum()))
+
+    return one(seen.own), one(seen.floats)

@@ -1,0 +1,353 @@
+"""Run a stage graph, or look up its results in the artifact cache."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from advisor.catalog import Card
+from advisor.core import HOST, AdvisorError, Quantity, Status
+from advisor.datasets import require_unchanged
+from advisor.engine._execution import Machine, OnDevice, Waits, call_locally
+from advisor.engine._pipeline.graph import VariantStages, with_all_before
+from advisor.engine._pipeline.materials import DAMAGED, Materials, Workload, read_result
+from advisor.engine._pipeline.stage import (
+    RESULT,
+    EventKind,
+    Folders,
+    Listener,
+    Results,
+    Stage,
+    StageAborted,
+    StageEvent,
+    StageName,
+    aborted,
+)
+from advisor.isolation import UNWANTED, Children, Pause, Scratch
+from advisor.store import changed_file
+
+Result = TypeVar("Result")
+Spent = Callable[[], dict[str, float]]  # Returns the seconds and the CPU seconds of a job so far
+
+SO_FAR = "so-far"  # Folder beside checkpoints: the result of a job that a time limit ended
+EPOCHS_EVERY_S = 2.0  # Seconds between two counts of a long stage's epochs
+_NONE = 0, 0, 0.0  # No epochs
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The places where the jobs of a search run.
+
+    ``pools``: child processes by pool; a pool that is missing is not needed. ``on_device`` calls a measurement on the
+    machine with the device. ``priority``: card name to its place in the queue for cores.
+    """
+
+    machine: Machine
+    pools: Mapping[str, Children]
+    on_device: OnDevice = call_locally
+    priority: Mapping[str, float] = field(default_factory=dict)
+
+
+class Walker:
+    """Runs the stages of a graph, each once in a search, and caches their results for the next search.
+
+    The cost of a search is the sum of its stages, never the product of its choices. ``remeasure`` takes cached timings
+    again.
+    """
+
+    def __init__(
+        self, materials: Materials, workers: Workers, listener: Listener = lambda _event: None, remeasure: bool = False
+    ) -> None:
+        self.materials = materials
+        self.workers, self._listener, self._remeasure = workers, listener, remeasure
+        self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
+
+    async def run(self, stage: Stage[Result]) -> Result:
+        """Return the result of a stage after the stages that it needs, once in a search; StageAborted if one of them
+        fails.
+        """
+        task = self._tasks.get(stage)
+        if task is None:
+            task = self._tasks[stage] = asyncio.ensure_future(self._run(stage))
+            # Retrieve a failure that no caller awaits any more, for example after a time limit.
+            task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        return cast("Result", await asyncio.shield(task))
+
+    async def drop(self) -> None:
+        """End all stages that are not done, with their child processes; one that is needed later runs again."""
+        dropped = [self._tasks.pop(stage) for stage, task in tuple(self._tasks.items()) if not task.done()]
+        for task in dropped:
+            task.cancel()
+        await asyncio.gather(*dropped, return_exceptions=True)
+
+    def forget_failures(self) -> None:
+        """Forget the stages that have failed, so that they run again where they are needed."""
+        for stage, task in tuple(self._tasks.items()):
+            if task.done() and (task.cancelled() or task.exception() is not None):
+                del self._tasks[stage]
+
+    def has(self, stage: Stage[Any]) -> bool:
+        """Return whether this search has the result of a stage."""
+        task = self._tasks.get(stage)
+        return task is not None and task.done() and not task.cancelled() and task.exception() is None
+
+    async def _run(self, stage: Stage[Result]) -> Result:
+        if stage.unsupported:
+            raise StageAborted(Status.SKIPPED, stage.name, stage.unsupported)
+        before = await asyncio.gather(*(self.run(each) for each in stage.after))
+        results = Results(dict(zip(stage.after, before, strict=True)))
+        try:
+            run = _StageRun(stage, self.materials, results, self.workers, self._listener)
+            return cast("Result", await run.result(again=self._remeasure and stage.resources.alone))
+        except (AdvisorError, OSError) as error:
+            raise aborted(error, stage.name, stage.scope.compression) from error
+
+
+@dataclass(frozen=True)
+class _StageRun:
+    """One stage whose inputs are known."""
+
+    stage: Stage[Any]
+    materials: Materials
+    results: Results
+    workers: Workers
+    listener: Listener
+
+    async def result(self, again: bool) -> Any:
+        """Return the stage's result from the cache unless ``again``, or compute it; a damaged one is computed again."""
+        for cached in cached_folders(self.stage, self.materials, self.results):
+            if again:
+                shutil.rmtree(cached, ignore_errors=True)
+            if await asyncio.to_thread(self.materials.cache.has, cached):
+                with contextlib.suppress(*DAMAGED):
+                    made = await self._read(cached)
+                    self._tell(EventKind.CACHED)
+                    return made
+            shutil.rmtree(cached, ignore_errors=True)
+        holders: list[str] = []
+
+        def waits(holder: str) -> None:
+            holders.append(holder)
+            self._waits(f"the same work in another search, {holder}")
+
+        async with self._resources() as pause:
+            self._tell(EventKind.STARTED)
+            started = time.monotonic()
+
+            def spent() -> dict[str, float]:
+                seconds = time.monotonic() - started - pause.paused_s
+                return {"seconds": seconds, "cpu_s": pause.cpu_s or seconds}  # a measurement has the machine alone
+
+            made, (done, epochs, share) = await self._made(pause, waits, spent)
+        kind = EventKind.CACHED if holders else EventKind.DONE
+        self._tell(kind, **spent(), epochs=(done, epochs), share=share)
+        return made
+
+    async def _made(self, pause: Pause, waits: Waits, spent: Spent) -> tuple[Any, tuple[int, int, float]]:
+        """Compute a result; return it with its epochs if a time limit ended the job."""
+        cache, inputs = self.materials.cache, self.stage.inputs(self.materials, self.results)
+        checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
+
+        def fill(folder: Path) -> None:
+            self._call(Folders(folder, checkpoints), pause)
+            if not self._kept(folder):
+                so_far = checkpoints / SO_FAR
+                shutil.rmtree(so_far, ignore_errors=True)
+                shutil.copytree(folder, so_far)
+                raise _EndedEarly(so_far)
+
+        if self.stage.resources.alone:
+            UNWANTED.set(pause.unwanted)
+            return await asyncio.to_thread(self._uncached, fill), _NONE
+        watch = asyncio.ensure_future(self._count_epochs(checkpoints, spent))
+        try:
+            folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
+        except _EndedEarly as end:
+            return await self._read(end.folder), self._epochs(checkpoints) or _NONE
+        finally:
+            watch.cancel()
+        await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
+        return await self._read(folder), _NONE
+
+    def _kept(self, folder: Path) -> bool:
+        """Return whether a result is complete; a job of another kind than training has no other ones."""
+        alone, keep_if = self.stage.resources.alone, self.stage.keep_if
+        return alone or keep_if is None or keep_if(read_result(folder))
+
+    def _uncached(self, fill: Callable[[Path], None]) -> Any:
+        """Compute a result that may not be cached: read it first, and cache it if the stage allows it."""
+        with Scratch() as folder:
+            fill(folder)
+            made = self.stage.read(folder)
+            if self.stage.keep_if is None or self.stage.keep_if(read_result(folder)):
+                inputs = self.stage.inputs(self.materials, self.results)
+                self.materials.cache.get(self.stage.folder, inputs, partial(_copy_files, folder))
+            return made
+
+    def _call(self, folders: Folders, pause: Pause) -> None:
+        job = self.stage.job(self.materials, self.results, folders)
+        assert not job.keywords, "only positional arguments travel to a child process"
+        if self.stage.resources.alone:
+            returned = self.workers.on_device(HOST, job.func, *job.args)
+        else:
+            pool, limits = self.workers.pools[self.stage.resources.pool], self.stage.resources.limits
+            function = f"{job.func.__module__}:{job.func.__name__}"
+            returned = pool.call(function, *job.args, limits=limits, pause=pause)
+        if self.stage.reads is not None:
+            images = self.stage.reads(self.materials)
+            require_unchanged(images.paths, images.stamps)
+        if returned is not None:
+            (folders.out / RESULT).write_text(json.dumps(returned), encoding="utf-8")
+
+    @asynccontextmanager
+    async def _resources(self) -> AsyncIterator[Pause]:
+        """Hold a core, or the whole machine, in the card's turn."""
+        resources, machine, pause = self.stage.resources, self.workers.machine, Pause()
+        priority = self.workers.priority.get(self.stage.scope.card, 0.0)
+        if resources.alone:
+            held = machine.alone(priority)
+        elif resources.long:
+            soon = self.materials.limit_s(self.stage.scope, 0.0) is not None
+            held = machine.trainer(pause, priority, resources.memory_bytes, soon, self._waits)
+        else:
+            held = machine.core(priority, resources.memory_bytes, pause, self._waits)
+        try:
+            async with held:
+                yield pause
+        except BaseException:
+            pause.end()
+            self._tell(EventKind.ENDED)
+            raise
+
+    async def _count_epochs(self, checkpoints: Path, spent: Spent) -> None:
+        last = None
+        while self.stage.epochs is not None:
+            await asyncio.sleep(EPOCHS_EVERY_S)
+            now = await asyncio.to_thread(self._epochs, checkpoints)
+            if now is not None and now != last:
+                last = now
+                self._tell(EventKind.EPOCH, **spent(), epochs=now[:2], share=now[2])
+
+    def _epochs(self, checkpoints: Path) -> tuple[int, int, float] | None:
+        if self.stage.epochs is None:
+            return None
+        return self.stage.epochs(self.materials, self.results)(checkpoints)
+
+    async def _read(self, folder: Path) -> Any:
+        if self.stage.when_done is not None:
+            await asyncio.to_thread(self.stage.when_done, self.materials, self.results, folder)
+        return self.stage.read(folder)
+
+    def _waits(self, what: str) -> None:
+        self._tell(EventKind.WAITING, waits_for=what)
+
+    def _tell(self, kind: EventKind, **more: Any) -> None:
+        self.listener(StageEvent(self.stage, kind, **more))
+
+
+Point = tuple[str, int]  # Compression recipe and thread count
+
+
+@dataclass(frozen=True)
+class CachedResults:
+    """Results of one card that earlier searches have kept: finished stages, and figures measured on this machine."""
+
+    done: frozenset[Stage[Any]] = frozenset()
+    latency_p90: Mapping[Point, Quantity] = field(default_factory=dict)
+    latency: Mapping[Point, Quantity] = field(default_factory=dict)
+    size_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+class Lookup:
+    """Looks up the cached results of a graph; nothing is run and nothing is written."""
+
+    def __init__(self, materials: Materials) -> None:
+        self._materials = materials
+        self._found: dict[Stage[Any], object] = {}
+
+    def find(self, stage: Stage[Result]) -> Result | None:
+        """Return the result of a stage; None if it is not cached or does not apply."""
+        if stage not in self._found:
+            self._found[stage] = self._find(stage)
+        return cast("Result | None", self._found[stage])
+
+    def done(self, stages: Iterable[Stage[Any]]) -> frozenset[Stage[Any]]:
+        """Return the given stages, and the stages that they need, if they are cached."""
+        return frozenset(stage for stage in with_all_before(stages) if self.find(stage) is not None)
+
+    def of_card(self, card: Card, workload: Workload, remeasure: bool = False) -> CachedResults:
+        """Return what is cached of a card that has weights on this machine; no timing is if ``remeasure``."""
+        variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
+        done = self.done(stage for each in variants for stage in each.evaluation)
+        # The search that scored a file has judged its finalists, which nearly all files are.
+        judged = {stage for each in variants if each.answers in done for stage in each.judging}
+        if remeasure:
+            done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
+        latency, latency_p90, size_bytes = dict[Point, Quantity](), dict[Point, Quantity](), dict[str, int]()
+        for each in variants:  # the lightest training first, whose figures are kept
+            artefact, timed = self.find(each.ships), self.find(each.timed)
+            if artefact is not None:
+                size_bytes.setdefault(each.compression, artefact.size_bytes)
+            for threads, timing in (timed or {}).items():
+                if timing.latency is not None and timing.latency_p90 is not None:
+                    latency.setdefault((each.compression, threads), timing.latency)
+                    latency_p90.setdefault((each.compression, threads), timing.latency_p90)
+        return CachedResults(done | judged, latency_p90, latency, size_bytes)
+
+    def _find(self, stage: Stage[Any]) -> object | None:
+        if stage.unsupported:
+            return None
+        before = {each: self.find(each) for each in stage.after}
+        if any(value is None for value in before.values()):
+            return None
+        with contextlib.suppress(AdvisorError, *DAMAGED):
+            folders = cached_folders(stage, self._materials, Results(before))
+            folder = next((folder for folder in folders if folder.is_dir()), None)
+            return None if folder is None or changed_file(folder) is not None else cast("object", stage.read(folder))
+        return None
+
+
+def cached_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
+    """Return the possible cache folders of a stage's result, the best first."""
+    makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
+    return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]
+
+
+class _EndedEarly(Exception):
+    """A time limit ended a job: its result lies in ``folder`` and is not cached."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        self.folder = folder
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy the files without the permissions of their temporary folder."""
+    for file in source.iterdir():
+        shutil.copyfile(file, target / file.name)
+
+
+def run_coroutine(work: Coroutine[object, object, Result]) -> Result:
+    """Run a coroutine in a new thread and return its result, or raise what it raised.
+
+    The calling thread may have a running event loop, as in a notebook. An interrupt reaches the caller at once.
+    """
+    result: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(asyncio.run(work))
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="advisor-coroutine", daemon=True).start()
+    return result.result()

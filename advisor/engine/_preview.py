@@ -1,0 +1,297 @@
+"""Preview a search: what it would do and cost, by the results of earlier searches. It writes no file.
+
+It opens no connection, and starts no child except a browser that is a device of the question, which is asked for its
+version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from advisor.catalog import Card
+from advisor.core import FORMS, Configuration, Provenance, Quantity, UsageError, form_of, recipe_of, show_seconds
+from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Overview
+from advisor.downloads import WeightsFile
+from advisor.engine._pipeline.cost import CostCalibration, rough_ms, rough_size
+from advisor.engine._pipeline.graph import VariantStages
+from advisor.engine._pipeline.materials import Images, Variant
+from advisor.engine._pipeline.rule import RuleNeeds
+from advisor.engine._pipeline.stage import Stage
+from advisor.engine._pipeline.walker import CachedResults, Lookup, Point
+from advisor.engine._question import Request
+from advisor.engine._rules import rules_of
+from advisor.engine._scheduling.belief import AccuracyBelief, FormStep
+from advisor.engine._scheduling.prices import TimeLimit
+from advisor.engine._scheduling.worth import WorthRule
+from advisor.engine._space.forecast import CardForecast, Course, Forecast, PlanView
+from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, ruled_out
+from advisor.engine._space.resolved import Candidates, Resolved, resolve_parts
+from advisor.engine._targets.device_prediction import LatencyEstimate, Prefilter
+from advisor.isolation import part_of_a_core
+
+if TYPE_CHECKING:
+    from advisor.devices import DeviceProfile, Prediction
+
+THIS_MACHINE = "this-machine"
+
+Key = tuple[str, str, int]
+"""Card, recipe, threads."""
+
+
+def preview(request: Request) -> PlanView:
+    """Return what a search would do and what it would cost; refuse what ``search`` would refuse."""
+    resolved = resolve_parts(request, lambda _: None)
+    space = _look_up(resolved)
+    if space is None:
+        raise UsageError(
+            f"none of {len(resolved.cards)} candidates has weights on this machine or at a known address",
+            "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
+        )
+    forecasts = space.cards()
+    space.refuse_too_short(request, forecasts)
+    count = space.plan.images + space.plan.holdout
+    return PlanView(
+        request, space.configurations(), forecasts, space.candidates.missing, count,
+        space.course(request),
+        overview_of(resolved.images) if resolved.images else None,
+        (*resolved.targets.remarks, *resolved.remarks),
+    )  # fmt: skip
+
+
+def overview_of(images: Images) -> Overview:
+    """Return the images, and the boxes if there are any, of each class in each part."""
+    split = images.split
+    found = Overview.of(images.dataset, split, images.grouping, images.notes)
+    if images.boxes is None:
+        return found
+    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
+    return replace(found, boxes={part: images.boxes.among(indices) for part, indices in parts.items()})
+
+
+def refuse_too_short(resolved: Resolved) -> None:
+    """Refuse a time limit that is too short to evaluate any candidate."""
+    space = _look_up(resolved)
+    if space is not None:
+        space.refuse_too_short(resolved.request, space.cards())
+
+
+@dataclass(frozen=True)
+class _SearchSpace:
+    """The search space of a question, and what is known of it.
+
+    ``downloads`` are bytes by card, 0 if its weights are on disk, None if the size is not known. ``filtered`` says why
+    a configuration would be skipped.
+    """
+
+    plan: Plan
+    candidates: Candidates
+    downloads: Mapping[str, int | None]
+    cached: Mapping[str, CachedResults]
+    prefilter: Prefilter
+    filtered: Mapping[Configuration, str]
+
+    def refuse_too_short(self, request: Request, cards: Sequence[CardForecast]) -> None:
+        """Refuse a time limit that is too short to evaluate any candidate; say what the shortest one would give."""
+        limit, first = request.execution.time_limit_s, min(cards, key=lambda card: card.first_s)
+        first_s = first.first_s / part_of_a_core()
+        if limit is None or limit >= first_s:
+            return
+        belief, given = AccuracyBelief.before(self.plan), ""
+        if self.plan.images:
+            place = next(place for place, each in enumerate(belief.networks) if each.card == first.card)
+            given = f"; {first.card} is expected to be right on about {100.0 - math.exp(belief.mean[place]):.0f} %"
+        raise UsageError(
+            f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
+            f"evaluate, {first.card}, takes about {show_seconds(first_s + 0.5)}",
+            f"give at least --time-limit {int(first_s + 1)}s{given}; advisor plan shows each candidate's cost",
+        )
+
+    def course(self, request: Request) -> Course | None:
+        """Return what a search by the rule is expected to evaluate; None for everything."""
+        execution, question, plan = request.execution, request.question, self.plan
+        if not (least := execution.least_gain(question)):
+            return None
+        left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
+        limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
+        rule = WorthRule(plan, question.preference, question.limits, least, limit)
+        done = {stage for each in self.cached.values() for stage in each.done}
+        rule.prices.finished = set(done)
+        steps = [step for some in rule.course() for step in some]
+        chosen = tuple(
+            each for each in plan.configurations() if FormStep.of(each) in steps and each not in self.filtered
+        )
+        stages = {stage for step in steps for stage in rule.prices.stages(step)}
+        tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
+        whole_s, tuning_s = (plan.costs.wall_s(some, plan.cores, done) for some in (stages, tuning))
+        return Course(chosen, whole_s, tuning_s)
+
+    def cards(self) -> tuple[CardForecast, ...]:
+        """Return the forecast of each card."""
+        return tuple(self._card(card) for card in self.plan.cards)
+
+    def configurations(self) -> tuple[Forecast, ...]:
+        """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
+        here = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
+        cards, worst = self.plan.cards_by_name, self.prefilter.worst_latency
+        latencies = {key: worst(cards[key[0]], key[1], each) for key, each in here.items()}
+        return tuple(self._configuration(each, latencies) for each in self.plan.configurations())
+
+    def _card(self, card: Card) -> CardForecast:
+        plan, threads = self.plan, self.plan.threads[0]
+        wanted = [
+            (training, recipe)
+            for training, recipe in plan.workload.variants_of(card)
+            if plan.configuration(card.name, recipe, threads, training) not in self.filtered
+        ]
+        lightest = [variant for variant in wanted if variant[0] == wanted[0][0]]
+        first = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
+        light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
+        wall, heads = (plan.costs.wall_s(self._left(card, those), plan.cores) for those in (wanted, light))
+        on_disk = card.name in self.candidates.weights
+        first_s = min(first, default=float("inf"))
+        return CardForecast(card.name, on_disk, self.downloads[card.name], wall, first_s, wall - heads)
+
+    def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
+        """Return the stages that variants still need, with those of float32, which each form is compared with."""
+        references = (VariantStages(card, *variant, self.plan.workload).reference for variant in variants)
+        floats = ((each.training, each.compression) for each in references)
+        needed = dict.fromkeys((*floats, *variants))
+        return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
+
+    def _configuration(self, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]) -> Forecast:
+        plan, costs, recipe = self.plan, self.plan.costs, configuration.compression
+        card, cached = plan.cards_by_name[configuration.card], self.cached[configuration.card]
+        latency = latencies[card.name, recipe, configuration.target.threads]
+        stages = costs.stages(card, [(configuration.training, recipe)])
+        price_s = sum(costs.seconds(stage) / costs.sharers(stage) for stage in stages if stage not in cached.done)
+        accuracy = None
+        if card.top1() is not None:
+            accuracy = Quantity(prior_accuracy(card, recipe), "%", Provenance.PUBLISHED, source="ImageNet")
+        if recipe in cached.size_bytes:
+            made = float(cached.size_bytes[recipe])
+            size = Quantity(made, "bytes", Provenance.MEASURED, source="made here before")
+        else:
+            rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
+            source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
+            size = Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
+        price_s, filtered = price_s / len(plan.threads), self.filtered.get(configuration, "")
+        return Forecast(configuration, latency.latency, latency.chance, size, accuracy, price_s, filtered)
+
+
+def _look_up(resolved: Resolved) -> _SearchSpace | None:
+    """Return what would be tried, None if no card has weights at a known address."""
+    candidates, downloads = _locate_weights(resolved)
+    if not candidates.cards:
+        return None
+    plan = resolved.plan(candidates, CostCalibration().pace)
+    materials = resolved.materials(candidates, plan)
+    lookup, remeasure, unknown = Lookup(materials), resolved.execution.remeasure, CachedResults()
+    cached = {
+        card.name: lookup.of_card(card, plan.workload, remeasure) if card.name in materials.weights else unknown
+        for card in plan.cards
+    }  # cards without weights on this machine have no results
+    prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
+    rules = rules_of(plan, prefilter)
+    filtered = ruled_out(plan, rules)
+    for each in plan.configurations():
+        if reason := rules.reason(RuleNeeds.PREDICTION, each):
+            filtered.setdefault(each, reason)
+    return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
+
+
+def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | None]]:
+    """Return the cards that would be tried, with their weights on disk, and the bytes to download for each."""
+    from advisor.catalog import locate
+    from advisor.downloads import FetchOptions
+
+    question, execution = resolved.question, resolved.execution
+    options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
+    downloads: dict[str, int | None] = {}
+    files: dict[str, WeightsFile | None] = {}
+    missing: dict[str, str] = {}
+    for card in resolved.cards:
+        if len(downloads) == resolved.cards_to_try:
+            break
+        file = locate(card, options)
+        sources = [source for source in card.weights if source.file.checkable or source.kind == "huggingface"]
+        if file is not None:
+            downloads[card.name], files[card.name] = 0, file
+        elif sources and not execution.offline:
+            downloads[card.name] = sources[0].file.size_bytes
+        elif question.candidates and question.data is None:
+            downloads[card.name] = 0  # measured with fixed-seed random weights, quoted with its published accuracy
+            missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
+        else:
+            missing[card.name] = "weights not on this machine" + (" (--offline)" if execution.offline else "")
+    return Candidates(tuple(card for card in resolved.cards if card.name in downloads), files, missing), downloads
+
+
+def latency_estimates(
+    plan: Plan, cached: Mapping[str, CachedResults], budget_ms: float | None
+) -> dict[Key, LatencyEstimate]:
+    """Return the latency estimate of every configuration of the plan: measured on this machine before, else predicted.
+
+    Where a form or a card cannot be predicted, the estimate counts the multiply-accumulates alone, corrected by the
+    timings that there are.
+    """
+    predictions, paces = _predictions(plan, cached), _paces(plan, cached)
+    found = {}
+    for card, recipe, threads in product(plan.cards, plan.forms, plan.threads):
+        key, point, chance = (card.name, recipe, threads), (recipe, threads), None
+        timed = cached[card.name]
+        if point in timed.latency:
+            latency = timed.latency[point]
+            chance = None if budget_ms is None else float(timed.latency_p90[point].value <= budget_ms)
+        elif key in predictions:
+            latency = predictions[key].latency
+            chance = None if budget_ms is None else predictions[key].probability(budget_ms)
+        else:
+            pace, count = paces.get(point, (1.0, 0))
+            source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
+            ms = rough_ms(card, *point) * pace
+            latency = Quantity(ms, "ms", Provenance.ESTIMATED, n=count or None, source=source)
+        found[key] = LatencyEstimate(latency, chance)
+    return found
+
+
+def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple[float, int]]:
+    """Return measured over rough latency (geometric mean) by recipe and threads, and of how many models."""
+    ratios: dict[Point, list[float]] = {}
+    for card in plan.cards:
+        for point, latency in cached[card.name].latency.items():
+            ratios.setdefault(point, []).append(math.log(latency.value / rough_ms(card, *point)))
+    return {key: (math.exp(sum(values) / len(values)), len(values)) for key, values in ratios.items()}
+
+
+def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
+    from advisor.devices import device_predictor, load_features
+
+    table, machine = load_features(), _machine(plan, cached)
+    cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
+    models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
+    predictor, found = device_predictor(), dict[Key, "Prediction"]()
+    for recipe in plan.recipes:
+        for target in machine.targets if form_of(recipe).predictable else ():
+            rows = predictor.predict(machine, target, form_of(recipe).like, models)
+            found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
+    return found
+
+
+def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
+    """Return this machine as a device profile with its timings of the plan's cards."""
+    from advisor.devices import Measurement, host_profile
+
+    host = host_profile()
+    targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
+    predictable = {form.like for form in FORMS.values() if form.predictable}
+    timed = tuple(
+        Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
+        for card, each in cached.items()
+        for (recipe, threads), latency in each.latency.items()
+        if recipe in predictable
+    )
+    return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)

@@ -1,0 +1,266 @@
+"""Follow a search: the current work, the remaining work and the remaining time, and the answer so far."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Never, Protocol
+
+from advisor.core import Configuration, Evaluation, Status, show_seconds
+from advisor.engine._pipeline.cost import MachineLoad
+from advisor.engine._pipeline.stage import EventKind, StageEvent
+from advisor.engine._remaining import FILE, Remaining, Standing, write_standing
+from advisor.engine._space.plan import Plan
+from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+
+STARTING = "starting"
+"""The text before a search has read its question."""
+
+EVERY_S = 30.0
+"""Seconds after which a log gets the next line about the current work."""
+
+
+class Display(Protocol):
+    """Shows a search to a person: the current work and the share (0-1) that is done, and lines that stay."""
+
+    def status(self, line: str, share: float) -> None: ...
+    def tell(self, line: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class Bar:
+    """A bar on standard error, with the lines that stay above it."""
+
+    @cached_property
+    def _bar(self) -> tqdm[Never]:
+        from tqdm import tqdm
+
+        form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
+        return tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
+
+    def status(self, line: str, share: float) -> None:
+        """Move the bar."""
+        self._bar.n = share
+        self._bar.set_description_str(line, refresh=True)
+
+    def tell(self, line: str) -> None:
+        """Write above the bar."""
+        self._bar.write(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """Remove the bar, if there is one."""
+        if (bar := self.__dict__.pop("_bar", None)) is not None:
+            bar.close()
+
+
+class Lines:
+    """Lines on standard error, each with the time since the start; the current work every :data:`EVERY_S` seconds."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._last: float | None = None
+        self._starts = False
+
+    def status(self, line: str, share: float) -> None:
+        """Write that the search starts, then the first line, and then one whenever nothing was written for a while."""
+        if line == STARTING:
+            if not self._starts:
+                self._starts = True
+                self.tell(line)
+                self._last = None
+        elif self._last is None or time.monotonic() - self._last >= EVERY_S:
+            self.tell(line)
+
+    def tell(self, line: str) -> None:
+        """Write a line."""
+        self._last = time.monotonic()
+        with contextlib.suppress(OSError, ValueError):  # a log that cannot be written does not end the search
+            print(f"[{show_seconds(self._last - self._started)}] {line}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def display() -> Display:
+    """Return the display for standard error."""
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+BUSY = 2.0
+"""Slowdown from which on a person is told that other programs keep the machine busy."""
+
+CHOOSING = "choosing what comes next"  # Nothing runs
+
+TICK_S = 1.0
+"""Seconds after which the time left is computed again."""
+
+KEPT_S = 2.0
+"""Seconds between two moments that are written to the run."""
+
+REST = 20.0
+"""Seconds until the next event is shown for each second that showing one took. A large plan has thousands of events."""
+
+
+class Progress:
+    """Counts the stages, weighted by their expected seconds, and shows the running ones and the time left.
+
+    At its end the display (None for nowhere) is closed. ``answer`` writes the answer so far and returns it in words.
+    """
+
+    def __init__(self, display: Display | None = None, answer: Callable[[RunFolder], str] = lambda _run: "") -> None:
+        self._display, self._answer_of = display, answer
+        self._lock = threading.RLock()
+        self._running: dict[str, str] = {}
+        self._saying = self._answer = ""
+        self._evaluated = self._configurations = self._deferred = 0
+        self._remaining: Remaining | None = None
+        self._load = MachineLoad()
+        self._run: RunFolder | None = None
+        self._began, self._ends = 0.0, math.inf
+        self._quiet_until = self._kept_until = 0.0
+        self._closed = threading.Event()
+
+    def __enter__(self) -> Progress:
+        threading.Thread(target=self._tick, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def say(self, text: str) -> None:
+        """Show a step that is no evaluation."""
+        with self._lock:
+            self._saying = text
+            self._show()
+
+    @contextlib.contextmanager
+    def kept_in(self, run: RunFolder) -> Iterator[None]:
+        """Also write what is shown to a run, for the block; the file of a search that ended in order is removed."""
+        with self._lock:
+            self._run = run
+            self._show()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._run = None
+                (run.path / FILE).unlink(missing_ok=True)
+
+    def start(self, plan: Plan, done: Collection[Configuration], limit_s: float | None = None) -> None:
+        """Start with ``plan``, of which ``done`` needs no work, ``limit_s`` seconds before the time limit if any."""
+        with self._lock:
+            self._began = time.monotonic()
+            self._ends = self._began + (math.inf if limit_s is None else limit_s)
+            self._evaluated, self._configurations, self._saying = len(done), plan.size, ""
+            self._remaining = Remaining(plan, done, time.monotonic())
+
+    def answer(self, run: RunFolder) -> None:
+        """Write the answer so far of a run, and show it if it has changed."""
+        text = self._answer_of(run)
+        with self._lock:
+            if text != self._answer and self._display is not None:
+                self._display.tell(text)
+            self._answer = text
+
+    def stage(self, event: StageEvent) -> None:
+        """Record an event of a stage."""
+        subject = event.stage.subject
+        with self._lock:
+            if event.kind is EventKind.STARTED:
+                self._running[subject] = ""
+            elif event.kind is EventKind.WAITING:
+                self._running[subject] = f" (waits for {event.waits_for})"
+            elif event.kind is EventKind.EPOCH:
+                done, epochs = event.epochs
+                self._running[subject] = f" (epoch {done} of {epochs})" if done else ""
+            else:
+                self._running.pop(subject, None)
+            if event.kind is EventKind.DONE and not event.stage.resources.alone:
+                self._load.note(event.cpu_s, event.seconds)
+            if self._remaining is not None:
+                self._remaining.note(event, time.monotonic())
+            self._show_event()
+
+    @contextlib.contextmanager
+    def doing(self, subject: str) -> Iterator[None]:
+        """Show work that is no stage, such as a measurement on another device, for the block."""
+        with self._lock:
+            self._running[subject] = ""
+            self._show_event()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.pop(subject, None)
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Record a finished configuration, and show a failure at once."""
+        with self._lock:
+            self._evaluated += 1
+            if self._remaining is not None:
+                self._remaining.evaluated(evaluation.configuration, evaluation.status is not Status.SKIPPED)
+            if evaluation.status is Status.FAILED and self._display is not None:
+                self._display.tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
+            self._show_event()
+
+    def deferred(self, configurations: Collection[Configuration]) -> None:
+        """Exclude configurations that are not expected to start; one that is expected again counts again."""
+        with self._lock:
+            self._deferred = len(configurations)
+            if self._remaining is not None:
+                self._remaining.defer(configurations)
+            self._show_event()
+
+    def close(self) -> None:
+        """Close the display; what comes later is not shown."""
+        self._closed.set()
+        with self._lock:
+            if self._display is not None:
+                self._display.close()
+            self._display = None
+
+    def _tick(self) -> None:
+        while not self._closed.wait(TICK_S):
+            with self._lock:
+                self._show()
+
+    def _show_event(self) -> None:
+        started = time.monotonic()
+        if started >= self._quiet_until:
+            self._show()
+            ended = time.monotonic()
+            self._quiet_until = ended + REST * (ended - started)
+
+    def _show(self) -> None:
+        if self._display is None and self._run is None:
+            return
+        standing = self._standing()
+        if self._display is not None:
+            self._display.status(standing.line, standing.share)
+        if self._run is not None and time.monotonic() >= self._kept_until:
+            self._kept_until = time.monotonic() + KEPT_S
+            with contextlib.suppress(OSError):  # a full disk ends the search where it keeps results
+                write_standing(self._run, standing)
+
+    def _standing(self) -> Standing:
+        running = [f"{subject}{more}" for subject, more in self._running.items()]
+        now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
+        if self._remaining is None:
+            return Standing(now)
+        if (slowdown := self._load.slowdown) >= BUSY:
+            now = f"{now} (other programs keep the machine busy: work takes {slowdown:.1f} times as long)"
+        left_s, share = self._remaining.seconds(time.monotonic()), self._remaining.share()
+        until_limit_s = self._ends - time.monotonic()
+        if limited := until_limit_s < left_s:
+            left_s, share = max(0.0, until_limit_s), 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
+        whole = max(self._evaluated, self._configurations - self._deferred)
+        return Standing(now, self._evaluated, whole, left_s, share, limited)

@@ -1,0 +1,351 @@
+"""Turn the options that a user wrote into a question and an execution: parsed and validated here, once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.core import (
+    ADVISOR,
+    ALL,
+    ALL_IMAGES,
+    BALANCED,
+    CONFIDENCE,
+    COST_SAVED,
+    EFFORTS,
+    HEAD,
+    HOST,
+    LOCAL,
+    METRICS,
+    NONE,
+    PLAN,
+    ROBUST,
+    TASKS,
+    TOP1,
+    Budget,
+    Table,
+    UsageError,
+    choosable,
+    flag,
+    in_order,
+    nearest,
+    parse_costs,
+    parse_licences,
+    recipe_of,
+    require_known,
+    units,
+)
+from advisor.devices import canonical, shipped_fleets
+from advisor.engine._question.values import (
+    FREE_ON_RESUME,
+    PRECISION,
+    QUESTION_OPTIONS,
+    RECALL,
+    Execution,
+    Options,
+    Question,
+    Request,
+    collect_options,
+    parse_guarantees,
+    read_file,
+    require_classes,
+)
+from advisor.isolation import usable_cores
+from advisor.store import read_text
+
+__all__ = [
+    "FREE_ON_RESUME",
+    "QUESTION_OPTIONS",
+    "Execution",
+    "Question",
+    "Request",
+    "parse_guarantees",
+    "require_classes",
+    "resolve",
+    "resolve_resumed",
+]
+
+COSTS_BYTES = 2**20
+"""Largest table of costs, which the request keeps."""
+
+FLEET_BYTES = 2**20
+"""Largest table of a fleet, which the request keeps."""
+
+FLOORS = "--min-accuracy"
+
+Refusals = Iterator[tuple[str, str]]
+"""What is wrong, and what to do about it; the first one is raised."""
+
+
+def resolve(options: Mapping[str, object], file: Path | None = None, table: Table = PLAN) -> Request:
+    """Return the validated request. Precedence: ``options``, then the request file, then the defaults.
+
+    Args:
+        options: value by name of the option; None is an option that was not given.
+        file: YAML with the same names.
+        table: the options that there are.
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    written = collect_options({**(read_file(file) if file else {}), **given}, table)
+    if written["costs"]:  # its content is kept, not its path: a resumed run notices other costs
+        costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or COST_SAVED}
+        written = replace(written, values={**written.values, **costs})
+    if written["fleet"]:  # its content, too
+        written = replace(written, values={**written.values, "fleet": _fleet_text(written["fleet"])})
+    request = Request(_question(written), _execution(written), written.parsed("out"), written.to_dict())
+    for refusals in (
+        _contradictions(request.question, written["training"]),
+        _refused_metrics(request.question, written),
+        _refused_execution(request.execution),
+        _refused_ship_on(request),
+    ):
+        for message, hint in refusals:
+            raise UsageError(message, hint)
+    return request
+
+
+def resolve_resumed(
+    stored: Mapping[str, object], options: Mapping[str, object], file: Path | None = None, extend: str | None = None
+) -> Request:
+    """Return the request of a resumed run: its own (``stored``), with the options that may change; ``out`` is ignored.
+
+    ``extend`` is a new time limit, from now. Refuse an option of the question that differs from the run's own, and a
+    run on a remote cluster that is not named again.
+    """
+    own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
+    given = {key: value for key, value in options.items() if value is not None}
+    changes = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
+    if extend and units.seconds(extend, "--extend"):
+        changes["time_limit"] = extend
+    cluster = own.written["executor"]
+    if own.execution.cluster and "executor" not in changes:
+        raise UsageError(
+            f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
+            f"name it again: --executor {cluster}, or --executor local",
+        )
+    wanted = resolve({**own.written, **changes})
+    for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
+        values = own.written[key], wanted.written[key]
+        if values[0] != values[1]:
+            then, now = (", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values)
+            if key in ("costs", "fleet") and then and now:
+                then, now = "of other content", "this one"
+            begun = f"{flag(key)} {then}" if then else f"no {flag(key)}"
+            raise UsageError(
+                f"--resume: the run was begun with {begun}, not {now}",
+                "leave it out to go on with the run's own question; start a new run for another one (finished work is "
+                "reused), or decide again under other limits with advisor report",
+            )
+    return wanted
+
+
+def _question(written: Options) -> Question:
+    devices = (canonical(part.strip()) for part in written["device"].split(","))
+    plain, metric = Question(**written.fields_of(Question)), TOP1
+    if written["metric"]:
+        metric = require_known("--metric", written["metric"], tuple(METRICS))
+        _require_costs("--metric", metric, written)
+    limits, default = _limits(written, metric), TASKS[plain.task].default
+    preference, robust = written.parsed("prefer") or BALANCED, written.parsed("objective") == ROBUST
+    for name in written["training"]:
+        require_known("--training", name, choosable())
+    # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
+    usual = () if written["fleet"] else default
+    trainings = in_order((HEAD, *(written["training"] or usual))) if written["data"] else (NONE,)
+    return replace(
+        plain,
+        devices=tuple(dict.fromkeys(filter(None, devices))) or (HOST,),
+        fleet=written["fleet"] or "",
+        limits=limits,
+        metric=metric,
+        costs=parse_costs(written["costs"]) if written["costs"] else None,
+        preference=preference,
+        robust=robust,
+        trainings=trainings,
+        tuning_limited=bool(written["data"]) and not written["training"],
+        guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),
+        thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
+    )
+
+
+def _execution(written: Options) -> Execution:
+    executor, cluster = written.parsed("executor")
+    own, effort = written["time_limit"], written.parsed("effort")
+    usual = EFFORTS.get(effort, "")
+    said = f" ({'before ' if own else ''}--effort {effort})" if effort else ""
+    return replace(
+        Execution(**written.fields_of(Execution)),
+        time_limit_s=written.parsed("time_limit") if own or not usual else units.seconds(usual, "--effort"),
+        time_limit=f"{own or usual}{said}",
+        capture_all=written.parsed("capture") == ALL,
+        executor=executor,
+        cluster=cluster,
+    )
+
+
+def _limits(written: Options, metric: str) -> Budget:
+    min_accuracy, min_metrics = _floors(written, metric)
+    return Budget(
+        latency_ms=written.parsed("budget"),
+        size_bytes=written.parsed("size_budget"),
+        max_drop_points=written.parsed("max_drop"),
+        min_accuracy=min_accuracy,
+        min_metrics=min_metrics,
+        memory_bytes=written.parsed("memory_budget"),
+        licence=parse_licences(written["licence"]),
+        must_run_on=tuple(dict.fromkeys(map(canonical, written["must_run_on"]))),
+        confidence=written.parsed("confidence") or CONFIDENCE,
+    )
+
+
+def _costs_text(text: str) -> str:
+    """Return the table of costs as text, of a path or of the content that a request keeps."""
+    if "\n" in text:
+        return parse_costs(text).text
+    try:
+        return parse_costs(read_text(Path(text), COSTS_BYTES), text).text
+    except UsageError as error:
+        message = error.message
+        raise UsageError(message if message.startswith("--costs") else f"--costs: {message}", error.hint) from None
+
+
+def _fleet_text(text: str) -> str:
+    """Return the table of a fleet as text: of a shipped fleet, of a path, or of the content that a request keeps."""
+    shipped = {file.stem: file for file in shipped_fleets()}
+    if "\n" in text:
+        return text
+    try:
+        found = read_text(shipped.get(text, Path(text)), FLEET_BYTES)
+    except UsageError as error:
+        hint = f"{error.hint}; shipped fleets: {', '.join(shipped)}"
+        raise UsageError(f"--fleet: {error.message}{nearest(text, shipped)}", hint) from None
+    return f"{found.rstrip()}\n"
+
+
+def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[str, float], ...]]:
+    """Return the least accuracy in %, None for none, and the least values of other metrics.
+
+    ``--min-accuracy`` is ``85%`` for the metric that counts, ``worst-group=70%`` for another one, or both with commas.
+    """
+    found: dict[str, float] = {}
+    asked = ",".join(written["min_accuracy"])
+    for part in filter(None, map(str.strip, asked.split(","))):
+        named, _, text = part.rpartition("=")
+        name = require_known(FLOORS, named.strip(), tuple(METRICS)) if "=" in part else metric
+        if name in found:
+            raise UsageError(f"{FLOORS}: '{asked}' has two limits of {name}", f"keep one: {FLOORS} {name}=85%")
+        _require_costs(FLOORS, name, written)
+        found[name] = units.parse_percent(text.strip(), FLOORS)
+    return found.pop(metric, None), tuple(sorted(found.items()))
+
+
+def _require_costs(option: str, name: str, written: Options) -> None:
+    if name == COST_SAVED and not written["costs"]:
+        raise UsageError(f"{option}: {COST_SAVED} needs the cost of each answer", "add --costs costs.csv")
+
+
+def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
+    """Yield the parts of a question that contradict each other; ``training`` are the recipes that the user named."""
+    task, option = question.of_task, f"--task {question.task}"
+    if not task.published and question.data is None:
+        yield f"{option} needs --data: no card has a published {task.metric}", "add --data DIR"
+    for name in training:
+        if name not in task.trainings:
+            yield f"--training: '{name}' is not for {option}", f"one of: {', '.join(task.trainings)}; or leave it out"
+    for asked in question.guarantees.options:
+        if asked not in task.guarantees:
+            why = "answer every image" if task.guarantees else "have no probability of a class"
+            yield f"{asked}: models for {option} {why}", f"leave {asked} out"
+    yield from _contradicting_guarantees(question)
+    if question.unknown is not None and not task.probabilities:
+        why = f"--unknown: models for {option} have no probability of a class"
+        yield why, "leave --unknown out; images without an object may be part of --data"
+    if question.tune_training and not task.tunable:
+        yield f"--tune-training: fine-tuning for {option} has fixed hyperparameters", "leave --tune-training out"
+    if question.robust and not task.robust:
+        why = f"--objective: robust accuracy is not for {option}"
+        yield why, "leave --objective out: images are scored as they are"
+    if question.fleet and question.limits.latency_ms is None:
+        yield "--fleet needs a latency limit: without one, the best file serves every phone", "add --budget 50ms"
+    if question.data is None:
+        yield from _needs_data(question, training)
+    elif NONE in training:
+        others = ", ".join(name for name in task.trainings if name != NONE)
+        yield "--training none cannot be combined with --data", f"take {others}, or leave --data out"
+    if question.tune_training and not any(recipe_of(name).tunes_backbone for name in question.trainings):
+        why = f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is fine-tuned"
+        yield why, "add --training finetune_top, or leave --tune-training out"
+
+
+def _contradicting_guarantees(question: Question) -> Refusals:
+    """Yield what one threshold for all classes cannot keep."""
+    asked, task = question.guarantees, question.of_task
+    if task.probabilities or not task.guarantees:
+        return
+    for option, shares in ((PRECISION, asked.precision), (RECALL, asked.recall)):
+        for name in shares.by_class:
+            why = f"{option}: '{name}' cannot have a share of its own with --task {task.name}"
+            yield why, f"all classes have one threshold: write for example {option} 90%"
+    if asked.precision and asked.recall:
+        why = f"{PRECISION} and {RECALL}: there is one threshold with --task {task.name}, which can keep one of them"
+        yield why, "leave one out; the report shows both shares for it"
+
+
+def _needs_data(question: Question, training: tuple[str, ...]) -> Refusals:
+    absent, folder = "and --data is not given", "add --data DIR (one sub-folder for each class), or leave"
+    for name in training:
+        if recipe_of(name).learns:
+            yield f"--training: '{name}' learns from images, {absent}", f"{folder} --training out"
+    if question.robust:
+        yield f"--objective: robust accuracy is measured on images, {absent}", f"{folder} --objective out"
+    for asked in question.guarantees.options:
+        yield f"{asked}: the threshold is chosen on images, {absent}", f"add --data DIR, or leave {asked} out"
+    if question.unknown is not None:
+        why = f"--unknown: its images are compared with those of your classes, {absent}"
+        yield why, "add --data DIR, or leave --unknown out"
+    if question.limits.max_drop_points is not None:
+        yield f"--max-drop: the drop is measured on images, {absent}", "add --data DIR, or leave --max-drop out"
+
+
+def _refused_metrics(question: Question, written: Options) -> Refusals:
+    """Yield a metric, costs or limits of metrics that the question cannot have."""
+    given = {"--costs": written["costs"], "--metric": written["metric"], FLOORS: question.limits.min_metrics}
+    option = next((option for option, value in given.items() if value), "")
+    if not option:
+        return
+    named = f"{FLOORS} {question.limits.min_metrics[0][0]}=..." if option == FLOORS else option
+    if not question.of_task.probabilities:
+        judged = f"judged by {TASKS[question.task].metric}, and only classifiers by other metrics"
+        yield f"{named}: models for --task {question.task} are {judged}", f"leave {option} out"
+    if question.data is None:
+        why = f"{named}: this metric is measured on images, and --data is not given"
+        yield why, f"add --data DIR (one sub-folder for each class), or leave {option} out"
+    if question.robust and question.metric != TOP1:
+        asked = f"{named} asks for {question.metric}"
+        yield (
+            f"--objective robust-accuracy is top-1 under capture conditions, and {asked}",
+            "leave --objective out, or add --metric top1; other metrics can be limits: --min-accuracy macro-f1=80%",
+        )
+
+
+def _refused_ship_on(request: Request) -> Refusals:
+    """Yield why no file can learn from all images; only classifiers do, whose answers show whether it went well."""
+    question, option = request.question, "--ship-on all"
+    if request.execution.ship_on != ALL_IMAGES:
+        return
+    if question.data is None:
+        yield f"{option} learns from images, and --data is not given", "add --data DIR, or leave --ship-on out"
+    if not question.of_task.probabilities:
+        yield f"{option} is not for --task {question.task}: only classifiers learn from all images", "leave it out"
+
+
+def _refused_execution(execution: Execution) -> Refusals:
+    sampler, folder = execution.sampler, execution.shared_folder
+    if execution.stop_below and sampler != ADVISOR:
+        why = f"--stop-below needs --sampler advisor, not '{sampler}'"
+        yield why, "leave --stop-below out, or take --sampler advisor"
+    if folder is not None and execution.executor == LOCAL:
+        why = "--shared-folder: the local executor uses no other machines"
+        yield why, "add --executor ray, or leave it out"
+    if folder is not None and not folder.is_dir():
+        why = f"--shared-folder: '{folder}' is not a folder on this machine"
+        yield why, "name a folder that this machine and every node of the cluster see under the same name"

@@ -1,0 +1,222 @@
+"""The work that a search has left, and how long it will take by what its stages took so far."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from advisor.core import Configuration, parse_known, show_seconds, to_json, types_of
+from advisor.engine._pipeline.cost import PACE_S, Paces, judging_s
+from advisor.engine._pipeline.graph import VariantStages, with_all_before
+from advisor.engine._pipeline.materials import Role, Variant
+from advisor.engine._pipeline.stage import EventKind, Stage, StageEvent, StageName
+from advisor.engine._space.plan import Plan
+from advisor.store import RunFolder
+
+FORMS = 10
+"""Configurations that weigh as much as the plan in the share of forms that are made."""
+
+MOST_DONE, KNOWN_AHEAD = 0.9, 0.2
+"""Largest share of a running stage without epochs that counts as done, and share of one with epochs after which its own
+pace weighs as much as the expected seconds."""
+
+CAPTURED_FILES = 2
+"""Files that run under capture conditions: the pick and the runner-up."""
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A running stage: when it started, how long measurements had taken by then, and the share of its epochs."""
+
+    since: float
+    alone_s: float
+    reached: float = 0.0
+
+
+class Remaining:
+    """The stages of a plan that are left; it ``started`` at these seconds of the monotonic clock."""
+
+    def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
+        self._plan, self._started = plan, started
+        self._left, self._deferred = set(plan.configurations()) - set(done), frozenset[Configuration]()
+        self._finished: set[Stage[Any]] = set()
+        self._running: dict[Stage[Any], _Running] = {}
+        self._judged: set[tuple[str, str]] = set()
+        self._captured = self._evaluated = self._made = 0
+        self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+        self._jobs_s = self._alone_s = 0.0
+
+    def note(self, event: StageEvent, now: float) -> None:
+        """Record an event of a stage at ``now`` seconds of the monotonic clock."""
+        stage, planned = event.stage, self._plan.costs.seconds(event.stage)
+        if event.kind is EventKind.STARTED:
+            self._running[stage] = _Running(now, self._alone_s)
+        elif event.kind is EventKind.EPOCH and stage in self._running:
+            done, epochs = event.epochs
+            self._running[stage] = replace(self._running[stage], reached=event.share or done / epochs)
+        elif event.kind is EventKind.ENDED:
+            self._running.pop(stage, None)
+        elif event.kind in (EventKind.DONE, EventKind.CACHED):
+            self._running.pop(stage, None)
+            self._finished.add(stage)
+            if stage not in self._planned:
+                self._captured += stage.name is StageName.CAPTURE
+                if stage.name is StageName.SCORE:
+                    self._judged.add((stage.scope.card, stage.scope.training))
+            if event.kind is EventKind.DONE:
+                self._add(stage, planned, event.seconds)
+
+    def _add(self, stage: Stage[Any], planned: float, seconds: float) -> None:
+        priced, took = self._took[stage.name]
+        self._took[stage.name] = priced + planned, took + seconds
+        if stage.resources.alone:
+            self._alone_s += seconds
+        else:
+            self._jobs_s += seconds
+
+    def evaluated(self, configuration: Configuration, made: bool) -> None:
+        """Record that a configuration needs no more work; it was ``made``, or skipped."""
+        self._left.discard(configuration)
+        self._evaluated, self._made = self._evaluated + 1, self._made + made
+
+    def defer(self, configurations: Collection[Configuration]) -> None:
+        """Exclude the deferred configurations; one that is not among them any more counts again."""
+        self._deferred = frozenset(configurations)
+
+    def seconds(self, now: float) -> float:
+        """Return the expected seconds to the end."""
+        alone_s = jobs_s = 0.0
+        for stage, share in self._stages():
+            expected = share * self._plan.costs.seconds(stage) * self._pace(stage.name)
+            if stage in self._running:
+                expected = self._left_of(self._running[stage], expected, now)
+            if stage.resources.alone:
+                alone_s += expected
+            else:
+                jobs_s += expected
+        return alone_s + (jobs_s + self._capturing_s()) / self._side_by_side(now)
+
+    def share(self) -> float:
+        """Return the share (0-1) of the planned work that is done."""
+        price = self._plan.costs.seconds
+        reached = sum(price(stage) * running.reached for stage, running in self._running.items())
+        left = sum(share * price(stage) for stage, share in self._stages())
+        done = sum(map(price, self._finished))
+        return min(1.0, (done + reached) / (done + left)) if done + left else 1.0
+
+    def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
+        """Return the stages that are left, each with the share of it that is expected to run."""
+        left = {(each.card, (each.training, each.compression)) for each in self._left - self._deferred}
+        needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
+        made = (self._made + FORMS) / (self._evaluated + FORMS)
+        for stage in needed:
+            yield stage, made if stage.scope.compression else 1.0
+        expected = {(each.card, each.training) for each in self._plan.configurations() if each not in self._deferred}
+        for network, stage in self._judging.items():
+            if network not in self._judged and network in expected:
+                yield stage, 1.0
+
+    def _pace(self, name: StageName) -> float:
+        """Return the seconds that a stage takes for each planned second."""
+        return Paces(self._took).of(name)
+
+    def _side_by_side(self, now: float) -> float:
+        """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
+        cores, running = self._plan.cores, self._running.items()
+        measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
+        jobs = [job for stage, job in running if not stage.resources.alone]
+        worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
+        elapsed = now - self._started - self._alone_s - measuring_s
+        return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
+
+    def _left_of(self, running: _Running, expected: float, now: float) -> float:
+        """Return the seconds that are left of a stage of ``expected`` seconds, by its epochs if it has any."""
+        worked_s = self._worked_s(running, now)
+        if not running.reached:
+            return expected - min(worked_s, MOST_DONE * expected)
+        whole_s = (worked_s + KNOWN_AHEAD * expected) / (running.reached + KNOWN_AHEAD)
+        return (1 - running.reached) * whole_s
+
+    def _worked_s(self, running: _Running, now: float) -> float:
+        """Return the seconds that a stage has worked: measurements that ended meanwhile had paused it."""
+        return now - running.since - (self._alone_s - running.alone_s)
+
+    def _capturing_s(self) -> float:
+        images = self._plan.workload.images[Role.CAPTURED] if self._plan.workload.images else 0
+        files = max(0, CAPTURED_FILES - self._captured)
+        if not images or not files or self._plan.workload.question.robust:
+            return 0.0
+        prices = [judging_s(card, images) for card in self._plan.cards]
+        return files * self._pace(StageName.CAPTURE) * sum(prices) / len(prices)
+
+    @cached_property
+    def _by_variant(self) -> Mapping[tuple[str, Variant], tuple[Stage[Any], ...]]:
+        """The stages of each variant until it is evaluated."""
+        workload = self._plan.workload
+        return {
+            (card.name, variant): with_all_before(VariantStages(card, *variant, workload).evaluation)
+            for card in self._plan.cards
+            for variant in workload.variants_of(card)
+        }
+
+    @cached_property
+    def _planned(self) -> frozenset[Stage[Any]]:
+        return frozenset(stage for stages in self._by_variant.values() for stage in stages)
+
+    @cached_property
+    def _judging(self) -> Mapping[tuple[str, str], Stage[Any]]:
+        """The stage that judges each network, once."""
+        workload = self._plan.workload
+        stages = {
+            (card.name, training): VariantStages(card, training, compression, workload).judging
+            for card in self._plan.cards
+            for training, compression in workload.variants_of(card)
+        }
+        return {network: judging[0] for network, judging in stages.items() if judging}
+
+
+FILE = "progress.json"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A moment of a search: the current work in words, and the configurations that need no more work.
+
+    ``left_s`` are the expected seconds to the end, None before the plan is known. ``share`` (0-1) of the planned work
+    is done, or of the time limit is over if it ends the search first (``limited``).
+    """
+
+    now: str
+    evaluated: int = 0
+    configurations: int = 0
+    left_s: float | None = None
+    share: float = 0.0
+    limited: bool = False
+
+    @property
+    def left(self) -> str:
+        """The time left in words; empty before the plan is known, and when the time limit is over."""
+        if self.left_s is None or (self.limited and not self.left_s):
+            return ""
+        how = "{} of --time-limit left" if self.limited else "about {} left"
+        return how.format(show_seconds(self.left_s))
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        if self.left_s is None:
+            return self.now
+        left = f", {self.left}" if self.left else ""
+        return f"{self.evaluated} of {self.configurations} evaluated{left}: {self.now}"
+
+
+def write_standing(run: RunFolder, standing: Standing) -> None:
+    """Write a moment to the run; it replaces the last one."""
+    run.write_json(FILE, to_json(standing))
+
+
+def read_standing(run: RunFolder) -> Standing | None:
+    """Return the last moment that the search wrote; None if there is none. After a killed search it stays."""
+    known = parse_known(types_of(Standing), run.read_json(FILE))
+    return Standing(**known) if "now" in known else None

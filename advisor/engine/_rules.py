@@ -1,0 +1,73 @@
+"""List the rules that reject a configuration, before or while it is evaluated."""
+
+from functools import partial
+
+from advisor.core import Configuration, licence_refusal, show_bytes, show_ms
+from advisor.engine._pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
+from advisor.engine._pipeline.stage import StageName
+from advisor.engine._space.plan import Plan
+from advisor.engine._targets.device_prediction import Prefilter
+
+SCREEN_MARGIN = 6.0
+"""Largest ratio of the float backbone's time (with all cores) to the budget at which a card is trained. int8 was
+measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so no good card is lost."""
+
+
+def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
+    """Return the rules of a search, in the order in which they are asked; a rule that cannot apply is left out.
+
+    To add a rule, write a function or a method ``reason(candidate, known)``, and add a line.
+    """
+    question, here, elsewhere = plan.workload.question, prefilter.targets.host, bool(prefilter.targets.devices)
+    images, threads = question.data is not None, max(question.thread_counts)
+    limited = question.limits.latency_ms is not None
+    rules = (
+        (True, RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
+        (True, RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
+        (elsewhere, RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason),
+        (images and here and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
+        (True, RuleNeeds.LIGHTER, StageName.COMPRESS, needless),
+    )
+    listed = (RejectionRule(needs, stage, reason) for applies, needs, stage, reason in rules if applies)
+    return Rules(question.limits, tuple(listed))
+
+
+def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:
+    """Return why no file of a card meets the size budget; empty if one may."""
+    card = plan.cards_by_name[candidate.card]
+    limit, least = known.limits.size_bytes, plan.least_size(card, candidate.compression)
+    if limit is None or card.own_file or least <= limit:
+        return ""
+    return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
+
+
+def not_licensed(plan: Plan, candidate: Configuration, known: Known) -> str:
+    """Return why the licence of a card is not accepted; empty if it is."""
+    return licence_refusal(known.limits.licence, plan.cards_by_name[candidate.card].licence)
+
+
+def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:
+    """Return why a card cannot meet the latency budget in any form, by its float backbone; empty if it may."""
+    limit, least_ms = known.limits.latency_ms, known.backbone_ms
+    if limit is None or least_ms / threads <= SCREEN_MARGIN * limit:
+        return ""
+    return (
+        f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
+        f"the budget {show_ms(limit)} with every thread at work: not trained"
+    )
+
+
+def needless(_candidate: Configuration, known: Known) -> str:
+    """Return why a recipe is not worth trying after the lighter ones; empty if it is."""
+    limit = known.limits.max_drop_points
+    if not known.lighter:
+        return ""
+    if limit is None:
+        return f"no --max-drop was given, so {known.lighter[0]} cannot miss it"
+    for before in known.lighter:
+        drop = known.drops.get(before)
+        if drop is not None and drop <= limit:
+            return f"{before} keeps within --max-drop already: it lost {drop:.1f} points"
+    if not any(before in known.drops for before in known.lighter):
+        return f"{known.lighter[-1]} gave no file to improve on"
+    return ""

@@ -1,0 +1,315 @@
+"""Run one search: from a question to its evaluations, in a run folder."""
+
+import asyncio
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.core import Evaluation
+from advisor.engine._afterwards import when_answered
+from advisor.engine._decide import answering
+from advisor.engine._execution import Executor, LocalExecutor, executor_for, one_blas_thread
+from advisor.engine._history.loaded_run import continue_command, keep_inputs
+from advisor.engine._history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
+from advisor.engine._pipeline.cost import CostCalibration
+from advisor.engine._pipeline.evaluation.evaluator import Evaluator
+from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._pipeline.rule import Rules
+from advisor.engine._pipeline.stage import Durations, EventKind, StageEvent
+from advisor.engine._pipeline.walker import Walker, Workers
+from advisor.engine._preparation import ended_at, out_of_time
+from advisor.engine._preview import refuse_too_short
+from advisor.engine._progress import Progress
+from advisor.engine._question import Request
+from advisor.engine._question.values import Execution
+from advisor.engine._rules import rules_of
+from advisor.engine._scheduling.search_loop import SearchLoop
+from advisor.engine._scheduling.stopping import COMPLETE, INTERRUPTED, Stop
+from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, open_storage
+from advisor.engine._scheduling.study import Study
+from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, Plan, record_unevaluated, skip_ruled_out
+from advisor.engine._space.resolved import Candidates, Resolved, find_weights, require_installed, resolve_parts
+from advisor.engine._targets.device_prediction import Prefilter
+from advisor.engine._targets.multi_device import MultiDeviceEvaluator
+from advisor.isolation import (
+    TRAINERS,
+    Load,
+    LoadReading,
+    Trainers,
+    cpu_s_of_tree,
+    part_of_a_core,
+    sweep,
+    waiting_factor,
+)
+from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
+
+THREADS = 32
+"""Threads that wait for child processes; more jobs than cores never run."""
+
+MOST_ANSWER_SHARE = 0.2  # Of a time limit, for the end of a command that was ended before its first job
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The run folder of a search, and why it ended."""
+
+    run: RunFolder
+    stop: Stop
+
+
+def run_search(
+    request: Request,
+    progress: Progress,
+    resume: Path | None = None,
+    verbose: bool = False,
+    started: float | None = None,
+) -> SearchResult:
+    """Answer ``request`` in a new run folder, or continue the run in ``resume``.
+
+    A time limit counts from ``started`` seconds of the monotonic clock; None for now.
+    The work happens in a thread with its own event loop. A notebook, which already runs a loop, can therefore call it.
+    An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
+    longer reachable; finished evaluations are kept. UsageError: it cannot be answered here.
+    """
+    began = time.monotonic() if started is None else started
+    if resume is None:
+        return _run_search(request, progress, None, verbose, began)
+    run = RunFolder.open(resume)
+    with contextlib.ExitStack() as early:
+        # Before anything that may wait for the process that has the run, such as a lock of the cache.
+        early.callback(run.hold().release)
+        return _run_search(request, progress, run, verbose, began)
+
+
+def _run_search(
+    request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
+) -> SearchResult:
+    load = Load(cpu_s_of_tree)
+    require_installed(request)
+    with ended_at(_end_of_preparation(request.execution, started), request.execution.time_limit):
+        resolved = resolve_parts(request, progress.say)
+    require_cache()
+    sweep()
+    if resumed:
+        run = resumed
+        resolved = replace(resolved, cards=same_cards(run, resolved))
+    else:
+        if request.execution.time_limit_s is not None:
+            refuse_too_short(resolved)
+        if request.execution.offline:
+            # What is not here will not come: refuse it before there is a run folder.
+            find_weights(resolved, progress.say)
+        check_storage(request.execution.storage)
+    executor = executor_for(request.execution, lambda: None if verbose else run.place(run.log_file.name))
+    if not resumed:
+        run = RunFolder.create(request.folder, request.run_name)
+        keep_inputs(run, request.question)
+        run.write_request(request.written)
+    with contextlib.closing(executor), contextlib.ExitStack() as held:
+        held.callback(run.hold().release)
+        cache = held.enter_context(limited_cache(request.execution.cache_size, run.path))
+        held.enter_context(progress.kept_in(run))
+        return _Search(resolved, run, cache, executor, progress, started, load.result()).result(held.pop_all())
+
+
+def _end_of_preparation(execution: Execution, started: float) -> float:
+    """Return when the work before the first job must end, by the monotonic clock; infinite without a limit.
+
+    The end of the command takes its time, too: more of it on a busy machine.
+    """
+    limit_s = execution.time_limit_s
+    if limit_s is None:
+        return math.inf
+    answer_s = max(ANSWER_S, ANSWER_CPU_S * waiting_factor())
+    return started + limit_s - min(answer_s, MOST_ANSWER_SHARE * limit_s)
+
+
+class _Search:
+    """One search while it runs."""
+
+    def __init__(
+        self, resolved: Resolved, run: RunFolder, cache: ArtifactCache, executor: Executor, progress: Progress,
+        started: float, load: LoadReading,
+    ) -> None:  # fmt: skip
+        self._cache = cache
+        self._resolved, self._run, self._executor, self._progress = resolved, run, executor, progress
+        self._started, self._stop = started, COMPLETE
+        taken = (load["others_cores"] or 0.0) / load["cores"]
+        self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
+        self._durations = Durations()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._error: BaseException | None = None
+        self._waiting, self._ended = threading.Event(), threading.Event()
+        machine, request = executor.machine, resolved.request
+        self._search_loop = SearchLoop(
+            request, run, progress, started, machine.cores, self._calibration, machine.trainings
+        )
+
+    def result(self, held: contextlib.ExitStack) -> SearchResult:
+        """Run the search in a thread and wait for it; the first interrupt stops it in order, the second does not wait.
+
+        The thread may still write then, so that it gives the run back itself, by ``held``.
+        """
+        threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True).start()
+        interrupted, stopping = False, self._search_loop.stopping
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            self._progress.say("stopping; finished evaluations are kept")
+            if self._loop is None:
+                stopping.set()
+            else:
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(stopping.set)
+            self._wait()
+        if self._error is not None:
+            raise self._error
+        return SearchResult(self._run, INTERRUPTED if interrupted else self._stop)
+
+    def _wait(self) -> None:
+        """Let the thread begin, which starts nothing that an interrupt would find unguarded, and wait for its end."""
+        self._waiting.set()
+        while not self._ended.wait(0.5):
+            pass
+
+    def _work(self, held: contextlib.ExitStack) -> None:
+        """Run the search, and store an error for the caller's thread."""
+        self._waiting.wait()
+        try:
+            with held:
+                converts = any(card.needs_converter for card in self._resolved.cards)
+                if converts and isinstance(self._executor, LocalExecutor):
+                    self._executor.begin()
+                if self._resolved.images is not None:
+                    write_images(self._run, self._resolved.images)
+                ends_at = _end_of_preparation(self._resolved.execution, self._started)
+                candidates = find_weights(self._resolved, self._progress.say, ends_at)
+                if time.monotonic() > ends_at:
+                    hint = f"give it more time: {continue_command(self._run.path)}"
+                    raise out_of_time(self._resolved.execution.time_limit, "the first job", hint)
+                same_weights(self._run, candidates)
+                with one_blas_thread():
+                    asyncio.run(self._search(candidates))
+        except BaseException as error:  # the caller's thread raises it again
+            self._error = error
+        finally:
+            self._ended.set()
+
+    async def _search(self, candidates: Candidates) -> None:
+        """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
+        run, question, execution = self._run, self._resolved.question, self._resolved.execution
+        limit_s = execution.time_limit_s
+        plan = self._resolved.plan(candidates, self._calibration.pace)
+        prefilter = Prefilter(self._resolved.targets, question.limits, plan.cards_by_name)
+        rules = rules_of(plan, prefilter)
+        done = skip_ruled_out(run, plan, rules)
+        with (
+            open_storage(execution.storage, run) as (storage, name),
+            explain_lost_connection(execution.storage, run.path),
+        ):
+            study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
+            self._write_manifest(candidates, plan)
+            with contextlib.closing(self._executor):
+                evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
+                until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
+                self._progress.start(plan, [each.configuration for each in done], until_s)
+                async with answering(run, self._progress.answer, self._executor.machine):
+                    evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
+                    await self._search_loop.time_again(evaluator)
+                    await self._search_loop.judge(scorer)
+                    stopping, say, answer_s = self._search_loop.stopping, self._progress.say, self._search_loop.answer_s
+                    await when_answered(scorer, run, stopping, execution, self._started, say, answer_s)
+                self._calibration.keep(disturbed=_disturbed(run.evaluations()))
+                if self._search_loop.stopping.is_set():
+                    self._stop = INTERRUPTED
+                self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
+
+    async def _evaluate(
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None
+    ) -> float:
+        """Evaluate what the study proposes, record the cards that it did not reach, and return the seconds."""
+        began = time.monotonic()
+        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
+        seconds = time.monotonic() - began
+        await evaluator.drop()  # what still runs would keep cores from the finalists
+        await self._search_loop.retry_timings(evaluator)
+        await self._search_loop.rescue(evaluator, plan)
+        if not self._search_loop.stopping.is_set():
+            record_unevaluated(self._run, plan, self._stop.reason)
+        return seconds
+
+    def _evaluator(
+        self, candidates: Candidates, plan: Plan, rules: Rules, prefilter: Prefilter
+    ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
+        """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
+        executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
+        materials = resolved.materials(candidates, plan, executor.host)
+        loop = self._search_loop
+        materials = replace(
+            materials,
+            cache=self._cache,
+            training_left_s=loop.training_left_s,
+            training_share=loop.training_share,
+        )
+
+        def listen(event: StageEvent) -> None:
+            self._progress.stage(event)
+            self._durations.note(event)
+            if event.kind in (EventKind.DONE, EventKind.CACHED):
+                self._search_loop.finished.add(event.stage)
+            if event.stage.reads is not None:
+                self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
+            self._calibration.note(event, plan.costs.seconds(event.stage))
+
+        if trainers := self._trainers():
+            trainers.tell = self._progress.say
+        workers = Workers(executor.machine, executor.pools, executor.on_device, self._search_loop.places)
+        walker = Walker(materials, workers, listen, resolved.execution.remeasure)
+        evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host)
+        devices = MultiDeviceEvaluator(
+            evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
+        )
+        scorer = Scorer(walker, plan.workload, cards, self._run, self._search_loop.judging)
+        return devices, scorer if resolved.images else None
+
+    def _trainers(self) -> Trainers | None:
+        """Return the children of this machine that train, None if other machines do."""
+        found = self._executor.pools[TRAINERS]
+        return found if isinstance(found, Trainers) else None
+
+    def _write_manifest(
+        self, candidates: Candidates, plan: Plan, evaluating_s: float | None = None,
+        environments: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """Write the manifest; at the end of a search, with its durations."""
+        durations = {"search": round(time.monotonic() - self._started, 1)}
+        more: dict[str, Any] = {"targets": environments} if environments else {}
+        if evaluating_s is not None:
+            durations["evaluating"] = round(evaluating_s, 1)
+            durations |= {str(stage): round(seconds, 1) for stage, seconds in self._durations.by_stage.items()}
+            executor = self._executor
+            more |= {
+                "host": executor.host.to_json(),
+                "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
+                "stopped": asdict(self._stop),
+            }
+            if (trainers := self._trainers()) and trainers.gpu_failed:
+                more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
+        wall, cpu = self._durations.by_card(), self._durations.by_card(cpu=True)
+        own = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
+        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})
+
+
+def _disturbed(evaluations: Sequence[Evaluation]) -> bool:
+    """Return whether other work kept the machine busy: most timings of the run saw some."""
+    timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
+    return sum(timed) * 2 > len(timed)

@@ -1,0 +1,169 @@
+"""What the steps of a search take: CPU seconds of the stages that are missing, and whether they end in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from advisor.core import FINETUNE_CACHED, recipe_of
+from advisor.engine._pipeline.graph import FLOAT, CostModel, VariantStages, with_all_before
+from advisor.engine._pipeline.materials import Purpose
+from advisor.engine._pipeline.stage import Stage, StageName
+from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._space.plan import Plan
+from advisor.training import FINETUNING
+
+LEAST_SHARE, START_SHARE = 0.22, 0.17
+"""Least share of the seconds of a whole fine-tuning that is begun; the share that the starts and the maps take."""
+
+FEW_LAYERS_SHARE, FEW_LAYERS_GAIN = 0.45, 0.7
+"""Share of these seconds in which all epochs of the fewest layers fit (:meth:`.Finetuning.fitted_to`), and their part
+of the gain. EfficientNet-Lite0 in 0.6 and 0.3 of the seconds: 0.6 of the gain on a draw of TrashNet, 0.8 on
+groceries."""
+
+FEW_STEPS, MANY_STEPS = 20.0, 500.0
+"""Steps in which fine-tuning gains nothing, and nearly all that it can. With the fewest layers, EfficientNet-Lite0 on
+groceries (66 steps an epoch) had 68.6, 73.0 and 80.7 % on another visit after two, four and eight epochs; on TrashNet
+(36 steps), six epochs gained its 2.5 points in the last two."""
+
+SURE = 1.5
+"""Factor on the expected seconds of a first result, before a stage has shown how fast this machine is."""
+
+FINISHING_MARGIN = 1.25
+"""Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit."""
+
+
+def share_of_gain(share: float, images: int) -> float:
+    """Return which part of its gain a fine-tuning on so many images brings in a share of its whole time.
+
+    Between the fewest layers and all of them, the part grows with the time. In less time than all epochs of the fewest
+    layers take, there are fewer steps.
+    """
+    if share >= 1.0:
+        return 1.0
+    if share >= FEW_LAYERS_SHARE:
+        return FEW_LAYERS_GAIN + (1.0 - FEW_LAYERS_GAIN) * (share - FEW_LAYERS_SHARE) / (1.0 - FEW_LAYERS_SHARE)
+    whole = FINETUNING[FINETUNE_CACHED].for_images(images)
+    steps = whole.epochs * images / whole.batch
+    begun = max(0.0, share - START_SHARE) / (FEW_LAYERS_SHARE - START_SHARE)
+    return FEW_LAYERS_GAIN * min(1.0, _learnt(begun * steps) / max(_learnt(steps), 0.05))
+
+
+def _learnt(steps: float) -> float:
+    """Return which part (0-1) of what can be learnt is learnt in so many steps."""
+    return min(1.0, max(0.0, (steps - FEW_STEPS) / (MANY_STEPS - FEW_STEPS)))
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """A time limit.
+
+    ``left_s`` are the seconds left for evaluations. ``observed`` returns how much longer than planned a stage of a kind
+    takes now. ``wall`` has the seconds by the clock of a CPU second of a stage, below 1 where it uses several cores.
+    """
+
+    left_s: Callable[[], float]
+    observed: Callable[[StageName], float] = lambda _name: 1.0
+    wall: Mapping[StageName, float] = field(default_factory=dict)
+    whole_s: Callable[[], float] | None = None  # seconds left with those for the hold-out; None for the same
+
+
+class Prices:
+    """The prices of steps; ``finished`` are the stages that are done, which cost nothing more.
+
+    With a time limit, prices are those of this machine. Without one they are those of the reference machine, so that
+    equal searches do equal work anywhere.
+    """
+
+    def __init__(self, plan: Plan, limit: TimeLimit | None) -> None:
+        self._plan, self._limit = plan, limit
+        self._costs = CostModel(plan.workload) if limit is None else plan.costs
+        self._stages = dict[FormStep, tuple[Stage[Any], ...]]()
+        self.finished = set[Stage[Any]]()
+
+    def stages(self, step: FormStep) -> tuple[Stage[Any], ...]:
+        """Return every stage of a step, in the order of the work."""
+        if step not in self._stages:
+            card = self._plan.cards_by_name[step.network.card]
+            variant = VariantStages(card, step.network.training, step.form, self._plan.workload)
+            self._stages[step] = with_all_before(variant.evaluation)
+        return self._stages[step]
+
+    def missing(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> list[Stage[Any]]:
+        """Return the stages of steps that are not done, and that the steps before them do not make either."""
+        made = {stage for step in before for stage in self.stages(step)} | self.finished
+        return [
+            stage for stage in dict.fromkeys(each for step in steps for each in self.stages(step)) if stage not in made
+        ]
+
+    def seconds(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> float:
+        """Return the CPU seconds of steps, after other steps."""
+        return self._costs.total_s(self.missing(steps, before))
+
+    def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
+        """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does.
+
+        A training that no plan may shorten begins only if all of it is expected to end in time.
+        """
+        if self._limit is None:
+            return 1.0
+        stages, earlier = self.missing(steps, before), self.missing(before)
+        left_s = self._limit.left_s() - self._takes_s(earlier)
+        tuning_s = self._takes_s([stage for stage in stages if _tunes(stage)])
+        others_s = self._takes_s([stage for stage in stages if not _tunes(stage)])
+        if not tuning_s:
+            return float(others_s <= left_s)
+        found = min(1.0, (left_s - others_s) / tuning_s)
+        shortens = all(stage.shortens for stage in stages if _tunes(stage))
+        return found if found == 1.0 or (shortens and found > LEAST_SHARE) else 0.0
+
+    def is_sure(self, step: FormStep) -> bool:
+        """Return whether a step ends in time although nothing has shown how fast this machine is."""
+        limit = self._limit
+        return limit is None or SURE * self._takes_s(self.missing((step,))) <= limit.left_s()
+
+    def may_end(self, step: FormStep) -> bool:
+        """Return whether a step ends in time if other programs stop, without time for the hold-out."""
+        limit = self._limit
+        return limit is None or self._wall_s(self.missing((step,))) <= (limit.whole_s or limit.left_s)()
+
+    def lasts_s(self, steps: Sequence[FormStep]) -> float:
+        """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""
+        share, stages = self.share(steps), self.missing(steps)
+        tuning = [stage for stage in stages if _tunes(stage)]
+        return self._wall_s(stage for stage in stages if stage not in tuning) + share * self._wall_s(tuning)
+
+    def later(self, begun_s: Callable[[], float]) -> Prices:
+        """Return these prices for work that comes ``begun_s()`` seconds later."""
+        limit = self._limit
+        moved = None if limit is None else replace(limit, left_s=lambda: limit.left_s() - begun_s())
+        other = Prices(self._plan, moved)
+        other.finished = set(self.finished)
+        return other
+
+    def training_s(self, network: CardTraining) -> float:
+        """Return the seconds by the clock of the trainings of a network that are not done, without a limit."""
+        stages = self.missing((FormStep(network, FLOAT),))
+        return self._takes_s([stage for stage in stages if _tunes(stage)])
+
+    def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
+        """Return the seconds from the end of a network's training to the results of its forms."""
+        stages = self.missing(FormStep(network, form) for form in forms)
+        own = [each for each in stages if each.scope.training == network.training != each.name]
+        own = [each for each in own if each.scope.purpose != Purpose.COMPARE]  # those are made beside the training
+        return FINISHING_MARGIN * self._takes_s(own)
+
+    def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:
+        """Return the seconds by the clock that stages take now, by what others of their kind took in this search."""
+        if self._limit is None:
+            return self._wall_s(stages)
+        return self._costs.chain_s(stages, self._plan.cores, self._limit.wall, self._limit.observed)
+
+    def _wall_s(self, stages: Iterable[Stage[Any]]) -> float:
+        """Return the seconds by the clock of stages that wait for each other."""
+        return self._costs.chain_s(stages, self._plan.cores, self._limit.wall if self._limit else {})
+
+
+def _tunes(stage: Stage[Any]) -> bool:
+    return recipe_of(stage.name).tunes_backbone

@@ -1,0 +1,84 @@
+"""Hand out what the rule chooses, or a sampler among what may start, within the machine's capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from advisor.core import Configuration
+from advisor.engine._scheduling.belief import CardTraining, FormStep
+from advisor.engine._scheduling.stopping import COMPLETE, Stop, ended_early
+from advisor.engine._scheduling.suggesting import Admits
+from advisor.engine._scheduling.worth import WorthRule
+
+if TYPE_CHECKING:
+    from advisor.engine._scheduling.study import Study
+
+
+class Scheduler:
+    """Hands out configurations: those that the ``rule`` ``chooses``, until nothing is worth its price.
+
+    If it does not choose, the sampler of the study does, until every configuration that may be picked has a result.
+    Then at most ``trainings`` networks are fine-tuned at the same time; the rule waits for the result of each.
+    """
+
+    def __init__(
+        self, study: Study, rule: WorthRule, trials_left: int, cores: int, chooses: bool, trainings: int = 1
+    ) -> None:
+        self._study, self._rule, self.trials_left = study, rule, trials_left
+        self._cores, self._chooses, self._trainings = cores, chooses, trainings
+
+    def next(self, running: Collection[Configuration]) -> list[Configuration]:
+        """Return what to evaluate next; nothing if nothing may start before a running evaluation ends."""
+        begun = set(map(FormStep.of, running))
+        if not self.trials_left or len(begun) >= self._cores + (not self._chooses):
+            return []
+        if self._chooses:
+            steps = self._rule.next(begun)
+            found = [each for each in self._study.not_started if FormStep.of(each) in steps][: self.trials_left]
+            for each in found:
+                self._study.take(each)
+        else:
+            asked = self._study.ask(self._admits(begun))
+            found = [] if asked is None else [asked]
+        self.trials_left -= len(found)
+        return found
+
+    @property
+    def waiting(self) -> Collection[Configuration]:
+        """The configurations that are not expected to start."""
+        left, planned = self._study.not_started, self._rule.planned
+        return [each for each in left if FormStep.of(each) not in planned] if self._chooses else []
+
+    @property
+    def evaluates_all(self) -> bool:
+        """True if every configuration that may be picked gets a result, where there is time for it."""
+        return not self._chooses
+
+    def stop(self, left: int) -> Stop:
+        """Return the end of a search that came to its end by itself, with ``left`` configurations not evaluated."""
+        if not left or not self._chooses:
+            return COMPLETE
+        how = f"because a CPU hour more is expected to add less than {self._rule.stops_below}"
+        return ended_early("gain", how, left)
+
+    def refused(self) -> Iterator[tuple[Configuration, str]]:
+        """Yield each configuration that fine-tunes a network and does not start, with the reason."""
+        if self.trials_left <= 0:
+            return
+        for configuration in tuple(self._study.not_started):
+            if not CardTraining.of(configuration).tuned:
+                continue
+            self._study.leave_out(configuration)
+            yield configuration, self._rule.reason(CardTraining.of(configuration))
+
+    def _admits(self, begun: Collection[FormStep]) -> Admits:
+        """Return what may start if everything is to be evaluated."""
+        tuned = {step.network for step in begun if step.network.tuned}
+
+        def admits(configuration: Configuration) -> bool:
+            network = CardTraining.of(configuration)
+            free = not network.tuned or len(tuned | {network}) <= self._trainings
+            return free and self._rule.may_begin(FormStep.of(configuration))
+
+        return admits

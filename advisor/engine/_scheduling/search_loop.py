@@ -1,0 +1,271 @@
+"""Evaluates what the study suggests, several configurations at a time, until the search ends; then the finalists."""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from advisor.catalog import Card
+from advisor.core import HOST, AdvisorError, Configuration, Decision, Evaluation, Status, without_holdout
+from advisor.engine._decide import FLOAT, decide_run
+from advisor.engine._pipeline.cost import CostCalibration
+from advisor.engine._pipeline.evaluation.judging import JudgingPace
+from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._pipeline.stage import Stage, StageName
+from advisor.engine._pipeline.stages.figures import SURVEY
+from advisor.engine._question import Request
+from advisor.engine._scheduling.belief import CardTraining
+from advisor.engine._scheduling.prices import TimeLimit
+from advisor.engine._scheduling.scheduler import Scheduler
+from advisor.engine._scheduling.stopping import PickSoFar, Stop, ended_early, finalists, named_files, score
+from advisor.engine._scheduling.study import Study
+from advisor.engine._scheduling.worth import WorthRule
+from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, UNDECIDED, Plan, too_large, too_slow
+from advisor.engine._targets.multi_device import MultiDeviceEvaluator
+from advisor.isolation import waiting_factor
+from advisor.store import RunFolder
+
+MOST_ROUNDS = 3
+"""Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
+
+
+class SearchProgress(Protocol):
+    """Shows a search while it runs: what is being done, results, and configurations that are set aside."""
+
+    def say(self, text: str) -> None: ...
+    def evaluated(self, evaluation: Evaluation) -> None: ...
+    def deferred(self, configurations: Collection[Configuration]) -> None: ...
+
+
+class SearchLoop:
+    """The evaluations of one search, which began at ``started`` seconds of the monotonic clock.
+
+    ``calibration`` knows what stages take here over what the plan expects. ``finished`` are the stages that are done,
+    which the search adds. ``judging`` knows what the hold-out takes. ``places`` are the cards in the order in which
+    they were begun: the first has the cores before the others. Set ``stopping`` to end it; what is done is kept.
+    """
+
+    def __init__(
+        self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int,
+        calibration: CostCalibration | None = None, trainings: int = 1,
+    ) -> None:  # fmt: skip
+        self._cores, self._trainings = cores, trainings
+        self._observed = calibration.observed if calibration else lambda _name: 1.0
+        self._wall = calibration.wall if calibration else dict[StageName, float]()
+        self._question, self._execution = request.question, request.execution
+        paced = calibration.pace.get(StageName.SCORE, 1.0) if calibration else 1.0
+        self._calibration = calibration
+        self.judging = JudgingPace(paced, request.question.of_task.judging_s, self._slowdown)
+        self._run, self._progress, self._started = run, progress, started
+        self._rule: WorthRule | None = None
+        self._plan: Plan | None = None
+        self.finished, self.places = set[Stage[Any]](), dict[str, float]()
+        self.stopping = asyncio.Event()
+
+    async def evaluate_all(
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None = None
+    ) -> Stop:
+        """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
+
+        ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
+        """
+        execution, known = self._execution, frozenset(plan.configurations())
+        self._plan, self._rule = plan, (rule := self._rule_of(plan))
+        for evaluation in self._run.evaluations():
+            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
+                rule.tell(without_holdout(evaluation))
+        so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run, self._time_left)
+        trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
+        chooses = execution.least_gain(self._question) > 0
+        scheduler = Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
+
+        def record(evaluation: Evaluation) -> None:
+            self._run.append(evaluation)
+            worst = evaluator.on_worst_device(evaluation)
+            study.tell(worst)
+            rule.tell(without_holdout(worst))  # it decides nothing in a search that goes on
+            self._progress.evaluated(evaluation)
+
+        running: dict[asyncio.Future[Any], Configuration] = {}
+        stopped: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
+        ended, answered = False, any(e.status is Status.OK for e in self._run.evaluations())
+        while not ended:
+            while chosen := scheduler.next(running.values()):
+                self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
+                running |= {asyncio.ensure_future(evaluator.evaluate(each)): each for each in chosen}
+            self._progress.deferred(scheduler.waiting)
+            if not running:
+                break
+            wait_s = self._evaluating_left(answered)
+            finished, _ = await asyncio.wait({*running, stopped}, timeout=wait_s, return_when="FIRST_COMPLETED")
+            for task in [task for task in running if task in finished]:
+                del running[task]
+                record(task.result())
+                answered |= task.result().status is Status.OK
+            so_far.look()
+            ended = stopped.done() or self._evaluating_left(answered) == 0
+        left, late = study.unevaluated, execution.time_limit is not None and rule.out_of_time
+        for configuration, reason in scheduler.refused() if not running else ():
+            skipped = plan.skipped(configuration, reason, StageName.PROMOTION)
+            self._run.append(skipped)
+            self._progress.evaluated(skipped)
+        await _cancel([*running, stopped])
+        await so_far.close()
+        out_of_time = partial(ended_early, "time_limit", f"at --time-limit {execution.time_limit}")
+        if running or late or (ended and left):  # the last jobs may end in the moment in which the time does
+            return out_of_time(left)
+        if left and not scheduler.trials_left:
+            return ended_early("max_trials", f"at --max-trials {execution.max_trials}", left)
+        if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
+            return out_of_time(short)  # forms that would not end in time
+        return scheduler.stop(left)
+
+    def _rule_of(self, plan: Plan) -> WorthRule:
+        """Return the rule of this search, which knows what is left of its time."""
+        question, least = self._question, self._execution.least_gain(self._question)
+        limit = TimeLimit(lambda: self._evaluating_left() or 0.0, self._observed, self._wall, self._time_left)
+        limited = limit if self._execution.time_limit_s else None
+        rule = WorthRule(plan, question.preference, question.limits, least, limited)
+        rule.prices.finished = self.finished
+        return rule
+
+    async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
+        """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures."""
+        evaluations = self._run.evaluations()
+        if self.stopping.is_set() or decide_run(self._run, evaluations, self._question).decision.feasible:
+            return
+        again = too_slow(plan, evaluations)
+        if not again and self._time_left() != 0:
+            again = too_large(plan, evaluations)
+        evaluator.stop_screening()
+        await self._evaluate_again(evaluator, again)
+
+    async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
+        """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
+        failed = [evaluation.configuration for evaluation in self._run.evaluations() if _failed_in_timing(evaluation)]
+        if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
+            return
+        self._progress.say("timing again what could not be timed")
+        evaluator.forget_failures()
+        await self._evaluate_again(evaluator, failed)
+
+    async def _evaluate_again(self, evaluator: MultiDeviceEvaluator, configurations: Collection[Configuration]) -> None:
+        """Evaluate some configurations side by side; what a time limit ends stays as it was."""
+        if not configurations:
+            return
+        tasks = [asyncio.ensure_future(evaluator.evaluate(configuration)) for configuration in configurations]
+        done, late = await asyncio.wait(tasks, timeout=self._answer_left())
+        await _cancel(late)
+        for task in tasks:
+            if task in done:
+                self._run.append(task.result())
+
+    async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
+        """Time the finalists for longer. In a large space every configuration was timed briefly.
+
+        A longer timing can bring others to the front: they are timed again too, until the front stays the same.
+        """
+        seen: set[Configuration] = set()
+        while not self.stopping.is_set() and self._time_left() != 0:
+            brief = [e for e in self._run.evaluations() if e.timing is not None and e.timing.effort == SURVEY]
+            brief = [e for e in brief if e.configuration not in seen]
+            named = {file for decision in self._decisions() for file in named_files(decision)} if brief else set[str]()
+            chosen = [e for e in brief if e.artefact_sha256 in named]
+            if not chosen:
+                return
+            seen |= {e.configuration for e in chosen}
+            self._progress.say(f"timing {len(chosen)} finalists again, for longer")
+            for evaluation in chosen:
+                with contextlib.suppress(AdvisorError):  # the brief timing stays, and the report says that it was brief
+                    self._run.append(await evaluator.time_again(evaluation))
+
+    async def judge(self, scorer: Scorer | None) -> None:
+        """Score the finalists on the hold-out if there are images. After an interrupt the resumed run does it."""
+        if scorer is None or self.stopping.is_set():
+            return
+        self._progress.say("judging the finalists on the hold-out")
+        judging = asyncio.ensure_future(self._judge(scorer))
+        stopped = asyncio.ensure_future(self.stopping.wait())
+        timeout = self._answer_left()
+        finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
+        await _cancel(each for each in (judging, stopped) if each not in finished)
+        if judging in finished:
+            judging.result()
+
+    async def _judge(self, scorer: Scorer) -> None:
+        """Score the finalists. Where the hold-out refutes a pick, score what is picked then, too."""
+        tried: set[str] = set()
+        for _ in range(MOST_ROUNDS):
+            with_drop = self._question.limits.max_drop_points is not None
+            chosen = finalists(self._decisions(), self._run.evaluations(), scorer.holdout_images, with_drop)
+            if not chosen or chosen[0].artefact_sha256 in tried:
+                return
+            everywhere = self._question.robust or self._execution.capture_all
+            await score(chosen, scorer, self._run, lambda: self._time_left() - self.answer_s, everywhere)
+            tried |= {e.artefact_sha256 for e in chosen}
+
+    def _decisions(self) -> tuple[Decision, ...]:
+        """Return the decisions as if every file had run on the hold-out: what they name is to run there."""
+        answer = decide_run(self._run, self._run.evaluations(), self._question, judged_first=False)
+        return answer.decision, *answer.by_device.values()
+
+    def _evaluating_left(self, answered: bool = True) -> float | None:
+        """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
+        left_s, limit_s = self._answer_left(), self._execution.time_limit_s
+        if left_s is None or limit_s is None:
+            return None
+        judging_s = self._plan.judging_s(self.places, limit_s, self._holdout_s) if self._plan and answered else 0.0
+        return max(0.0, left_s - judging_s)
+
+    def _answer_left(self) -> float | None:
+        """Return the seconds until the answer must be written; None for no limit."""
+        left_s = self._time_left()
+        return None if left_s == math.inf else max(0.0, left_s - self.answer_s)
+
+    @property
+    def answer_s(self) -> float:
+        """The seconds that the answer takes on this machine now."""
+        return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), waiting_factor()))
+
+    def _holdout_s(self, card: Card) -> float:
+        """Return the seconds in which one core runs a float file of a card over the hold-out, and judges it."""
+        images = self._plan.holdout if self._plan else 0
+        return self.judging.seconds(card, FLOAT, images)
+
+    def training_left_s(self, card: str, training: str) -> float | None:
+        """Return the seconds in which a card must be trained, so that its forms have results; None for no limit."""
+        left_s = self._evaluating_left()
+        if left_s is None or self._rule is None:
+            return None
+        return max(0.0, left_s - self._rule.finishing_s(CardTraining(card, training)))
+
+    def training_share(self, card: str, training: str) -> float:
+        """Return which share (0-1) of the seconds of all trainings of a card's recipe is left; 1 for no limit."""
+        left_s = self.training_left_s(card, training)
+        if left_s is None or self._rule is None:
+            return 1.0
+        whole_s = self._rule.prices.training_s(CardTraining(card, training))
+        return min(1.0, left_s / whole_s) if whole_s else 1.0
+
+    def _slowdown(self) -> float:
+        """Return the seconds that jobs take now over those on a quiet machine."""
+        return self._calibration.slowdown if self._calibration else 1.0
+
+    def _time_left(self) -> float:
+        limit = self._execution.time_limit_s
+        return math.inf if limit is None else max(0.0, limit - (time.monotonic() - self._started))
+
+
+def _failed_in_timing(evaluation: Evaluation) -> bool:
+    on_this_machine = evaluation.configuration.target.device == HOST
+    return on_this_machine and evaluation.status is Status.FAILED and evaluation.stage == StageName.TIMING
+
+
+async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,287 @@
+"""The end of a search: its reason, and the finalists that are judged then."""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from advisor.core import AdvisorError, Decision, Evaluation, Status, accuracy_of, network_of, recipe_of, variant_of
+from advisor.engine._decide import FLOAT
+from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._space.plan import JUDGED_FILES
+from advisor.store import RunFolder
+
+COUNTING_MARGIN, TOGETHER_SHARE, MORE = 1.3, 0.5, 1.5
+"""Factor on the expected seconds of the hold-out when its images are counted; least share of the images on which pick
+and runner-up run side by side; and how many times more images are worth another run of a file."""
+
+SO_FAR_SHARE, SO_FAR_IMAGES = 0.1, 400
+"""Share of the time left that the hold-out of a pick so far takes at most, and the images that it runs on within a time
+limit: they give its figure to 3 to 5 points, and it may be the pick for a minute alone."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The end of a search: ``complete``, ``time_limit``, ``max_trials``, ``gain`` or ``interrupt``, and its reason."""
+
+    why: str
+    text: str
+
+    @property
+    def early(self) -> bool:
+        """True if something was left to evaluate."""
+        return self.why != "complete"
+
+    @property
+    def reason(self) -> str:
+        """The text without what was left."""
+        return self.text.partition(": ")[0]
+
+
+COMPLETE = Stop("complete", "every configuration was evaluated")
+INTERRUPTED = Stop("interrupt", "interrupted")
+
+
+def ended_early(why: str, how: str, left: int) -> Stop:
+    """Return the end of a search with a number of configurations left."""
+    return Stop(why, f"stopped {how}: {left} configuration{'' if left == 1 else 's'} not evaluated")
+
+
+MOST_FINALISTS, MOST_RUNS = 10, 10_000
+"""Files that run on the hold-out at most, and the largest product of files and images, if pick and runner-up leave
+room. A hold-out of 2,500 images takes about half a minute a file, so four files run there."""
+
+LEAST_CHANCE = 0.05
+"""Least probability to be the pick with which a file runs on the hold-out."""
+
+EXTRAS_S = 30.0
+"""Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
+
+REST, FREE_S, YOUNG_S = 20.0, 12.0, 3.0
+"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core; seconds of
+scoring without a rest at first, as early picks change; and seconds in which a score gives way to another pick's."""
+
+
+def finalists(
+    decisions: Sequence[Decision], evaluations: Sequence[Evaluation], images: int, with_drop: bool = False
+) -> tuple[Evaluation, ...]:
+    """Return what could still change the answer, see :data:`MOST_FINALISTS`: the others only cost time.
+
+    These are pick and runner-up on every device and the files that the user ships, then the files that resampled
+    images and timings would pick with a probability of at least :data:`LEAST_CHANCE`, the most probable first, then the
+    most accurate file of each other network on the front. ``with_drop`` adds the float32 file of the pick. A file has
+    the same accuracy on every device, so it is scored once on the ``images`` of the hold-out.
+    """
+    by_key = {e.configuration.key: e for e in evaluations}
+    named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
+    float_of_pick = (*network_of(named[0]), FLOAT) if with_drop and named else ()
+    floats = [e for e in evaluations if variant_of(e) == float_of_pick]
+    named += [e for e in evaluations if e.status is Status.OK and e.card_facts.as_it_is]
+    likely = [
+        by_key[key]
+        for decision in decisions
+        for key, chance in sorted(decision.chances.items(), key=lambda item: -item[1])
+        if chance >= LEAST_CHANCE and key in by_key
+    ]
+    front = sorted((e for decision in decisions for e in decision.front), key=accuracy_of, reverse=True)
+    networks = {network_of(e): e for e in reversed([*named, *likely, *front])}
+    others = [e for e in front if networks[network_of(e)] is e]
+    files = list(dict.fromkeys(file for e in (*named, *floats, *likely, *others) if (file := e.artefact_sha256)))
+    always = {file for e in (*named, *floats) if (file := e.artefact_sha256)}
+    most = max(len(always), min(MOST_FINALISTS, MOST_RUNS // max(1, images)))
+    positions = {file: position for position, file in enumerate(files[:most])}
+    chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
+    return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
+
+
+def named_files(decision: Decision) -> set[str]:
+    """Return the files that an answer names."""
+    named = (decision.pick, decision.runner_up, *decision.ties, *decision.front)
+    return {e.artefact_sha256 for e in named if e is not None and e.artefact_sha256}
+
+
+async def score(
+    chosen: Sequence[Evaluation], scorer: Scorer, run: RunFolder, left_s: Callable[[], float], everywhere: bool = False
+) -> None:
+    """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
+
+    The first file gets a class for unknown things if time is left, or if the user gave images of such things. Within a
+    time limit, pick and runner-up are scored on as many images as there is time for, and more files only on all.
+    """
+    scored = {e.configuration: e for e in chosen}
+    for files, most in _in_time(chosen, scorer, left_s):
+        now = [e for e in chosen if e.artefact_sha256 in files and _needs_more(e, most)]
+        scored |= {e.configuration: e for e in await _held_out(now, scorer, run, most)}
+    if scorer.tells_unknown(left_s() > EXTRAS_S):
+        first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
+        told = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
+        scored |= {e.configuration: e for e in told}
+    if left_s() > EXTRAS_S and scorer.captures:
+        tried = captured(tuple(scored.values()), everywhere)
+        await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
+
+
+def _in_time(
+    chosen: Sequence[Evaluation], scorer: Scorer, left_s: Callable[[], float]
+) -> Iterator[tuple[Sequence[str], int]]:
+    """Yield files of the finalists that run side by side, and the images of the hold-out that there is time for.
+
+    Pick and runner-up come first: together if there is time for most images of both, else one after the other.
+    """
+    files, whole = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), scorer.holdout_images
+
+    def images(some: Sequence[str]) -> int:
+        rows = [e for e in chosen if e.artefact_sha256 in some]
+        return scorer.affordable(rows, left_s() / COUNTING_MARGIN)
+
+    if left_s() == math.inf:
+        yield files, whole
+        return
+    first = files[:JUDGED_FILES]
+    together = images(first)
+    if together >= TOGETHER_SHARE * whole:
+        yield first, together
+    else:
+        for file in first:
+            yield [file], images([file])
+    for file in files[JUDGED_FILES:]:
+        if images([file]) < whole:
+            return
+        yield [file], whole
+
+
+def _needs_more(evaluation: Evaluation, most: int) -> bool:
+    """Return whether a run on ``most`` images tells much more of a file than what is known."""
+    part = evaluation.holdout_part
+    return evaluation.holdout_accuracy is None or (part is not None and most >= MORE * part.judged)
+
+
+async def _held_out(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int) -> list[Evaluation]:
+    """Return what could be scored on the hold-out; a file that has several rows is judged once."""
+    first = dict[str, Evaluation]()
+    for evaluation in rows:
+        first.setdefault(evaluation.artefact_sha256, evaluation)
+    judged = await _each(list(first.values()), lambda e: scorer.hold_out(e, most), run)
+    by_file = {e.artefact_sha256: e for e in judged}
+    others = [e for e in rows if e.artefact_sha256 in by_file and e is not first[e.artefact_sha256]]
+    copies = [_with_holdout_of(e, by_file[e.artefact_sha256]) for e in others]
+    for copy in copies:
+        run.append(copy)
+    return [*judged, *copies]
+
+
+def _with_holdout_of(evaluation: Evaluation, judged: Evaluation) -> Evaluation:
+    """Return an evaluation with the figures of its file on the hold-out, which another row has."""
+    return replace(
+        evaluation,
+        holdout_accuracy=judged.holdout_accuracy,
+        holdout_answers=judged.holdout_answers,
+        holdout_part=judged.holdout_part,
+        new_conditions=judged.new_conditions,
+    )
+
+
+def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
+    """Return the finalists that are scored under capture conditions: the first two files.
+
+    With ``everywhere`` it is also one file of each network: its forms differ little in this, and each needs fourteen
+    answers for each image.
+    """
+    files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
+    if not everywhere:
+        return tuple(e for e in chosen if e.artefact_sha256 in files)
+    networks = {network_of(e): e.artefact_sha256 for e in reversed(chosen)}
+    return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
+
+
+async def _each(
+    chosen: Sequence[Evaluation], measure: Callable[[Evaluation], Awaitable[Evaluation]], run: RunFolder
+) -> list[Evaluation]:
+    """Return what could be measured. A file that cannot be scored stays without the figure, and the report says so."""
+
+    async def one(evaluation: Evaluation) -> Evaluation:
+        measured = await measure(evaluation)
+        run.append(measured)
+        return measured
+
+    found = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
+    for problem in found:
+        if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
+            raise problem
+    return [each for each in found if isinstance(each, Evaluation)]
+
+
+class PickSoFar:
+    """Scores the pick so far on the hold-out while the search goes on, so that an early answer has the figure, too.
+
+    The rest of the search does not look at it: bounds and the study leave figures of the hold-out out. ``left_s``
+    returns the seconds until a time limit: where they are few, a part of the images gives the figure.
+    """
+
+    def __init__(
+        self,
+        pick: Callable[[], Evaluation | None],
+        scorer: Scorer | None,
+        run: RunFolder,
+        left_s: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        self._pick = pick
+        self._scorer = scorer
+        self._run = run
+        self._left_s = left_s
+        self._rest_until = self._spent_s = 0.0
+        self._scoring: asyncio.Future[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._file, self._began = "", 0.0  # what is being scored, and since when
+        self._failed = set[str]()
+
+    def look(self) -> None:
+        """Begin to score the pick if it has no figure, unless there was a score a short time ago.
+
+        A score of a former pick that has just begun gives way: two heads that end together have one score.
+        """
+        now = time.monotonic()
+        busy = self._scoring is not None and now - self._began > YOUNG_S
+        if self._scorer is None or now < self._rest_until or busy:
+            return
+        file = self._without_figure()
+        if file and file != self._file:
+            if self._scoring is not None:
+                self._scoring.cancel()
+            self._file, self._began = file, now
+            self._scoring = asyncio.ensure_future(self._score(file, self._scorer))
+
+    async def close(self) -> None:
+        """Drop a score that is under way; a finalist is scored again."""
+        if self._again is not None:
+            self._again.cancel()
+        if self._scoring is not None:
+            self._scoring.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._scoring
+
+    def _without_figure(self) -> str:
+        """Return the file of the pick so far if it has no figure and can be scored; else an empty text."""
+        pick = self._pick()
+        if pick is None or recipe_of(pick.configuration.training).first_look or pick.holdout_accuracy is not None:
+            return ""
+        return "" if pick.artefact_sha256 in self._failed else pick.artefact_sha256 or ""
+
+    async def _score(self, file: str, scorer: Scorer) -> None:
+        """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
+        own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
+        rows = [e for e in own if e.holdout_accuracy is None]
+        most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
+        limited = self._left_s() < math.inf
+        if limited and most >= MORE * SO_FAR_IMAGES:  # else a later run on all images would add little
+            most = SO_FAR_IMAGES
+        if len(await _held_out(rows, scorer, self._run, most)) < len(rows):
+            self._failed.add(file)
+        ended = time.monotonic()
+        self._spent_s += ended - self._began
+        rest_s = 0.0 if self._without_figure() else REST * (ended - self._began)
+        self._scoring, self._file = None, ""
+        self._rest_until = ended + (rest_s if self._spent_s > FREE_S else 0.0)
+        self._again = asyncio.get_running_loop().call_later(rest_s, self.look)

@@ -1,0 +1,208 @@
+"""Hold what a plan says: each configuration and card before it is evaluated, what is skipped, and the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import Configuration, Quantity, recipe_of
+from advisor.datasets import Overview
+from advisor.engine._question import Request
+from advisor.store import frame, value_at
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+
+FORECAST_COLUMNS: Mapping[str, str] = {
+    "key": "configuration.key", "card": "configuration.card", "training": "configuration.training",
+    "compression": "configuration.compression", "device": "configuration.target.device",
+    "threads": "configuration.target.threads", "latency_median_ms": "latency.value", "latency_low_ms": "latency.low",
+    "latency_high_ms": "latency.high", "latency_provenance": "latency.provenance",
+    "latency_budget_probability": "chance", "size_bytes": "size.value", "size_low_bytes": "size.low",
+    "size_provenance": "size.provenance", "top1_percent": "accuracy.value", "price_s": "price_s",
+    "skipped_because": "filtered",
+}  # fmt: skip
+"""Columns of :meth:`PlanView.to_frame`, and what of a forecast each shows."""
+
+IDENTITY = ("key", "card", "training", "compression")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One configuration before it is evaluated.
+
+    Attributes:
+        configuration: what would be evaluated.
+        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough.
+        chance: probability of meeting the latency budget, None without a budget or if the latency is rough.
+        size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
+        accuracy: published top-1 in %, the prior of the order; None if nothing is published.
+        price_s: rough seconds of the machine that are still to be spent on it, with its share of the card's stages.
+        filtered: why it would be skipped, or empty.
+    """
+
+    configuration: Configuration
+    latency: Quantity
+    chance: float | None
+    size: Quantity
+    accuracy: Quantity | None
+    price_s: float
+    filtered: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            **{name: getattr(self.configuration, name) for name in IDENTITY},
+            "threads": self.configuration.target.threads,
+            "latency": self.latency.to_json(),
+            "meets_latency_budget": self.chance,
+            "size": self.size.to_json(),
+            "accuracy": self.accuracy.to_json() if self.accuracy else None,
+            "price_s": round(self.price_s, 2),
+            "filtered": self.filtered,
+        }
+
+    def to_row(self) -> dict[str, object]:
+        """Return a row of a table, with the names of :data:`FORECAST_COLUMNS`; sizes in whole bytes, no reason as
+        None.
+        """
+        row = {name: value_at(self, path) for name, path in FORECAST_COLUMNS.items()}
+        sizes = {name: None if row[name] is None else round(row[name]) for name in ("size_bytes", "size_low_bytes")}
+        return {**row, **sizes, "skipped_because": self.filtered or None}
+
+
+@dataclass(frozen=True)
+class CardForecast:
+    """One card that would be tried.
+
+    Attributes:
+        card: its name.
+        on_disk: its weights are on this machine.
+        download_bytes: bytes to download, None if the size is not known; 0 if they are on disk.
+        price_s: rough seconds of the machine for all of its configurations that are not filtered.
+        first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
+        tuning_s: the part of ``price_s`` for fine-tuning and the forms of the fine-tuned network.
+    """
+
+    card: str
+    on_disk: bool
+    download_bytes: int | None
+    price_s: float
+    first_s: float
+    tuning_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "card": self.card,
+            "weights_on_disk": self.on_disk,
+            "download_bytes": self.download_bytes,
+            "price_s": round(self.price_s, 1),
+            "first_result_s": round(self.first_s, 1),
+            "fine_tuning_s": round(self.tuning_s, 1),
+        }
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a search is expected to evaluate, and its rough seconds of the machine, those of fine-tuning apart."""
+
+    configurations: tuple[Configuration, ...]
+    price_s: float
+    tuning_s: float
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """Plan of a search: its configurations, cards and cost.
+
+    Attributes:
+        request: the question.
+        forecasts: every configuration, the most promising cards first.
+        cards: the cards that would be tried, in that order.
+        left_out: cards that would not be tried, with the reason.
+        images: number of readable images, 0 without.
+        course: what the search is expected to evaluate; None for everything.
+        split: how the images would be split, None without.
+        remarks: what limits the latencies, such as another runtime than that of the files.
+    """
+
+    request: Request
+    forecasts: tuple[Forecast, ...]
+    cards: tuple[CardForecast, ...]
+    left_out: Mapping[str, str]
+    images: int
+    course: Course | None = None
+    split: Overview | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def price_s(self) -> float:
+        """Rough seconds of the whole search, without downloads."""
+        return sum(card.price_s for card in self.cards) if self.course is None else self.course.price_s
+
+    @property
+    def tuning_s(self) -> float:
+        """Rough seconds of the machine for fine-tuning."""
+        return sum(card.tuning_s for card in self.cards) if self.course is None else self.course.tuning_s
+
+    @property
+    def tuned(self) -> tuple[int, int]:
+        """Number of cards that are fine-tuned, about, and of those that could be."""
+        possible = sum(card.tuning_s > 0 for card in self.cards)
+        if self.course is None:
+            return possible, possible
+        tuned = {each.card for each in self.course.configurations if recipe_of(each.training).tunes_backbone}
+        return len(tuned), possible
+
+    @property
+    def limited_price_s(self) -> float:
+        """Rough seconds under the time limit."""
+        limit = self.request.execution.time_limit_s
+        return self.price_s if limit is None else min(limit, self.price_s)
+
+    @property
+    def reached(self) -> int:
+        """Number of configurations that fit into the time limit and ``--max-trials``, and are worth it, about."""
+        wanted, most = sum(not forecast.filtered for forecast in self.forecasts), self.request.execution.max_trials
+        if self.course is not None:
+            return min(len(self.course.configurations), most or wanted)
+        limit = self.request.execution.time_limit_s
+        share = 1.0 if limit is None or self.price_s <= limit else limit / self.price_s
+        return min(round(wanted * share), most or wanted)
+
+    @property
+    def cheapest(self) -> CardForecast:
+        """The card whose first result comes soonest."""
+        return min(self.cards, key=lambda card: card.first_s)
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes to download, as far as the sizes are known."""
+        return sum(card.download_bytes or 0 for card in self.cards)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
+        return frame(tuple(FORECAST_COLUMNS), (forecast.to_row() for forecast in self.forecasts))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "request": dict(self.request.written),
+            "pictures": self.images,
+            "split": self.split.to_json() if self.split else None,
+            "price_s": round(self.price_s, 1),
+            "fine_tuning_s": round(self.tuning_s, 1),
+            "price_under_limit_s": round(self.limited_price_s, 1),
+            "configurations": len(self.forecasts),
+            "configurations_reached": self.reached,
+            "download_bytes": self.download_bytes,
+            "cards": [card.to_json() for card in self.cards],
+            "candidates": [forecast.to_json() for forecast in self.forecasts],
+            "left_out": dict(self.left_out),
+            "remarks": list(self.remarks),
+        }

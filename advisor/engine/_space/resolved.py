@@ -1,0 +1,490 @@
+"""Find and check all parts of a question once, before anything is spent: recipes, devices, cards, images, weights."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+
+from advisor.catalog import SUFFIX, Card, Catalogue, all_missing, load_catalogue, published_labels, shipped_card
+from advisor.compression import RECIPES, Needs, Recipe
+from advisor.core import (
+    COST_SAVED,
+    GP,
+    HEAD_SUBSET,
+    LEAST_GROUP_IMAGES,
+    LOCAL,
+    TOP5,
+    WORST_GROUP,
+    UsageError,
+    WeightsError,
+    install_extra,
+    nearest,
+    without_password,
+)
+from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, Dataset, Division, Split, address_of, class_order, counted
+from advisor.downloads import FetchOptions, WeightsFile, local
+from advisor.engine._pipeline.cost import CostCalibration
+from advisor.engine._pipeline.graph import FLOAT, CostModel
+from advisor.engine._pipeline.materials import (
+    CAPTURED_IMAGES,
+    LARGE,
+    SUBSET_IMAGES,
+    TUNED_IMAGES,
+    Images,
+    Materials,
+    Role,
+    Workload,
+)
+from advisor.engine._pipeline.stage import Pool, StageName
+from advisor.engine._pipeline.stages.figures import effort_for
+from advisor.engine._question import Execution, Question, Request, require_classes
+from advisor.engine._space.plan import Plan, most_promising_first
+from advisor.engine._space.twice_scaled import Example, scale_warning
+from advisor.engine._targets.device_prediction import card_rejection
+from advisor.engine._targets.target_devices import TargetDevices, select_targets
+from advisor.measurement import FIRST, Host, host
+from advisor.store import ArtifactCache
+
+DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
+HEAVIER_RECIPES = ("mixed_int8", "qat_int8")  # Tried if ``--max-drop`` is given, where lighter compressions lose more
+
+RUNTIME = "ai-edge-litert"
+
+AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has learnt from your images"
+"""Remark on a user's own detector or finished file among the candidates."""
+
+DOWNLOADS = 4
+
+WITH_TENSORFLOW = (Pool.HEAVY, Pool.TRAINERS)
+
+PARTS = {Role.VALIDATION: "validation part", Role.HOLDOUT: "hold-out"}
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Cards that can be tried, the most promising first, with their weights by name, None for fixed-seed random ones.
+
+    ``missing`` says of other cards why their weights cannot be fetched.
+    """
+
+    cards: tuple[Card, ...]
+    weights: Mapping[str, WeightsFile | None]
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A question with all its parts: every card that there is, and of it the candidates, the most promising first."""
+
+    request: Request
+    catalogue: Catalogue
+    targets: TargetDevices
+    recipes: Mapping[str, Recipe]
+    cards: tuple[Card, ...]
+    images: Images | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def question(self) -> Question:
+        """The question."""
+        return self.request.question
+
+    @property
+    def execution(self) -> Execution:
+        """The settings of how the search runs."""
+        return self.request.execution
+
+    @property
+    def runtime(self) -> str:
+        """The runtime that measures, with its version."""
+        return f"{RUNTIME}=={version(RUNTIME)}"
+
+    @property
+    def cards_to_try(self) -> int:
+        """Number of cards that are tried: all if the user named networks; finished files always."""
+        if names_networks(self.question, self.catalogue):
+            return len(self.cards)
+        return sum(bool(card.form) for card in self.cards) + self.question.of_task.cards
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """The training recipes, the lightest first: a large set gets a first look at some of it."""
+        first_look = self.images is not None and self.images.large and self.question.of_task.labelled
+        return (HEAD_SUBSET, *self.question.trainings) if first_look else self.question.trainings
+
+    def plan(self, candidates: Candidates, pace: Mapping[StageName, float] | None = None) -> Plan:
+        """Return the search space of cards that have weights; ``pace``: seconds of stages over the expected ones."""
+        question, images, targets = self.question, self.images, self.targets
+        workload = Workload(
+            self.trainings,
+            tuple(self.recipes),
+            images.counts if images else {},
+            question,
+            own_holdout=images is not None and images.own_holdout,
+            local_targets=tuple(filter(None, (device.local for device in targets.devices))),
+            classes=len(images.classes) if images else 2,
+        )
+        return Plan(
+            candidates.cards,
+            workload,
+            self.runtime,
+            pace or {},
+            lead=targets.lead.identity if targets.lead else None,
+            cores=self.execution.cores,
+        )
+
+    def materials(self, candidates: Candidates, plan: Plan, machine: Host | None = None) -> Materials:
+        """Return the materials of the stages, which ``machine`` measures. Files of a large plan are timed briefly."""
+        machine, effort = machine or host.describe(), effort_for(plan.size)
+        return Materials(ArtifactCache(), self.images, candidates.weights, machine, self.question, effort)
+
+
+def resolve_parts(request: Request, say: Say) -> Resolved:
+    """Find and check all parts of a question; refuse one that is missing, unknown or damaged, or not installed."""
+    if request.execution.sampler == GP and find_spec("torch") is None:
+        raise UsageError(
+            "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
+            f"{install_extra('gp')}, or use --sampler advisor",
+        )
+    found = within_time_limit(resolve_cards(request))
+    question = found.question
+    images = read_images(question, say, request.execution)
+    require_known_classes(question, found.cards, images)
+    if images is not None:
+        _require_sendable(request.execution, images)
+    remarks = own_file_remarks(found.cards, images)
+    for remark in remarks:
+        say(remark)
+    return replace(found, images=images, remarks=remarks)
+
+
+def own_file_remarks(cards: Sequence[Card], images: Images | None) -> tuple[str, ...]:
+    """Return a warning of each user's own file whose input is scaled twice, tried on images for training."""
+    examples: list[Example] = []
+    if images is not None:
+        places = images.split.train or range(len(images.dataset.images))
+        chosen = [images.dataset.images[place] for place in places]
+        examples = [(image.path, images.classes[image.label]) for image in chosen]
+    warnings = {card.name: scale_warning(card, examples) for card in cards}
+    return tuple(f"{name}: {warning}" for name, warning in warnings.items() if warning)
+
+
+def require_installed(request: Request) -> None:
+    """Refuse a search of which a stage needs TensorFlow where it is not installed: UsageError with a hint.
+
+    Heads of classifiers and most compressions need none, nor do cards with a graph file.
+    """
+    if find_spec("tensorflow") is not None:
+        return
+    resolved = resolve_cards(request)
+    images = dict.fromkeys(Role, LARGE) if resolved.question.data is not None else {}
+    costs = CostModel(Workload(resolved.question.trainings, tuple(resolved.recipes), images, resolved.question))
+    stages = (stage for card in resolved.cards for stage in costs.stages(card))
+    needy = next((stage for stage in stages if stage.resources.pool in WITH_TENSORFLOW), None)
+    if needy is not None:
+        raise UsageError(
+            f"a search needs TensorFlow, which is not installed, for {needy.subject}",
+            f"{install_extra('train')}, or ask for what needs none: heads of classifiers, and no recipe that trains",
+        )
+
+
+SAMPLE_SHARE, HEADS, READING_IMAGE_S = 0.75, 3, 0.004
+"""Share of a time limit that the work on the drawn images may take, heads that a search is expected to train in it, and
+CPU seconds of reading an image before. An AMD EPYC takes 1 ms for JPEGs of 160 pixels a side, 2 ms for 1,280, and 24 ms
+for 4,000 x 3,000."""
+
+
+def within_time_limit(resolved: Resolved) -> Resolved:
+    """Return the question with the most images that its time limit leaves time for; a resumed run keeps its own.
+
+    So many images leave time for heads, one fine-tuning and the hold-out, for the card with the median MACs:
+    fine-tuning on some images gains more than a head that has learnt from all. :data:`LARGE` images are always read.
+    """
+    limit_s, question = resolved.execution.time_limit_s, resolved.question
+    if limit_s is None or question.data is None or question.most_images is not None or not resolved.cards:
+        return resolved
+    card = sorted(resolved.cards, key=lambda card: card.macs)[len(resolved.cards) // 2]
+    few, many = (_sample_s(resolved, card, images) for images in (LARGE, 2 * LARGE))
+    most = LARGE + max(0, round((SAMPLE_SHARE * limit_s - few) / (many - few) * LARGE))
+    return replace(resolved, request=replace(resolved.request, question=replace(question, most_images=most)))
+
+
+def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
+    """Return the seconds by the clock that a search with so many images takes for one card."""
+    calibration, question, cores = CostCalibration(), resolved.question, resolved.execution.cores
+    judged = round(HOLDOUT_SHARE * images)
+    compared = round(VALIDATION_SHARE * (images - judged))
+    counts = dict.fromkeys(Role, images) | {
+        Role.LEARNT: images - judged, Role.TRAIN: images - judged - compared, Role.VALIDATION: compared,
+        Role.TUNED: min(images - judged, TUNED_IMAGES + compared),
+        Role.HOLDOUT: judged, Role.SUBSET: SUBSET_IMAGES, Role.CAPTURED: CAPTURED_IMAGES,
+    }  # fmt: skip
+    workload = Workload(question.trainings, tuple(resolved.recipes), counts, question)
+    costs = CostModel(workload, calibration.pace)
+    graphs = (costs.stages(card, [(training, FLOAT)]) for training in question.trainings)
+    seconds = [costs.chain_s(stages, cores, calibration.wall) for stages in graphs]
+    return READING_IMAGE_S * images / cores + max(seconds) + (HEADS - 1) * min(seconds)
+
+
+def _require_sendable(execution: Execution, images: Images) -> None:
+    """Refuse images inside other files for other machines that do not see these files: only whole files are sent."""
+    if execution.executor == LOCAL or execution.shared_folder is not None:
+        return
+    inside = next(filter(None, (address_of(image.path) for image in images.dataset.images)), None)
+    if inside is not None:
+        raise UsageError(
+            f"--executor: images inside '{inside.file}' cannot be sent to other machines",
+            "put the file where all machines see it, and name the folder with --shared-folder",
+        )
+
+
+def resolve_cards(request: Request) -> Resolved:
+    """Find all parts of a question but its images, which take longest."""
+    question = request.question
+    recipes, targets, catalogue = chosen_recipes(question), select_targets(question), load_catalogue(question.catalog)
+    return Resolved(request, catalogue, targets, recipes, chosen_cards(question, catalogue, targets))
+
+
+TO_IMPORT = (".keras", ".onnx", ".pt2")
+"""Endings of users' files that ``advisor catalog add`` makes a card of."""
+
+
+def with_files(request: Request) -> Request:
+    """Return a request whose candidates are names of cards: each file is one, in its own catalogue, or is refused."""
+    question = request.question
+    names, catalogs = list[str](), list(question.catalog)
+    for candidate in question.candidates:
+        if candidate.endswith(TO_IMPORT):
+            raise UsageError(
+                f"--candidates: '{candidate}' is a model to retrain, which needs a card",
+                f"make one: advisor catalog add {candidate}; it says how to search with the card",
+            )
+        if not candidate.endswith(SUFFIX):
+            names.append(candidate)
+            continue
+        card, catalogue = shipped_card(Path(candidate), question.catalog)
+        names.append(card.name)
+        catalogs.append(catalogue)
+    if len(catalogs) == len(question.catalog):
+        return request
+    written = {**request.written, "candidates": names, "catalog": [str(path) for path in catalogs]}
+    changed = replace(question, candidates=tuple(names), catalog=tuple(dict.fromkeys(catalogs)))
+    return replace(request, question=changed, written=written)
+
+
+def applies(recipe: Recipe, question: Question) -> bool:
+    """Return whether a compression recipe can use the images of the question's task, or needs none."""
+    task = question.of_task
+    return {Needs.SCORING: task.labelled, Needs.TRAINING: task.retrains}.get(recipe.needs, True)
+
+
+def chosen_recipes(question: Question) -> dict[str, Recipe]:
+    """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
+    limited = question.limits.max_drop_points is not None
+    known = {recipe.name: recipe for recipe in RECIPES if applies(recipe, question)}
+    heavier = HEAVIER_RECIPES if question.data is not None and limited else ()
+    names = question.compressions or (*DEFAULT_RECIPES, *(name for name in heavier if name in known))
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--compressions: unknown '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
+    return {name: known[name] for name in dict.fromkeys(("float32", *names))}
+
+
+def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
+    """Return the cards of the question, by default all that name a source of weights, the most promising first.
+
+    A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
+    Finished files come first. If the user names nothing else, the other cards are those of a search without names.
+    Cards of which no file may fit on a device are left out where this machine is no device, if others are left; so are
+    those without a graph file where TensorFlow is not installed.
+    """
+    side, names = question.of_task.side, names_networks(question, catalogue)
+    named = catalogue.select(question.candidates) if names else ()
+    cards = [card for card in named or catalogue.values() if named or card.weights]
+    others = [card for card in cards if card.task not in ("", question.task)]
+    for card in others:
+        if card.name in question.candidates or len(others) == len(cards):
+            raise UsageError(
+                f"--candidates: {card.name} is a file for {card.task}, and the search is for {question.task}",
+                f"add --task {card.task}, or leave it out",
+            )
+    cards = [card for card in cards if card not in others]
+    if side:
+        sized = [card.at(side) for card in cards]
+        # A graph that is a file has one side. A user's own detector keeps its own.
+        cards = [card for card in sized if card.own_file or card.input_size == side]
+        if not cards:
+            raise UsageError(
+                f"--candidates: {sized[0].name} takes images of {sized[0].input_size} pixels only, this task {side}",
+                "name networks whose graph is no file: see `advisor catalog show NAME`",
+            )
+    if not names and find_spec("tensorflow") is None:
+        # Graph files become float files without it.
+        cards = [card for card in cards if not card.needs_converter] or cards
+    if not names and not targets.host:
+        pairs = list(product(chosen_recipes(question), targets.devices))
+        cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
+    # The phones of a fleet need small and large networks.
+    ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
+    return tuple(sorted(ordered, key=lambda card: not card.form))
+
+
+def names_networks(question: Question, catalogue: Catalogue) -> bool:
+    """Return whether the user named cards to try; finished files alone leave the usual ones in the search."""
+    return any(not card.form for card in catalogue.select(question.candidates))
+
+
+def require_known_classes(question: Question, cards: Sequence[Card], images: Images | None) -> None:
+    """Refuse a finished file that the user named and that does not know the classes of the images."""
+    for card in cards:
+        if images is None or not card.form or card.name not in question.candidates:
+            continue
+        labels = published_labels(card)
+        try:
+            class_order(images.classes, labels, len(labels))
+        except UsageError as error:
+            message = error.message.removeprefix("--data: ")
+            raise UsageError(f"--candidates: {card.name}: {message}", error.hint) from None
+
+
+def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Candidates:
+    """Fetch the weights of the cards, several at a time: of all that the user named, else of the first ones.
+
+    A card without weights stays a candidate if the user named it and gave no images: latency, memory and operators
+    do not depend on weights. Downloads end at ``ends_at`` of the monotonic clock. WeightsError: no card is left.
+    """
+    from advisor.catalog import fetch_weights
+
+    cards, at_most = resolved.cards, resolved.cards_to_try
+    options = FetchOptions(offline=resolved.execution.offline, mirror=resolved.execution.mirror, ends_at=ends_at)
+
+    def get(card: Card) -> WeightsFile | WeightsError:
+        try:
+            say(f"fetching weights of {card.name}")
+            if card.as_it_is:
+                say(f"{card.name} {AS_IT_IS}")
+            return fetch_weights(card, options)
+        except WeightsError as error:
+            return error
+
+    weights: dict[str, WeightsFile | None] = {}
+    errors: dict[str, WeightsError] = {}
+    late = WeightsError("its weights did not arrive within the time limit", "give it more time")
+    pool = ThreadPoolExecutor(DOWNLOADS)
+    try:
+        for start in range(0, len(cards), DOWNLOADS):
+            jobs = {card.name: pool.submit(get, card) for card in cards[start : start + DOWNLOADS]}
+            left_s = None if math.isinf(ends_at) else max(0.0, ends_at - time.monotonic())
+            done, _late = wait(jobs.values(), left_s)
+            for name, job in jobs.items():
+                found = job.result() if job in done else late
+                if isinstance(found, WeightsError):
+                    errors[name] = found
+                else:
+                    weights[name] = found
+            if len(weights) >= at_most or time.monotonic() >= ends_at:
+                break
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    if resolved.question.candidates and resolved.question.data is None:
+        weights.update(dict.fromkeys(errors))
+    if not weights and time.monotonic() >= ends_at:
+        raise WeightsError(
+            "no weights arrived within the time limit",
+            "run the command again: what has arrived is kept; or first: advisor catalog fetch",
+        )
+    if not weights:
+        raise all_missing(errors, options) if len(errors) > 1 else next(iter(errors.values()))
+    chosen = tuple(card for card in cards if card.name in weights)[:at_most]
+    return Candidates(chosen, weights, {name: error.message for name, error in errors.items()})
+
+
+def read_images(question: Question, say: Say, execution: Execution | None = None) -> Images | None:
+    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them.
+
+    Images in an object store are fetched first; ``execution`` says whether this may be, and the limit of the cache.
+    """
+    if question.data is None:
+        return None
+    offline, size = (execution.offline, execution.cache_size) if execution else (False, None)
+    data, unknown = (path and local(path, say, offline, size) for path in (question.data, question.unknown))
+    say(f"reading images of {without_password(str(question.data))}")
+    images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
+    require_classes(question.guarantees, images.classes)
+    require_metrics(question, images)
+    return images
+
+
+def undivided(dataset: Dataset, seed: int) -> Images:
+    """Return images that are all held out."""
+    return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
+
+
+def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+    """Return divided images, and say what is notable about the parts."""
+    for note in notes:
+        say(note)
+    if division.leaks:
+        what = counted(len(division.leaks), "group of the manifest lies", "groups of the manifest lie")
+        say(f"{what} in several parts of the split")
+    return Images(
+        dataset,
+        division.split,
+        division.leaks,
+        groups=division.groups,
+        grouping=division.grouping,
+        copies=division.copies,
+        notes=notes,
+    )
+
+
+def require_metrics(question: Question, images: Images) -> None:
+    """Refuse a metric that counts or is limited, and that cannot be computed on the images."""
+    limited = dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
+    asked = {question.metric: "--metric", **limited}
+    if question.costs is not None:
+        rows = question.costs.of(images.classes)
+        if COST_SAVED in asked:
+            _require_costs(rows, images)
+    for name, option in asked.items():
+        if name == TOP5 and len(images.classes) <= FIRST:
+            raise UsageError(
+                f"{option}: {TOP5} needs more than {FIRST} classes, and the images have {len(images.classes)}",
+                "take top1, balanced-accuracy or macro-f1",
+            )
+        if name == WORST_GROUP:
+            _require_groups(option, images)
+
+
+def _require_costs(rows: Sequence[Sequence[float]], images: Images) -> None:
+    """Refuse parts of the images on which one answer costs nothing."""
+    for role, part in PARTS.items():
+        seen = set(images.part(role).labels)
+        free = [name for label, name in enumerate(images.classes) if not any(rows[true][label] for true in seen)]
+        if free:
+            raise UsageError(
+                f"--costs: always answering '{free[0]}' costs nothing on the {part}, so no cost can be saved there",
+                "add images of the other classes, or take another --metric",
+            )
+
+
+def _require_groups(option: str, images: Images) -> None:
+    """Refuse parts with fewer than two groups of enough images."""
+    for role, part in PARTS.items():
+        sizes = Counter(images.group_names(role))
+        compared = sum(size >= LEAST_GROUP_IMAGES for size in sizes.values())
+        if compared < 2:
+            raise UsageError(
+                f"{option}: {WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES} images, and the {part} has "
+                f"{compared} of them",
+                "name cameras or sites in the column 'group' of a manifest; a split keeps groups whole, so name at "
+                "least two for each part, or put images of each group into all parts by the column 'split'",
+            )

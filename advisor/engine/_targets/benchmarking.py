@@ -1,0 +1,117 @@
+"""Measure files for ``advisor benchmark`` on this machine's GPU or on another device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.core import UsageError, nearest
+from advisor.devices import (
+    HOST,
+    LITERT,
+    DeviceProfile,
+    DeviceTarget,
+    HostConnection,
+    canonical,
+    device_predictor,
+    known_devices,
+    local_runtimes,
+    prefer_tflite,
+    require_runtime,
+)
+from advisor.measurement import RuntimeHere, benchmark_in_runtimes, benchmark_on_device, benchmark_on_gpu, effort_named
+
+if TYPE_CHECKING:
+    from advisor.devices import ConnectionSettings
+    from advisor.measurement import DeviceBenchmark
+
+KINDS = ("cpu", "gpu", "npu", "tpu")
+
+
+def benchmark_device(
+    models: Sequence[str | Path],
+    device: str,
+    accelerator: str,
+    settings: ConnectionSettings | None,
+    profiles: Sequence[str | Path],
+    threads: Sequence[int],
+    effort: str,
+    tell: Callable[[str], None],
+) -> DeviceBenchmark:
+    """Measure files on this machine's GPU or on a device over its connection; without a connection, predict.
+
+    The arguments are those of :func:`advisor.api.benchmark_device`, which says what it raises.
+    """
+    names = [canonical(name.strip()) for name in device.split(",")]
+    if len(names) > 1:
+        _check_runtimes(names, accelerator, settings)
+        return _in_runtimes(models, names, threads, effort, tell)
+    (device,) = names
+    _check(device, accelerator, settings)
+    effort_named(effort)
+    if device in ("", HOST):
+        return benchmark_on_gpu(models, effort, tell)
+    profile, target = known_devices(profiles).select(device)
+    runtime = require_runtime(profile)
+    if profile.kind == "microcontroller":
+        profile, target = prefer_tflite(device, profile, target)
+    target = _of_kind(profile, target, accelerator, ":" in device)
+    chosen = settings or profile.connection
+    connection = chosen.connect(target.accelerator) if chosen else runtime.connect(target) if runtime else None
+    return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
+
+
+def _check_runtimes(names: Sequence[str], accelerator: str, settings: ConnectionSettings | None) -> None:
+    for name in names:
+        if name != HOST and name not in local_runtimes():
+            valid = (LITERT, *local_runtimes())
+            raise UsageError(
+                f"--device: '{name}' is no runtime of this machine{nearest(name, valid)}",
+                f"several names compare runtimes of this machine: {', '.join(valid)}; name other devices one at a time",
+            )
+    if accelerator not in ("", "cpu") or settings is not None:
+        raise UsageError("runtimes of this machine take no --accelerator, --ssh or --adb", "leave these options out")
+
+
+def _in_runtimes(
+    models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
+) -> DeviceBenchmark:
+    profiles, chosen = known_devices(), []
+    for name in dict.fromkeys(names):
+        profile, target = profiles.select(name)
+        runtime = require_runtime(profile)
+        connection = runtime.connect(target) if runtime else HostConnection()
+        chosen.append(RuntimeHere(LITERT if name == HOST else name, target.runtime, connection))
+    return benchmark_in_runtimes(models, chosen, threads or (1,), effort, tell)
+
+
+def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -> None:
+    if accelerator and accelerator not in KINDS:
+        raise UsageError(
+            f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
+            f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses the others",
+        )
+    if device not in ("", HOST):
+        return
+    if settings is not None:
+        raise UsageError("--ssh and --adb need the name of a device", "add --device NAME")
+    if accelerator in ("npu", "tpu"):
+        raise UsageError(
+            f"advisor cannot measure the {accelerator} of this machine",
+            "--device predicts for devices that have one; advisor profile FILE --accelerator NAME analyses a file",
+        )
+    if accelerator != "gpu":
+        raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
+
+
+def _of_kind(profile: DeviceProfile, target: DeviceTarget, kind: str, named: bool) -> DeviceTarget:
+    """Return the named target if it is of the wanted kind; without a named target, the first of that kind."""
+    if not kind or target.accelerator == kind:
+        return target
+    matching = [each for each in profile.targets if each.accelerator == kind]
+    if named or not matching:
+        kinds = ", ".join(dict.fromkeys(each.accelerator for each in profile.targets))
+        subject = f"{profile.name}:{target.name} is no" if named else f"{profile.name} has no"
+        raise UsageError(f"{subject} {kind} target", f"kinds of its targets: {kinds}")
+    return matching[0]

@@ -1,0 +1,134 @@
+"""The cards that no other card beats in published accuracy and in latency: measured on this machine, else predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from advisor.catalog import CONVERT_VERSION, Card, CardRow, listing
+from advisor.core import FORMS, Quantity, StageError, UsageError, require_training
+from advisor.devices import CALIBRATED, HOST, Measurement, known_devices, local_runtimes
+from advisor.engine._targets.device_prediction import DevicePredictor
+from advisor.engine._targets.target_devices import TargetDevice
+from advisor.isolation import HEAVY, LIGHT, POOLS, CallLimits, ChildPool
+from advisor.measurement import measure, require_quiet
+from advisor.store import ArtifactCache
+
+Tell = Callable[[str], None]
+Latencies = Mapping[CardRow, Quantity]
+
+AT_ONCE = 4
+"""Cards that are timed before the others are predicted again."""
+
+_LIMITS = CallLimits(seconds=600, memory_bytes=4_000_000_000)
+
+
+def card_front(
+    rows: Sequence[CardRow], device: str, profiles: Sequence[str | Path], tell: Tell = lambda _: None
+) -> tuple[CardRow, ...]:
+    """Return the rows on the front of published top-1 and float latency on ``device``, the fastest first.
+
+    This machine times, with random weights, each card that may be on the front by what was timed before it. On another
+    device latencies are predicted; on one that runs no float file, those of int8.
+
+    Raises:
+        UsageError: no device has this name, it runs no card, nothing comparable is known, or this machine is too busy.
+    """
+    profile, target = known_devices(profiles).installed(device)
+    if profile.name in local_runtimes():
+        hint = f"list the front on {HOST}; advisor benchmark times files on '{device}'"
+        raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)
+    there, predictor = TargetDevice(device, profile, target), DevicePredictor()
+    chosen = [row for row in rows if row.top1 and not row.card.own_file]
+    if profile.name == HOST:
+        return _front(_measured(chosen, there, predictor, tell))
+    found, reasons = _predicted(chosen, there, predictor)
+    if reasons and not found:
+        raise UsageError(f"no latency on '{device}' can be predicted: {reasons[0]}", "name another device")
+    return _front(found)
+
+
+def _predicted(
+    rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor
+) -> tuple[dict[CardRow, Quantity], list[str]]:
+    """Return the predicted latencies, and the reasons why others cannot be predicted."""
+    form = next((name for name in FORMS if name in device.target.precisions), "float32")
+    found, reasons = dict[CardRow, Quantity](), list[str]()
+    for row in rows:
+        each = predictor.predict_card(row.card, form, device)
+        if isinstance(each, str):
+            reasons.append(each)
+        elif each.unlike and device.profile.name != HOST:
+            reasons.append(each.unlike)
+        else:
+            found[row] = each.latency
+    return found, reasons
+
+
+def _front(latencies: Latencies) -> tuple[CardRow, ...]:
+    front: list[CardRow] = []
+    for row, latency in sorted(latencies.items(), key=lambda each: (each[1].value, -(each[0].top1 or 0))):
+        if not front or (row.top1 or 0) > (front[-1].top1 or 0):
+            front.append(replace(row, latency=latency))
+    return tuple(front)
+
+
+def _measured(
+    rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor, tell: Tell
+) -> dict[CardRow, Quantity]:
+    """Return the latencies of the rows that may be on the front; without TensorFlow, of those with a graph file."""
+    threads = device.target.threads
+    filled = [row for row in rows if not row.card.needs_converter]
+    kind = LIGHT if len(filled) == len(rows) else HEAVY
+    if kind == HEAVY:
+        try:
+            require_training("a card without a graph file")
+        except UsageError as error:
+            rows, kind = filled, LIGHT
+            tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
+    require_quiet((threads,), force=False)
+    timed: dict[CardRow, Quantity] = {}
+    with POOLS[kind](Path("/dev/null")) as pool:
+        while True:
+            known = tuple(_calibrated(device, row, latency) for row, latency in timed.items())
+            here = replace(device, profile=replace(device.profile, measurements=known))
+            rest, _ = _predicted([row for row in rows if row not in timed], here, predictor)
+            open_ = [row for row in rest if not _is_beaten(row, rest[row], {**rest, **timed})]
+            if not open_:
+                return timed
+            tell(f"timing graphs: {len(timed)} timed, at most {len(open_)} to go")
+            for row in sorted(open_, key=lambda row: _share(row, rest[row], {**rest, **timed}))[:AT_ONCE]:
+                make, key = partial(_build, pool, row.card), [listing.card_json(row.card), CONVERT_VERSION]
+                try:
+                    file = ArtifactCache().get("card-graph-1", {"card": key}, make) / "model.tflite"
+                    timing = measure(file, (threads,), "search")
+                except StageError as error:
+                    tell(f"{row.card.name} is left out: {error.message}")
+                    rows = [each for each in rows if each is not row]
+                    continue
+                timed[row] = timing.results[0].to_quantities(timing.runtime)["latency"]
+
+
+def _calibrated(device: TargetDevice, row: CardRow, latency: Quantity) -> Measurement:
+    return Measurement(device.target.name, row.card.name, "float32", latency.value, "median", source_repo=CALIBRATED)
+
+
+def _better(row: CardRow, others: Collection[CardRow]) -> list[CardRow]:
+    return [other for other in others if other is not row and (other.top1 or 0) >= (row.top1 or 0)]
+
+
+def _is_beaten(row: CardRow, latency: Quantity, others: Latencies) -> bool:
+    """Return whether another card is at least as accurate and faster by the intervals of both latencies."""
+    low = latency.low or latency.value
+    return any((others[other].high or others[other].value) < low for other in _better(row, others))
+
+
+def _share(row: CardRow, latency: Quantity, others: Latencies) -> float:
+    """Return the latency over the lowest of the cards that are at least as accurate."""
+    return latency.value / min((others[other].value for other in _better(row, others)), default=latency.value)
+
+
+def _build(pool: ChildPool, card: Card, folder: Path) -> None:
+    pool.call("advisor.catalog._convert:convert", card, None, folder / "model.tflite", limits=_LIMITS)

@@ -1,0 +1,266 @@
+"""Predict artefacts on devices that are not available, and reject cards that are too slow for each; nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from advisor.catalog import Card
+from advisor.core import (
+    CONFIDENCE,
+    Budget,
+    Configuration,
+    Evaluation,
+    LatencyDistribution,
+    Quantity,
+    Status,
+    UsageError,
+    form_of,
+    show_bytes,
+    show_latency,
+    show_ms,
+    show_probability,
+    variant_of,
+    with_budget_probability,
+)
+from advisor.devices import DeviceProfile, DeviceTarget
+from advisor.engine._pipeline.rule import Known
+from advisor.engine._pipeline.stage import StageName
+from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, form_rejection, memory_of, rejection
+from advisor.measurement import host
+from advisor.store import sha256_json
+
+if TYPE_CHECKING:
+    from advisor.devices import ModelFeatures, Prediction, Predictor
+
+LEAST_SHARE = 0.95
+"""Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
+
+HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
+"""Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
+each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
+
+MIN_BUDGET_PROBABILITY = 0.05
+"""A candidate is rejected before training if it meets the latency budget with less than this probability."""
+
+
+class DevicePredictor:
+    """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
+
+    It is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half a second;
+    or ``predictor`` was fitted to others, to judge predictions.
+    """
+
+    def __init__(self, predictor: Predictor | None = None) -> None:
+        from advisor.devices import device_predictor, load_features
+
+        self._predictor, self._table = predictor or device_predictor(), load_features()
+        self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
+
+    def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
+        """Return the hash of everything that predictions for a target depend on."""
+        return sha256_json([profile.fingerprint(), target.name, self._predictor.data_hash])
+
+    def evaluate(
+        self,
+        evaluations: Sequence[Evaluation],
+        device: TargetDevice,
+        budget_ms: float | None,
+        confidence: float = CONFIDENCE,
+    ) -> tuple[Evaluation, ...]:
+        """Return one evaluation for each artefact on a device; ``skipped`` with a reason if it cannot run there.
+
+        ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
+        """
+        there = (moved(each, device) for each in one_each(evaluations))
+        return tuple(self._evaluated(each, device, budget_ms, confidence) for each in there)
+
+    def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
+        """Return the prediction for a recipe's form of a card, or the reason why there is none."""
+        form = form_of(recipe).name
+        model = self._features(card.name, card.family, card.macs, card.params, card.input_size)
+        return form_rejection(form, device) or self._prediction(device, form, model)
+
+    def _evaluated(
+        self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
+    ) -> Evaluation:
+        found = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        if isinstance(found, str) or (found.unlike and budget_ms is not None and device.profile.connection is None):
+            return _rejected(evaluation, found if isinstance(found, str) else found.unlike)
+        predicted = replace(
+            evaluation,
+            latency=found.latency,
+            memory=memory_of(evaluation, device),
+            latency_distribution=LatencyDistribution.sample(found.quantile),
+        )
+        return with_budget_probability(predicted, budget_ms, confidence)
+
+    def _prediction(self, device: TargetDevice, form: str, model: ModelFeatures | None) -> Prediction | str:
+        if model is None:
+            return "its MACs and parameters are not known, so its latency cannot be predicted"
+        key = (device.profile.fingerprint(), device.target.name, form, model)
+        if key not in self._known:
+            try:
+                (self._known[key],) = self._predictor.predict(device.profile, device.target, form, [model])
+            except UsageError as error:
+                return error.message
+        return self._known[key]
+
+    def _model(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
+        """Return the form and the features of an artefact: from its file if it was read, else from its card."""
+        from advisor.devices import model_features
+
+        configuration, card, file = evaluation.configuration, evaluation.card_facts, evaluation.file_features
+        if file is not None:
+            return file.form, model_features(file, configuration.card, evaluation.family, self._table)
+        features = self._features(configuration.card, evaluation.family, card.macs, card.params, card.input_size)
+        return form_of(configuration.compression).name, features
+
+    def _features(
+        self, card: str, family: str, macs: float | None, params: float | None, input_size: int | None
+    ) -> ModelFeatures | None:
+        if not macs or not params or not input_size:
+            return None
+        return self._table.features(card, family, float(macs), float(params), input_size)
+
+
+def environment_of(device: TargetDevice, predictor: Callable[[], DevicePredictor]) -> str:
+    """Return the hash of everything that latencies on a device depend on, measured here or predicted."""
+    if device.runtime is None:
+        return predictor().environment(device.profile, device.target)
+    versions = device.runtime.versions(device.target)
+    return sha256_json([device.target.runtime, device.target.version, dict(versions), host.describe().fingerprint])
+
+
+def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return one evaluation of each artefact that was made: its thread count does not matter on another device."""
+    artefacts: dict[tuple[str, str, str], Evaluation] = {}
+    for evaluation in evaluations:
+        if evaluation.status is Status.OK:
+            artefacts.setdefault(variant_of(evaluation), evaluation)
+    return tuple(artefacts.values())
+
+
+def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return the evaluation for a runtime of this machine before measuring it; ``skipped`` if it cannot run there."""
+    there = moved(evaluation, device)
+    reason = rejection(there, device)
+    return _rejected(there, reason) if reason else there
+
+
+def _rejected(evaluation: Evaluation, reason: str) -> Evaluation:
+    return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
+
+
+def moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return the evaluation for another device, with the facts that hold on any device: accuracy, size, artefact."""
+    return replace(
+        evaluation,
+        configuration=replace(evaluation.configuration, target=device.identity),
+        latency=None,
+        latency_p90=None,
+        memory=None,
+        contended=False,
+        timing=None,
+        remote=None,
+        latency_distribution=None,
+        budget_probability=None,
+        device_figures={},
+        required_figures=None,
+    )
+
+
+def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
+    """Return the least possible bytes of the file: parameters x bytes, without what is folded or replaced."""
+    params = float(max(card.params, 1))
+    if new_head:
+        params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
+    return LEAST_SHARE * params * form_of(recipe).bytes
+
+
+def card_rejection(card: Card, recipe: str, device: TargetDevice) -> str:
+    """Return why no file of a card can run on a device, whatever its head; empty if one may."""
+    reason = form_rejection(form_of(recipe).name, device)
+    least, room = least_size(card, recipe, new_head=True), device.profile.limits.file_bytes
+    if reason or room is None or card.own_file or least <= room:
+        return reason
+    return f"its file has at least {show_bytes(least)}, {device.label} has room for {show_bytes(room)}: not trained"
+
+
+@dataclass(frozen=True)
+class LatencyEstimate:
+    """The estimated latency of one configuration, and the probability that it meets the latency budget.
+
+    The median in ms is ``measured`` here before, ``predicted``, or ``estimated`` if it is rough. The chance is None
+    without a budget, or if the latency is rough.
+    """
+
+    latency: Quantity
+    chance: float | None
+
+
+@dataclass(frozen=True)
+class Prefilter:
+    """Predictions for cards that have no file yet; runtimes of this machine are measured and reject a form only."""
+
+    targets: TargetDevices
+    limits: Budget
+    cards: Mapping[str, Card]
+
+    @cached_property
+    def predictor(self) -> DevicePredictor:
+        """The predictor, which is loaded when a device needs it."""
+        return DevicePredictor()
+
+    def reason(self, candidate: Configuration, _known: Known) -> str:
+        """Return why a card is not trained for a recipe; empty if it may be worth training.
+
+        It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
+        as well. This machine rejects nothing here: it measures.
+        """
+        card, recipe = self.cards[candidate.card], candidate.compression
+        required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
+        others = [device for device in self.targets.devices if device not in required]
+        reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}
+        rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
+        if rejected or self.targets.host or not all(reasons[device.label] for device in others):
+            return rejected
+        return "; ".join(reasons[device.label] for device in others)
+
+    def worst_latency(self, card: Card, recipe: str, here: LatencyEstimate) -> LatencyEstimate:
+        """Return the latency on the slowest device of the question, and the least budget probability.
+
+        ``here``, the estimate for this machine, counts if this machine is a device of the question, or if nothing can
+        be predicted for the others.
+        """
+        predicted = [device for device in self.targets.devices if device.runtime is None]
+        found = [self.predictor.predict_card(card, recipe, device) for device in predicted]
+        limit = self.limits.latency_ms
+        known = [
+            LatencyEstimate(each.latency, None if limit is None else each.probability(limit))
+            for each in found
+            if not isinstance(each, str)
+        ]
+        if self.targets.host:
+            known.append(here)
+        if not known:
+            return LatencyEstimate(here.latency, None)
+        slowest = max((each.latency for each in known), key=lambda latency: latency.value)
+        return LatencyEstimate(slowest, min((each.chance for each in known if each.chance is not None), default=None))
+
+    def _rejected(self, card: Card, recipe: str, device: TargetDevice) -> str:
+        reason = card_rejection(card, recipe, device)
+        if reason or device.runtime is not None:
+            return reason
+        found, limit_ms = self.predictor.predict_card(card, recipe, device), self.limits.latency_ms
+        if isinstance(found, str) or limit_ms is None:
+            return ""  # if nothing can be predicted for the card, its file decides later
+        if found.unlike and device.profile.connection is None:  # a device that is connected is measured
+            return f"{device.label}: {found.unlike}: not trained"
+        probability = found.probability(limit_ms)
+        if probability >= MIN_BUDGET_PROBABILITY:
+            return ""
+        sure = f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
+        return f"{show_latency(found.latency)} on {device.label}, {sure}: not trained"

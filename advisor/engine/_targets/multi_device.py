@@ -1,0 +1,232 @@
+"""Evaluate artefacts on every device of the question: measured if it is connected, else predicted."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from advisor.core import (
+    AdvisorError,
+    Configuration,
+    Evaluation,
+    FileFeatures,
+    Provenance,
+    Quantity,
+    Status,
+    TimingFacts,
+    on_device,
+    show_latency,
+    variant_of,
+    with_required_figures,
+    worst_case,
+)
+from advisor.engine._execution import Executor
+from advisor.engine._pipeline.evaluation.evaluator import Evaluator
+from advisor.engine._pipeline.stage import Stage, StageAborted, StageName
+from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, memory_of, remote_facts
+from advisor.engine._pipeline.walker import Walker
+from advisor.engine._question.values import Question
+from advisor.engine._targets.device_prediction import Prefilter, before_measuring, environment_of
+from advisor.engine._targets.target_devices import TargetDevice, arena_too_large
+from advisor.measurement import MicroCheck
+from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    from advisor.devices import Timing
+
+Result = TypeVar("Result")
+
+_NORMAL_P90 = 1.2816
+"""The 90th percentile of the standard normal distribution."""
+
+
+def measured_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
+    """Return the evaluation with latency and memory on a device that is connected over ssh or adb, or ``failed``.
+
+    A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
+    ``before``, and the search continues.
+    """
+    from advisor.devices import MeasurementJob, exclusive
+
+    target = device.target
+    job = MeasurementJob((model,), (target.threads,), runtime=target.runtime)
+    try:
+        connection = device.connect()
+        with exclusive(connection.label):
+            (timing,) = connection.measure(job)
+    except AdvisorError as error:
+        return _failed(before, error.message)
+    if timing.throttled:
+        return _failed(before, f"{connection.label}: {timing.throttled}; let the device cool down")
+    return _measured(before, timing, connection.label)
+
+
+async def measured_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
+    """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
+    return await _after(walker, before, stage, lambda figures: replace(before, **vars(figures)))
+
+
+async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
+    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
+    return await _after(walker, predicted, stage, lambda found: with_arena(predicted, device, found))
+
+
+async def _after(
+    walker: Walker, before: Evaluation, stage: Stage[Result], then: Callable[[Result], Evaluation]
+) -> Evaluation:
+    try:
+        return then(await walker.run(stage))
+    except StageAborted as end:
+        return replace(before, status=end.status, stage=end.stage, reason=end.reason)
+
+
+def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
+    """Return the evaluation with the measured arena; ``skipped`` if the file does not run, or it is too large."""
+    reason = found.reason or arena_too_large(found.arena_bytes, device, "tensor arena takes")
+    if reason:
+        return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
+    return replace(predicted, memory=found.arena)
+
+
+def _failed(before: Evaluation, reason: str) -> Evaluation:
+    prediction = f"; {show_latency(before.latency)}" if before.latency else ""
+    return replace(before, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}")
+
+
+def _measured(before: Evaluation, timing: Timing, label: str) -> Evaluation:
+    source = f"{timing.runtime} on {label}"
+    return replace(
+        before,
+        latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
+        latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
+        memory=memory_of(timing, source) or before.memory,
+        timing=TimingFacts(load_ms=timing.load_ms, first_ms=timing.first_ms),
+        remote=remote_facts(timing, label),
+        latency_distribution=None,
+        budget_probability=None,
+    )
+
+
+def _p90(timing: Timing) -> float:
+    """Return the 90th percentile of the runs in ms; from mean and deviation if the tool reports no single runs."""
+    blocks = timing.details.get("blocks", ())
+    walls = [float(wall) / 1e6 for block in blocks for wall in block["wall_ns"]]
+    if len(walls) > 1:
+        return statistics.quantiles(walls, n=10)[-1]
+    spread, most = timing.details.get("std_ms", 0.0), timing.details.get("max_ms", timing.median_ms)
+    return float(max(timing.median_ms, min(timing.median_ms + _NORMAL_P90 * spread, most)))
+
+
+Artefact = tuple[str, str, str]
+
+
+class MultiDeviceEvaluator:
+    """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
+
+    The run takes the evaluations on the other devices, each as soon as it is known. ``doing`` shows for a block what is
+    measured there.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        prefilter: Prefilter,
+        question: Question,
+        run: RunFolder,
+        executor: Executor,
+        doing: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self._executor, self._doing = executor, doing
+        self._evaluator, self._targets, self._question, self._run = evaluator, prefilter.targets, question, run
+        self._prefilter = prefilter
+        self._other_devices: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
+        self._features: dict[str, FileFeatures] = {}
+
+    def stop_screening(self) -> None:
+        """From now on, evaluate also what cannot meet the latency budget."""
+        self._evaluator.screening = False
+
+    async def drop(self) -> None:
+        """End all evaluations that are not done; see :meth:`Evaluator.drop`."""
+        await self._evaluator.drop()
+
+    def forget_failures(self) -> None:
+        """Let what has failed run again; see :meth:`Walker.forget_failures`."""
+        self._evaluator.walker.forget_failures()
+
+    @property
+    def environments(self) -> dict[str, str]:
+        """Hash of what the predictions for each device depend on, by name of the device."""
+        return {
+            device.label: environment_of(device, lambda: self._prefilter.predictor) for device in self._targets.devices
+        }
+
+    async def evaluate(self, configuration: Configuration) -> Evaluation:
+        """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
+        from advisor.devices import read_features
+
+        made = await self._evaluator.evaluate(configuration)
+        if made.status is not Status.OK:
+            return made
+        if made.artefact_sha256 not in self._features:
+            features = await asyncio.to_thread(read_features, self._run.path / made.artefact)
+            self._features[made.artefact_sha256] = features
+        made = replace(made, file_features=self._features[made.artefact_sha256])
+        if not self._targets.devices:
+            return made
+        artefact = variant_of(made)  # once for all thread counts of this machine
+        if artefact not in self._other_devices:
+            self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
+        others = await asyncio.shield(self._other_devices[artefact])
+        if self._targets.host:
+            return made
+        return next(e for e in others if e.configuration.target == configuration.target)
+
+    async def time_again(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist on this machine with a longer timing."""
+        return await self._evaluator.time_again(evaluation)
+
+    def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
+        """Return the figures for the study: those on the device on which the file is worst."""
+        task = self._other_devices.get(variant_of(evaluation))
+        if task is None or not task.done():
+            return evaluation
+        on_all = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
+        rows = worst_case(on_all, self._question.devices)
+        required = {device: on_device(on_all, device) for device in self._question.limits.must_run_on}
+        (worst,) = with_required_figures(rows[:1] or [evaluation], required)
+        return replace(worst, configuration=evaluation.configuration)
+
+    async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
+        found = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
+        for device, evaluation in zip(self._targets.devices, found, strict=True):
+            if device is not self._targets.lead:
+                self._run.append(evaluation)
+        return tuple(found)
+
+    async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
+        walker, stages = self._evaluator.walker, self._evaluator.stages_of(made.configuration)
+        if device.runtime is not None:
+            before = before_measuring(made, device)
+            if before.status is not Status.OK or device.local is None:
+                return before
+            return await measured_here(walker, before, stages.measured_in(device.local))
+        limits = self._question.limits
+        (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
+        if predicted.status is not Status.OK:
+            return predicted
+        if device.local is not None:
+            predicted = await checked(walker, predicted, device, stages.checked_in(device.target.runtime))
+        if predicted.status is not Status.OK or device.profile.connection is None:
+            return predicted
+        name, path = device.profile.name, self._run.path / made.artefact
+        subject = f"{made.configuration.variant_name} of {made.configuration.card}"
+        with self._doing(f"measuring {subject} on {device.label}"):
+            return await asyncio.to_thread(
+                self._executor.on_device, name, measured_over_connection, predicted, device, path
+            )

@@ -1,0 +1,225 @@
+"""Devices of a question: their selection, and whether they can run an artefact (form, operators, memory, size)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.core import HOST, Evaluation, Quantity, Target, UsageError, form_of, show_bytes
+from advisor.devices import (
+    MICRO_RUNTIME,
+    DeviceProfile,
+    DeviceTarget,
+    LocalRuntime,
+    Profiles,
+    host_profile,
+    known_devices,
+    local_runtimes,
+    phone_remarks,
+    remarks,
+    runtime_remark,
+    unmeasured_remark,
+)
+from advisor.engine._pipeline.materials import LocalTarget
+from advisor.engine._question.values import Question
+from advisor.measurement import installed_interpreter, interpreter_of
+
+if TYPE_CHECKING:
+    from advisor.devices import Connection
+
+
+@dataclass(frozen=True)
+class TargetDevice:
+    """One target of one device; ``label`` is the device as the user named it, and evaluations carry this name."""
+
+    label: str
+    profile: DeviceProfile
+    target: DeviceTarget
+
+    @property
+    def identity(self) -> Target:
+        """The target that evaluations on this device carry."""
+        return self.target.of(self.label)
+
+    @property
+    def runtime(self) -> LocalRuntime | None:
+        """The runtime of this machine that the device is; it is measured without a prediction. None for another."""
+        return local_runtimes().get(self.profile.name)
+
+    @property
+    def local(self) -> LocalTarget | None:
+        """The target if files run on this machine for it: it is a runtime, or has an interpreter here. None if not."""
+        if self.runtime is None and installed_interpreter(self.target.runtime) is None:
+            return None
+        return LocalTarget(self.profile.name, self.target)
+
+    def connect(self) -> Connection:
+        """Return what measures files on the device, which is connected."""
+        if self.runtime is not None:
+            return self.runtime.connect(self.target)
+        assert self.profile.connection is not None, "the device is connected"
+        return self.profile.connection.connect(self.target.accelerator)
+
+
+@dataclass(frozen=True)
+class TargetDevices:
+    """The devices that the models of one search must run on: this machine (``host``), those of ``--device``, then the
+    others.
+    """
+
+    host: bool
+    devices: tuple[TargetDevice, ...] = ()
+
+    @property
+    def lead(self) -> TargetDevice | None:
+        """The device whose configurations the study proposes; None if it is this machine."""
+        return None if self.host else self.devices[0]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, or a runtime
+        that is not for the files.
+        """
+        here = remarks(host_profile()) if self.host else ()
+        devices = (remark for device in self.devices for remark in remarks_of(device))
+        return tuple(dict.fromkeys((*here, *devices)))
+
+
+def select_targets(question: Question) -> TargetDevices:
+    """Return the devices of a question; a UsageError if one, or a folder of profiles, is unknown or not valid."""
+    for folder in question.profiles:
+        if not folder.is_dir():
+            raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
+    asked = [(device, "--device") for device in question.devices if device != HOST]
+    asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
+    profiles = known_devices(question.profiles) if asked else Profiles(())
+    devices = [_select(device, profiles, option) for device, option in asked]
+    found = (each for device in devices for each in at_threads(device, question.thread_counts))
+    return TargetDevices(HOST in question.devices, tuple(found))
+
+
+def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevice, ...]:
+    """Return a runtime of this machine once for each thread count, as ``host`` is measured; another device as it is."""
+    if device.runtime is None or device.label != device.profile.name or device.target.accelerator != "cpu":
+        return (device,)
+    kind = device.target.runtime, device.target.accelerator
+    alike = (target for target in device.profile.targets if (target.runtime, target.accelerator) == kind)
+    names = {count: f"cpu-x{count}" for count in counts} | {target.threads: target.name for target in alike}
+    targets = (replace(device.target, name=names[count], threads=count) for count in sorted(counts, reverse=True))
+    return tuple(replace(device, target=target) for target in targets)
+
+
+def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: str) -> tuple[TargetDevice, ...]:
+    """Return the device and target of each ``device`` or ``device:target``.
+
+    An unknown one, this machine, and a runtime of it that is not installed are UsageErrors.
+    """
+    if not selectors:
+        return ()
+    profiles = known_devices(folders)
+    return tuple(_select(selector, profiles, option) for selector in selectors)
+
+
+def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
+    try:
+        profile, target = profiles.installed(selector)
+        if profile.name == HOST:
+            raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
+        return TargetDevice(selector, profile, target)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error.message}", error.hint) from None
+
+
+def remarks_of(device: TargetDevice) -> tuple[str, ...]:
+    """Return what limits the latencies on a device: nothing was measured on it, or what :func:`remark_of` tells."""
+    phone = (f"{device.label}: {remark}" for remark in phone_remarks(device.profile))
+    unmeasured = unmeasured_remark(device.profile, device.target)
+    return (*phone, *filter(None, [remark_of(device), unmeasured]))
+
+
+def remark_of(device: TargetDevice) -> str:
+    """Return which build latencies belong to, or that they are another runtime's, or that arenas are only computed."""
+    if device.runtime is not None:
+        return ""
+    interpreter = interpreter_of(device.target.runtime)
+    other_runtime = runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
+    if other_runtime or interpreter is None or interpreter.available():
+        return other_runtime or device.profile.build_remark(device.target)
+    return f"{device.label}: files are not run in {interpreter.NAME}, arenas are computed; {interpreter.INSTALL}"
+
+
+def form_rejection(form: str, device: TargetDevice) -> str:
+    """Return why a target does not run a form, with the target's name; empty if it does."""
+    reason = device.target.incompatibility(form)
+    return f"{device.label}:{device.target.name} {reason}" if reason else ""
+
+
+def rejection(evaluation: Evaluation, device: TargetDevice) -> str:
+    """Return why an artefact cannot run on a target: the first reason of :data:`FILE_RULES`; empty if it can."""
+    return next(filter(None, (reason(evaluation, device) for reason in FILE_RULES)), "")
+
+
+def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
+    """Return the memory in bytes that an artefact is predicted to take on a device.
+
+    None if its file was not read, or if the device is a runtime of this machine, where memory is measured.
+    """
+    from advisor.devices import column_of, predicted_memory
+
+    file = evaluation.file_features
+    if file is None or device.runtime is not None:
+        return None
+    return predicted_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
+
+
+def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:
+    file = evaluation.file_features
+    return form_rejection(file.form if file else form_of(evaluation.configuration.compression).name, device)
+
+
+def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
+    supported, file = device.target.operators, evaluation.file_features
+    missing = [name for name in file.operators if name not in supported] if file and supported else []
+    return f"{device.label}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
+
+
+def _activations_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
+    from advisor.devices import arena_of
+
+    file = evaluation.file_features
+    if file is None:
+        return ""
+    if device.target.runtime == MICRO_RUNTIME:
+        return arena_too_large(arena_of(file, MICRO_RUNTIME), device, "tensor arena takes")
+    return arena_too_large(file.arena_bytes, device, "activations take")
+
+
+def arena_too_large(arena_bytes: int, device: TargetDevice, what: str) -> str:
+    """Return why a device has not enough memory for an arena; empty if it has. ``what`` is the reason's subject and
+    verb.
+    """
+    limit = device.profile.limits.arena_bytes
+    if limit is None or arena_bytes <= limit:
+        return ""
+    return f"its {what} {show_bytes(arena_bytes)}, {device.label} has room for {show_bytes(limit)}"
+
+
+def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:
+    """Return a reason if even the lower end of the predicted memory is more than the device has."""
+    memory, installed = memory_of(evaluation, device), device.profile.memory_bytes
+    if memory is None or installed is None or (memory.low or memory.value) <= installed:
+        return ""
+    return f"it takes about {show_bytes(memory.value)} of memory, {device.label} has {show_bytes(installed)} in total"
+
+
+def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
+    limit = device.profile.limits.file_bytes
+    if limit is None or evaluation.size is None or evaluation.size.value <= limit:
+        return ""
+    return f"its {show_bytes(evaluation.size.value)} do not fit into the {show_bytes(limit)} of {device.label}"
+
+
+FILE_RULES = (_other_form, _file_too_large, _missing_operators, _activations_too_large, _memory_too_small)
+"""The rules that reject a file on a target, in the order of asking; the last three need a file that was read."""

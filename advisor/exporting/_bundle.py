@@ -1,0 +1,307 @@
+"""The bundle of a candidate of a run: made in memory, the same for the same run, then written atomically."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+
+from advisor.core import (
+    Decision,
+    Evaluation,
+    Status,
+    UsageError,
+    evaluation_to_json,
+    integration,
+    latency_of,
+    listed,
+    nearest,
+    registered,
+    require_extra,
+    require_known,
+    whole_number,
+)
+from advisor.engine import LoadedRun, load_run, require_proof
+from advisor.exporting import check
+from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
+from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
+from advisor.reporting import Risk, risks_of, summary_of
+from advisor.store import read_bytes
+from advisor.tflite import one_line
+
+_SEE = "advisor export RUN --list shows the candidates"
+
+
+def choices(decision: Decision) -> tuple[Evaluation, ...]:
+    """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
+    ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
+    found: dict[str, Evaluation] = {}
+    for evaluation in ordered:
+        if evaluation is None or not evaluation.artefact:
+            continue
+        known = found.setdefault(evaluation.artefact, evaluation)
+        if known is not decision.pick and latency_of(evaluation) < latency_of(known):
+            found[evaluation.artefact] = evaluation
+    return tuple(found.values())
+
+
+def choose(run: LoadedRun, pick: str | None) -> Evaluation:
+    """Return the evaluation to ship: a number of :func:`choices` from 1, a key, or None for the pick."""
+    offered = choices(run.decision)
+    if not offered:
+        raise UsageError(
+            f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
+            f"resume it: advisor search --resume {run.folder.path}",
+        )
+    if pick is None:
+        return offered[0]
+    if (place := whole_number(pick)) is not None:
+        if not 1 <= place <= len(offered):
+            raise UsageError(f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE)
+        return offered[place - 1]
+    by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
+    found = by_key.get(pick)
+    if found is None:
+        raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", _SEE)
+    if found.status is not Status.OK:
+        raise UsageError(f"--pick: '{pick}' has no artefact; its status is {found.status} ({found.reason})", _SEE)
+    return found
+
+
+def checked(folder: Path, force: bool) -> Path:
+    """Return the folder if it is free, or a bundle to replace with ``force``; anything else is refused."""
+    if folder.is_symlink():
+        raise UsageError(f"--to: '{folder}' is a link", "name the folder that it leads to")
+    if not folder.exists():
+        return folder
+    if folder.is_dir() and not any(folder.iterdir()):
+        return folder
+    if not (folder / "SHA256SUMS").is_file() or not (folder / "bundle.json").is_file():
+        raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
+    if not force:
+        raise UsageError(f"--to: '{folder}' already holds a bundle", "choose another folder, or add --force to replace")
+    if others := _other_files(folder):
+        raise UsageError(
+            f"--to: '{folder}' holds files that are not of the bundle: {listed(others, 3)}",
+            "move them, or choose another folder: --force replaces the folder",
+        )
+    return folder
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Return the files and links in the folder of a bundle that its list does not name.
+
+    What Python keeps beside code that has run, ``__pycache__/NAME.pyc``, is made anew and counts for nothing.
+    """
+    lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+    named = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
+    files = [path for path in check.entries_in(folder) if path.is_symlink() or not path.is_dir()]
+    paths = [path for path in files if path.is_symlink() or path.parent.name != "__pycache__" or path.suffix != ".pyc"]
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    return [name for path, name in zip(paths, names, strict=True) if path.is_symlink() or name not in named]
+
+
+def write(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise UsageError(
+            f"--to: '{folder}' cannot be written ({error.strerror or error})", "choose another folder"
+        ) from None
+    try:
+        for name, content in contents.items():
+            file = unfinished / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        unfinished.chmod(0o755)
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        unfinished.replace(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+SCHEMA_VERSION = 1
+MODEL, MEASURED = "model.tflite", "model_measured.tflite"
+EDGETPU, WEB = "edgetpu", "web"
+SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+KEY_BYTES = 2**16  # Largest file of a key
+FIGURES = (
+    "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
+)  # fmt: skip
+"""Quantities of an evaluation in ``bundle.json``."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An exported bundle.
+
+    Attributes:
+        path: the folder.
+        evaluation: the evaluation that was exported.
+        model: the shipped model.
+        files: paths within the folder.
+        without_page: why the page to try the model could not be made; empty if it is there, or was not to be.
+    """
+
+    path: Path
+    evaluation: Evaluation
+    model: ShippedModel
+    files: tuple[str, ...]
+    without_page: str = ""
+
+
+def export(
+    run: Path | str,
+    to: Path | str,
+    pick: str | None = None,
+    targets: Sequence[str] = (),
+    force: bool = False,
+    unknown_class: bool = False,
+    web: bool | None = None,
+    sign: Path | str | None = None,
+    tiers: int = 0,
+) -> Bundle:
+    """Write the bundle of a run's pick, or of another of its candidates; :func:`advisor.api.export` explains it all.
+
+    Raises:
+        UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, no file
+            with a class for unknown things, a run that does not prove itself, a key that cannot sign, or a folder in
+            the way. Nothing is written then.
+    """
+    folder, signed = checked(Path(to), force), None if sign is None else signer(Path(sign))
+    stored = load_run(run)
+    evaluation = choose(stored, pick)
+    others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
+    require_proof(stored, others)
+    valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
+    wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
+    exported = replace(exported_model(stored, evaluation, unknown_class), tiers=tiers)
+    wanted = (*wanted, WEB) if web else wanted
+    _check_targets(wanted, exported, unknown_class)
+    parts, without_page = _parts(exported, wanted, web is not False)
+    contents = _contents(exported, wanted, parts)
+    if signed:
+        # An older bundle that was signed with the same key is another one by its date.
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        contents[SUMS] = f"# signed on {moment}\n".encode() + contents[SUMS]
+        contents[SIGNATURE] = signed(contents[SUMS])
+    write(folder, contents)
+    return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
+
+
+def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple[dict[str, bytes], str]:
+    """Return the files of the parts among the targets, and with ``page`` those of the page, or why it is missing."""
+    found = {path: content for part in parts_of(targets).values() for path, content in part.files(exported).items()}
+    if not page or WEB in targets or not exported.shipping.page.script:
+        return found, ""
+    try:
+        return {**found, **integration(PARTS, WEB).files(exported)}, ""
+    except UsageError as error:  # its runtime cannot be fetched
+        return found, f"the bundle has no page to try the model: {error.message}; {error.hint}"
+
+
+def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_class: bool) -> None:
+    shipping, types, parts = exported.shipping, exported.model.types, parts_of(targets)
+    for part in parts.values():
+        part.check(shipping)
+    able = (*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS))
+    for target in (each for each in targets if unknown_class and each not in able):
+        reason = f"--{target}: the class for unknown things is computed in float32"
+        raise UsageError(reason, "leave --unknown-class out")
+    if EDGETPU not in targets:
+        return
+    if not shipping.edgetpu:
+        raise UsageError(f"--edgetpu: there is no program for it that {shipping.does}", "leave it out")
+    if not types <= {"int8", "uint8"}:
+        raise UsageError(
+            f"--edgetpu: it runs fully quantized models only, and {exported.evaluation.configuration.key} takes "
+            f"{'/'.join(sorted(types))}",
+            "choose an int8 candidate with --pick; advisor export RUN --list shows them",
+        )
+
+
+def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[str, bytes]) -> dict[str, bytes]:
+    run, shipping, evaluation, model = exported.run, exported.shipping, exported.evaluation, exported.model
+    contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
+    found = risks_of(run.question, summary_of(run), evaluation)
+    texts = {
+        "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
+        "model_card.md": model_card(run, evaluation, model, found),
+        "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
+        **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
+    }
+    if EDGETPU in targets:
+        file = MEASURED if model.edits else MODEL
+        texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
+    contents |= {**vector_files(model, shipping.answering), **parts}
+    names = [*contents, *texts, "bundle.json"]
+    texts["README.md"] = readme(shipping, evaluation, names)
+    texts["bundle.json"] = _summary(run, evaluation, model, found)
+    contents |= {name: text.encode() for name, text in texts.items()}
+    hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
+    return {**contents, SUMS: "".join(hashes).encode()}
+
+
+def signer(key: Path) -> Callable[[bytes], bytes]:
+    """Return what signs with a private Ed25519 key in PEM. UsageError: it is none, or a package is missing."""
+    require_extra("cryptography", "sign", "--sign needs cryptography, which is not installed")
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    found, what = None, "holds a key of another kind than Ed25519"
+    try:
+        found = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:  # a TypeError: it needs a password
+        what = "holds an encrypted key" if isinstance(error, TypeError) else "holds no private key in PEM"
+    if not isinstance(found, Ed25519PrivateKey):
+        raise UsageError(
+            f"--sign: '{key}' {what}", "make one without a password: openssl genpkey -algorithm ed25519 -out key.pem"
+        )
+    return found.sign
+
+
+def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
+    target, pick, devices = evaluation.configuration.target, run.decision.pick, devices_of(evaluation)
+    thresholds = {
+        "threshold": model.thresholds.plain,
+        "class_thresholds": model.thresholds.by_class,
+        "recall_thresholds": model.thresholds.recall,
+    }
+    settings = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "run": run.name,
+        "configuration": evaluation.configuration.key,
+        "is_the_pick": pick is not None and pick.configuration == evaluation.configuration,
+        "meets_the_budget": run.question.limits.met_by(evaluation),
+        "model": MODEL,
+        "model_sha256": hashlib.sha256(model.content).hexdigest(),
+        "measured_sha256": evaluation.artefact_sha256,
+        **({"on_all_images": asdict(evaluation.on_all)} if evaluation.on_all else {}),
+        "edits": model.edits,
+        "input": {"size": model.size, "mean": model.mean, "std": model.std, "channels": "RGB", "type": "float32"},
+        "labels": model.labels,
+        **{name: value for name, value in thresholds.items() if value not in (None, {})},
+        "run_with": {
+            **{name: getattr(target, name) for name in ("threads", "accelerator", "runtime")},
+            "memory_mapped": True,
+            "measured_on": target.device,
+        },
+        "benchmark_model": benchmark_lines(next(iter(devices.values()))),
+        "devices": {
+            device: {"device": device, **{name: getattr(figures, name) for name in settings}}
+            for device, figures in devices.items()
+        },
+        "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
+        "risks": [asdict(risk) for risk in found],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

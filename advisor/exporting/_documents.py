@@ -1,0 +1,282 @@
+"""Texts of a bundle: the model card, the README, and code for each platform."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from advisor.core import (
+    METRICS,
+    TASKS,
+    DeviceFigures,
+    Evaluation,
+    figures_of,
+    markdown,
+    plain,
+    plural,
+    recipe_of,
+    show_bytes,
+    show_figure,
+    show_ms,
+    show_probability,
+    visible,
+)
+from advisor.engine import LoadedRun, Question
+from advisor.exporting._shipping import ShippedModel, Shipping, parts_of
+from advisor.measurement import NEAR
+from advisor.reporting import Risk, on_all_images
+
+
+def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
+    """Return a template of a package with its variables.
+
+    In code every text is encoded for its language; in Markdown the filter ``md`` escapes untrusted text.
+    """
+    language = template.removesuffix(".j2").rpartition(".")[2]
+    return _environment(package, language).get_template(template).render(**values)
+
+
+def render_html(template: str, package: str, **values: object) -> str:
+    """Return a template of HTML with its variables, which are escaped."""
+    return _environment(package, "html").get_template(template).render(**values)
+
+
+def _in_comment(text: str) -> str:
+    """Return a text as it can stand in a comment of one line: C would join a line that ends in a backslash."""
+    return re.sub(r"(\\|\?\?/)$", "/", visible(" ".join(text.splitlines())))
+
+
+def _in_string(text: str) -> str:
+    """Return a text as it can stand in a string or docstring of Python."""
+    return visible(" ".join(text.splitlines())).replace("\\", "\\\\").replace('"', '\\"')
+
+
+_ENCODERS = MappingProxyType(dict.fromkeys(("cc", "h", "kt", "swift"), _in_comment) | {"py": _in_string})
+"""Encodes the texts in code, by the ending of its file. Names and numbers stay as they are."""
+
+
+@cache
+def _environment(package: str, language: str) -> Environment:
+    encode = _ENCODERS.get(language, str)
+    environment = Environment(
+        autoescape=language == "html",  # noqa: S701 (Markdown escapes where it needs it)
+        finalize=lambda value: encode(value) if type(value) is str else value,
+        loader=ChoiceLoader([PackageLoader(each) for each in dict.fromkeys((package, "advisor.exporting"))]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["md"] = markdown
+    return environment
+
+
+PLATFORMS = ("android", "ios", "python")
+
+DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
+"""Accelerators that the code of each platform supports."""
+
+
+def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
+    """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
+    path, target = shipping.snippets[platform], evaluation.configuration.target
+    folder, _, name = path.rpartition("/")
+    return path, render_template(
+        f"{name}.j2",
+        shipping.package,
+        folder=folder,
+        gpu=target.accelerator == "gpu",
+        size=model.size,
+        mean=repr(model.mean),
+        std=repr(model.std),
+        threshold=repr(model.threshold),
+        least_of=by_place(model, model.thresholds.by_class),
+        may_show=by_place(model, model.thresholds.recall),
+        near=NEAR,
+        threads=target.threads,
+        remark=_remark(evaluation, platform),
+    )
+
+
+def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+    """Return the snippet for a Coral Edge TPU.
+
+    ``measured`` is the name of the file with int8 input and output; mean and deviation are those of RGB values 0..255.
+    """
+    return render_template(
+        f"{path.rpartition('/')[2]}.j2",
+        integer_model=measured,
+        compiled=measured.replace(".tflite", "_edgetpu.tflite"),
+        means=repr(list(mean)),
+        stds=repr(list(std)),
+    )
+
+
+def by_place(model: ShippedModel, scores: Mapping[str, float]) -> dict[int, float]:
+    """Return scores by the place of their label."""
+    return {place: scores[label] for place, label in enumerate(model.labels) if label in scores}
+
+
+def _remark(evaluation: Evaluation, platform: str) -> str:
+    """Return a line that says where the settings come from, and whether the code supports them."""
+    target = evaluation.configuration.target
+    threads = plural(target.threads, "thread")
+    figure = f", {show_ms(evaluation.latency.value)} {evaluation.latency.provenance}" if evaluation.latency else ""
+    best = f"Best on {target.device} with {threads}, {target.accelerator}, {target.runtime}{figure}."
+    devices = devices_of(evaluation).items()
+    others = [f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices][1:]
+    best += f" Other devices: {'; '.join(others)}." if others else ""
+    if target.accelerator not in DELEGATES[platform]:
+        best += " This code runs on the CPU: measure the latency there."
+    return plain(best)
+
+
+_ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
+    {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
+)
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+
+
+def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
+    """Return the figures on every device that the evaluation's file runs on; the evaluation's own device is first."""
+    own = {evaluation.configuration.target.device: figures_of(evaluation)}
+    known = {**own, **evaluation.device_figures, **(evaluation.required_figures or {})}
+    return {device: figures for device, figures in known.items() if not figures.reason}
+
+
+def benchmark_options(figures: DeviceFigures) -> str:
+    """Return the options of ``benchmark_model`` for a device."""
+    delegate = _ON_ACCELERATORS.get(figures.accelerator, _ON_ACCELERATORS["cpu"])
+    return f"--num_threads={figures.threads} {delegate} --warmup_runs=10 --num_runs=200 --max_secs=30"
+
+
+def benchmark_lines(figures: DeviceFigures) -> tuple[str, ...]:
+    """Return the commands that time the model on an Android phone and on a computer with benchmark_model."""
+    options = benchmark_options(figures)
+    return (
+        "adb push model.tflite benchmark_model /data/local/tmp/",
+        "adb shell chmod +x /data/local/tmp/benchmark_model",
+        f"adb shell /data/local/tmp/benchmark_model --graph=/data/local/tmp/model.tflite {options}",
+        f"./benchmark_model --graph=model.tflite {options}",
+    )
+
+
+LABELS_SHOWN = 50
+
+CONTENTS: Mapping[str, str] = {
+    "model.tflite": "the model, with labels and normalization in its metadata",
+    "model_measured.tflite": "the file that the search made, unchanged",
+    "labels.txt": "one label per line, in the order of the output",
+    "model_card.md": "figures with provenance, warnings, data, use, licence",
+    "bundle.json": "the same facts for programs",
+    "check.py": "checks every file and the model's answers to the test vectors",
+    "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
+    "android/": "Kotlin for an app",
+    "ios/": "Swift for an app",
+    "python/": "a program that {does}",
+    "edgetpu/": "a program for a Coral Edge TPU",
+}
+"""Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
+
+CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
+
+
+def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
+    """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
+    configuration, pick, shipping = evaluation.configuration, run.decision.pick, run.question.of_task.shipping()
+    weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
+    versions = run.manifest.get("versions") or {}
+    return render_template(
+        shipping.card,
+        shipping.package,
+        run=run,
+        task=run.question.of_task,
+        evaluation=evaluation,
+        configuration=configuration,
+        target=configuration.target,
+        threads=plural(configuration.target.threads, "thread"),
+        trained=recipe_of(configuration.training).result or configuration.training,
+        selected_by_hand=pick is not None and pick.configuration != configuration,
+        model=model,
+        near=NEAR,
+        labels=model.labels,
+        labels_shown=LABELS_SHOWN,
+        told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
+        on_all=on_all_images(evaluation),
+        learnt_all=evaluation.on_all is not None and bool(evaluation.on_all.file),
+        warnings=[risk for risk in found if risk.warns],
+        risks=[risk for risk in found if not risk.warns],
+        figures=list(_figures(run.question, evaluation)),
+        limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
+        devices=devices_of(evaluation),
+        latency=lambda device: f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown",
+        share=lambda value: "none" if value is None else f"{100 * value:.0f} %",
+        probability=lambda device: (
+            show_probability(device.budget_probability) if device.budget_probability is not None else ""
+        ),
+        answers=evaluation.holdout_answers or evaluation.answers,
+        counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
+        images=sum((run.dataset.get("pictures_per_class") or {}).values()),
+        folder=PurePath(str(run.dataset.get("folder", ""))).name,
+        weights_sha256=weights.get("sha256", "") if isinstance(weights, dict) else "",
+        versions=", ".join(f"{name} {version}" for name, version in versions.items()),
+    )
+
+
+def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
+    """Return name, value, interval, number of images or runs, and provenance of each known figure."""
+    metric, usual = question.of_task.metric, TASKS[question.task].metric
+    judged = evaluation.holdout_answers or evaluation.answers
+    part = "hold-out" if evaluation.holdout_answers else "validation part"
+    images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""
+    others = [name for name in METRICS if name != question.metric and name in judged.metrics]
+    rows = (
+        (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
+        (f"{metric} on the hold-out ({images}images like these)", evaluation.holdout_accuracy),
+        *((f"{METRICS[name].label} on the {part}", judged.metrics[name]) for name in others),
+        *((f"{name} on the {part}", figure) for name, figure in judged.figures.items()),
+        (f"{usual} in new conditions (another visit, camera or day)", evaluation.new_conditions),
+        (f"{usual} on the hold-out under capture conditions", evaluation.capture.holdout),
+        ("latency, median", evaluation.latency),
+        ("latency, 90th percentile", evaluation.latency_p90),
+        ("file size", evaluation.size),
+        ("peak memory", evaluation.memory),
+        ("lost by compression", evaluation.drop),
+    )
+    for name, quantity in rows:
+        if quantity is not None:
+            value, low, high = (_show(each, quantity.unit) for each in (quantity.value, quantity.low, quantity.high))
+            source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
+            yield name, value, f"{low} to {high}" if low and high else "", quantity.n, source
+
+
+def _show(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return show_ms(value) if unit == "ms" else show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
+    """Return README.md for a bundle of ``files``."""
+    present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | CHECKSUMS.keys()
+    parts = parts_of([name.removesuffix("/") for name in present])
+    known = {**CONTENTS, **{f"{name}/": part.CONTENT for name, part in parts.items()}, **CHECKSUMS}
+    (device, own), *others = devices_of(evaluation).items()
+    return render_template(
+        "README.md.j2",
+        configuration=evaluation.configuration,
+        contents={
+            name: content.format(answers=shipping.answers, does=shipping.does)
+            for name, content in known.items()
+            if name in present
+        },
+        program=shipping.snippets["python"],
+        device=device,
+        benchmark_lines=benchmark_lines(own),
+        benchmark_options=benchmark_options,
+        others=others,
+    )

@@ -1,0 +1,311 @@
+"""Run the shipped files of a run on photographs, in a child process with limits."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written, network_of
+from advisor.exporting._shipping import Found, prepare
+from advisor.exporting.check import outputs
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.store import ensure_output_dir
+
+if TYPE_CHECKING:
+    from advisor.engine import LoadedRun
+
+MAX_BYTES = 32 * 2**20
+"""Largest photograph in bytes; phones write at most about 20 MB."""
+
+LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
+EACH_S = 20.0
+"""Seconds that one more photograph may take."""
+
+INT8, SHOWN = "int8", 3
+OPACITY = 0.6  # of a layer of colours over a photograph
+PEN, INK = 200, "#e5342c"
+"""Share of a photograph's longer side that a line is thick, and its colour."""
+
+
+@dataclass(frozen=True)
+class PhotographAnswer(Written):
+    """The answer of a run's pick to one photograph.
+
+    Attributes:
+        photograph: its path as given.
+        answer: the class, or ``unknown`` where its probability is below the threshold; of objects, their numbers.
+        found: the most probable classes, or the objects that the app shows, the surest first.
+        least: least probability or score (0-1) that the app shows; 0 if it shows all.
+        error: why there is no answer, or empty.
+    """
+
+    photograph: str
+    answer: str = ""
+    found: tuple[Found, ...] = ()
+    least: float = 0.0
+    error: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words: ``metal (97.1 %; shown from 62 %)``."""
+        if self.error or not self.found:
+            return self.error or self.answer
+        scores = ", ".join(f"{each.label} {100 * each.score:.1f} %" for each in self.found[:SHOWN])
+        return f"{self.answer} ({scores}{f'; shown from {100 * self.least:.0f} %' if self.least else ''})"
+
+
+def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> tuple[PhotographAnswer, ...]:
+    """Return the answers of the pick, each photograph with its own error; see :class:`PhotographAnswer`.
+
+    Of a folder, all images below it are answered.
+
+    Photographs are copied to the folder ``to``, if one is given, with the objects that were found drawn on them.
+
+    Raises UsageError: the run has no file, it does not find objects although ``to`` is given, or ``to`` has files.
+    StageError: the work exceeded a limit, or the file cannot run.
+    """
+    from advisor.datasets import images_in
+
+    photographs = [file for path in photographs for file in (images_in(path) if path.is_dir() else [path])]
+    if to is not None:
+        ensure_output_dir(to, [_drawn(*each) for each in enumerate(map(str, photographs))], force=False)
+    scratch, limits = Scratch(), replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
+    pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
+    try:
+        names, folder = [str(path) for path in photographs], str(to.resolve()) if to else ""
+        try:
+            answered: Sequence[PhotographAnswer] = pool.call(
+                f"{__name__}:predictions", str(run), names, folder, limits=limits
+            )
+        except StageError:
+            if len(names) < 2:
+                raise
+            answered = [_answer_alone(pool, str(run), place, name, folder) for place, name in enumerate(names)]
+    finally:
+        pool.close()
+        scratch.remove()
+    return tuple(answered)
+
+
+def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str) -> PhotographAnswer:
+    """Return the answer to one of several photographs, at one of which the child ended: only that one has an error."""
+    try:
+        (answer,) = pool.call(f"{__name__}:predictions", run, [name], to, place, limits=LIMITS)
+    except StageError as error:
+        return PhotographAnswer(name, error=f"the photograph cannot be used: its reader {error.message}")
+    return cast("PhotographAnswer", answer)
+
+
+def predictions(run: str, photographs: Sequence[str], to: str, first: int = 0) -> tuple[PhotographAnswer, ...]:
+    """See :func:`predict`; the child process calls this. The copies are numbered from ``first``."""
+    loaded, pick = _with_pick(run)
+    task = loaded.question.task
+    if to and TASKS[task].probabilities:
+        raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
+    model = _Model(loaded, pick)
+    drawn = [Path(to) / _drawn(*each) if to else None for each in enumerate(photographs, first)]
+    return tuple(_predicted(model, name, copy) for name, copy in zip(photographs, drawn, strict=True))
+
+
+def _drawn(place: int, photograph: str) -> str:
+    """Return the name of the copy of a photograph; several may have the same name in different folders."""
+    return f"{place + 1:03}-{Path(photograph).stem}.png"
+
+
+def _predicted(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
+    path = Path(name)
+    try:
+        size = _size(path)
+    except UsageError as error:
+        return PhotographAnswer(name, error=error.message)
+    found, least, layer = model.answer(path)
+    if to:
+        _draw(path, found, layer, to, size)
+    return PhotographAnswer(name, model.shipping.said(found, least), found, least)
+
+
+def _draw(photograph: Path, found: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]) -> None:
+    """Write the upright photograph with a layer for its pixels, or with a box or a ring for each object."""
+    from PIL import Image, ImageDraw, ImageOps
+
+    from advisor.datasets import open_image
+
+    with open_image(photograph) as image:
+        upright = ImageOps.exif_transpose(image).convert("RGB")
+    if layer:
+        over = Image.open(BytesIO(layer)).convert("RGBA").resize(upright.size, Image.Resampling.NEAREST)
+        Image.composite(Image.blend(upright, over.convert("RGB"), OPACITY), upright, over.getchannel("A")).save(to)
+        return
+    pen, thick = ImageDraw.Draw(upright), max(1, max(size) // PEN)
+    for each in found:
+        sides = (*size[::-1], *size[::-1])
+        top, left, bottom, right = (share * side for share, side in zip(each.box, sides, strict=True))
+        if left < right and top < bottom:
+            pen.rectangle((left, top, right, bottom), outline=INK, width=thick)
+        else:
+            pen.circle((left, top), 3 * thick, outline=INK, width=thick)
+        pen.text((left + thick, top + thick), f"{each.label} {each.score:.2f}", fill=INK, font_size=8 * thick)
+    upright.save(to)
+
+
+@dataclass(frozen=True)
+class FormAnswer:
+    """The answer of one file."""
+
+    form: str  #: its compression recipe
+    key: str  #: key of its evaluation
+    size_bytes: int  #: size of the shipped file
+    picked: bool  #: it is the pick
+    found: tuple[Found, ...]  #: the most probable classes, or the objects that the app shows, the surest first
+    least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
+    layer: str = ""  #: PNG in base64 with a colour for each pixel, to lay over the photograph; empty without
+    answer: str = ""  #: the answer in words
+
+    @property
+    def by_class(self) -> Mapping[str, list[float]]:
+        """The scores of what was found by class, the most frequent class first."""
+        scores = defaultdict[str, list[float]](list)
+        for each in self.found:
+            scores[each.label].append(each.score)
+        return dict(sorted(scores.items(), key=lambda row: (-len(row[1]), row[0])))
+
+
+@dataclass(frozen=True)
+class PhotographAnswers:
+    """The answers of several files to one photograph."""
+
+    task: str  #: the task of the run
+    labels: tuple[str, ...]  #: the classes of its files
+    width: int  #: of the upright photograph, in pixels
+    height: int  #: in pixels
+    forms: tuple[FormAnswer, ...]  #: the answers: float32, int8 and the form of the pick, as far as there are files
+
+    @property
+    def classes(self) -> bool:
+        """The answers are the classes of the image; otherwise they are objects in it."""
+        return TASKS[self.task].probabilities
+
+    @property
+    def agree(self) -> bool:
+        """All files have the same answer: the first class, or the number of objects of each class."""
+        said: list[object] = [
+            each.answer if each.layer
+            else each.found[0].label if self.classes
+            else {label: len(some) for label, some in each.by_class.items()}
+            for each in self.forms
+        ]  # fmt: skip
+        return all(each == said[0] for each in said)
+
+
+class Answerer:
+    """Answers photographs, one at a time; a context manager, which ends its child process."""
+
+    def __init__(self) -> None:
+        self._scratch = Scratch()
+        self._pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(self._scratch.path)})
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Answerer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+        self._scratch.remove()
+
+    def answer(self, run: Path, photograph: bytes) -> PhotographAnswers:
+        """Return the answers of the files of the pick's network.
+
+        Raises UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
+        StageError: the work exceeded a limit, or a file cannot run.
+        """
+        with self._lock:
+            path = self._scratch.path / "photograph"
+            path.write_bytes(photograph)
+            try:
+                found: PhotographAnswers = self._pool.call(f"{__name__}:answers", str(run), str(path), limits=LIMITS)
+            finally:
+                path.unlink(missing_ok=True)
+            return found
+
+
+def answers(run: str, photograph: str) -> PhotographAnswers:
+    """See :meth:`Answerer.answer`; the child process calls this."""
+    (loaded, pick), path = _with_pick(run), Path(photograph)
+    width, height = _size(path)
+    forms, labels = [], tuple[str, ...]()
+    for each in _forms(loaded.evaluations, pick):
+        model, own = _Model(loaded, each), each.configuration
+        found, least, layer = model.answer(path)
+        picked, labels, size = each.artefact == pick.artefact, model.shipped.labels, len(model.shipped.content)
+        shown, said = base64.b64encode(layer).decode(), model.shipping.said(found, least)
+        forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown, said))
+    return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
+
+
+def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
+    """Return a run with its pick; UsageError if it has none."""
+    from advisor.engine import load_run
+
+    loaded = load_run(run)
+    if loaded.decision.pick is None:
+        raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
+    return loaded, loaded.decision.pick
+
+
+def _size(photograph: Path) -> tuple[int, int]:
+    """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
+    from advisor.datasets import READ_ERRORS, Frame, open_image, orientation, read_bytes, reason
+
+    try:
+        with open_image(BytesIO(read_bytes(photograph)[0])) as image:
+            image.load()
+            return Frame(image.size, orientation(image)).upright
+    except READ_ERRORS as error:
+        raise UsageError(f"the photograph cannot be used: {reason(error)}", "give a JPEG or PNG file") from None
+
+
+def _forms(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
+    """Return the evaluations of the pick's network to show, one for each form: float32 first."""
+    own = pick.configuration.compression
+    rows = [
+        each
+        for each in evaluations
+        if each.status is Status.OK and each.artefact and network_of(each) == network_of(pick)
+    ]
+    by_form = {each.configuration.compression: each for each in rows} | {own: pick}
+    return [by_form[form] for form in dict.fromkeys((FLOAT, INT8, own)) if form in by_form]
+
+
+class _Model:
+    """A file as the app runs it. UsageError if it is missing or has changed."""
+
+    def __init__(self, run: LoadedRun, evaluation: Evaluation) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        from advisor.store import artefact_problem
+
+        problem = artefact_problem(run.folder, evaluation)
+        if problem is not None:
+            raise UsageError(str(problem), "restore the file, or search again")
+        self.shipping, file = run.question.of_task.shipping(), run.folder.path / evaluation.artefact
+        self._thresholds = self.shipping.thresholds(evaluation)
+        self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)
+        self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
+        self._interpreter.allocate_tensors()
+
+    def answer(self, photograph: Path) -> tuple[tuple[Found, ...], float, bytes]:
+        """Return what it finds, the least probability or score that the app shows, and a layer (:class:`.Shipping`)."""
+        from advisor.datasets import load
+
+        own, layer = self.shipped, self.shipping.layer
+        answered = outputs(self._interpreter, load(photograph, own.size), own.mean, own.std)
+        found = self.shipping.found(answered, own)
+        least = self._thresholds.least(found[0].label) if found else own.threshold or 0.0
+        return found, least, layer(answered, own) if layer else b""

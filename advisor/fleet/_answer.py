@@ -1,0 +1,357 @@
+"""Answer for a fleet: which one, two or three files, which phones get which, and what the fleet gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from advisor.core import (
+    Budget,
+    Evaluation,
+    StageError,
+    Status,
+    accuracy_of,
+    listed,
+    plural,
+    show_bytes,
+    show_ms,
+    show_probability,
+    size_of,
+    whole_percent,
+)
+from advisor.engine import DevicePredictor, Question, one_each
+from advisor.fleet._choice import Floats, choose, total
+from advisor.fleet._phones import Fleet, Phone, read_fleet
+from advisor.reporting import text
+
+MOST_FILES = 3
+
+BYTES_A_POINT = 6e6
+"""Bytes of a file that count like a point of accuracy on the phones that get it: 6 MB cost an app 1 % of its installs
+(decision 0101)."""
+
+POINTS_A_FILE = 0.5
+"""Points of accuracy, on average over the fleet, that a further file must add: it is tested, hosted, kept current."""
+
+HARDLY = 1e-3
+"""Weight of a phone on which no file is sure to meet the budget: it says which file is its best, and adds none."""
+
+OTHER_BUDGETS = ((0.8, 0.7, 0.5), (1.25, 1.5, 2.0))
+"""Multiples of the latency limit, shorter and longer ones, that are tried for what would change the answer."""
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """The file of a phone: its place in the option, and what is predicted of it there.
+
+    ``sure``: it meets every limit, the latency limit with the confidence of the question. ``probability`` is that of
+    meeting the latency limit; ``low_ms`` and ``high_ms`` are 80 % bounds. All are None where nothing can be predicted.
+    """
+
+    phone: Phone
+    tier: int
+    sure: bool
+    probability: float | None = None
+    latency_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class FleetOption:
+    """What some files do for the fleet. ``files`` are ordered by accuracy, the floor (tier 0) first.
+
+    Attributes:
+        phones: the file of each known phone, in the order of the fleet.
+        accuracy: mean accuracy in % over the known phones, weighted by share.
+        sure_share: share of the known phones that meet every limit with the confidence of the question.
+        met_share: expected share of them that meets the latency limit.
+        value: points of accuracy of sure phones less the size of their files, on average.
+    """
+
+    files: tuple[Evaluation, ...]
+    phones: tuple[Assigned, ...]
+    accuracy: float
+    sure_share: float
+    met_share: float
+    value: float
+
+    @property
+    def bytes(self) -> float:
+        """Size of all files."""
+        return sum(map(size_of, self.files))
+
+    @property
+    def served(self) -> float:
+        """Mean accuracy in %, where phones that may miss the limits count 0."""
+        return sum(self.share_of(tier) * accuracy_of(file) for tier, file in enumerate(self.files))
+
+    @property
+    def worst(self) -> Assigned:
+        """The phone that meets the budget with the least probability."""
+        return min(self.phones, key=lambda each: (each.probability or 0.0, -(each.latency_ms or np.inf)))
+
+    def share_of(self, tier: int) -> float:
+        """Return the share of the known phones that get a file and meet the limits with it."""
+        known = sum(each.phone.share for each in self.phones)
+        return sum(each.phone.share for each in self.phones if each.sure and each.tier == tier) / known
+
+    @cached_property
+    def sentence(self) -> str:
+        """The option in words."""
+        count = ("One file", "Two files", "Three files")[len(self.files) - 1]
+        tiers = [
+            f"{accuracy_of(file):.1f} % on {whole_percent(self.share_of(tier))}"
+            for tier, file in reversed(list(enumerate(self.files)))
+        ]
+        late = 1 - self.sure_share
+        floor = f", {whole_percent(late)} of the phones may be too slow and get the floor" if late > 1e-9 else ""
+        return f"{count}: {', '.join(tiers)}{floor}; {show_bytes(self.bytes)} in all"
+
+
+@dataclass(frozen=True)
+class FleetAnswer:
+    """The answer for a fleet.
+
+    Attributes:
+        options: the best one, two and three files; fewer if more files add nothing.
+        recommended: place of the recommended option.
+        reason: why this number of files.
+        runner_up: the second best option, in words.
+        flips: what would change the files.
+        each_device: mean accuracy of a file for each phone, over the same phones, and how many files that takes.
+        kept: share of the value of a file for each phone that each option keeps.
+        notes: what was read or counted otherwise than written.
+    """
+
+    fleet: Fleet
+    options: tuple[FleetOption, ...]
+    recommended: int
+    reason: str
+    runner_up: str
+    flips: tuple[str, ...]
+    each_device: tuple[float, int]
+    kept: tuple[float, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def option(self) -> FleetOption:
+        """The recommended option."""
+        return self.options[self.recommended]
+
+    def with_files(self, count: int | None) -> FleetOption:
+        """Return the option with so many files, or the largest one; the recommended one for None."""
+        return self.option if count is None else self.options[min(count, len(self.options)) - 1]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What is predicted of each file (columns) on each known phone (rows)."""
+
+    phones: tuple[Phone, ...]
+    files: tuple[Evaluation, ...]
+    rows: tuple[tuple[Evaluation, ...], ...]
+    limits: Budget
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Share of each phone; together 1."""
+        shares = np.array([phone.share for phone in self.phones])
+        shared: Floats = shares / shares.sum()
+        return shared
+
+    @cached_property
+    def accuracies(self) -> Floats:
+        """Accuracy of each file in %."""
+        return np.array([accuracy_of(file) for file in self.files])
+
+    @cached_property
+    def worths(self) -> Floats:
+        """Points of accuracy of each file, less its size."""
+        sizes = np.array([size_of(file) / BYTES_A_POINT for file in self.files])
+        return np.asarray(self.accuracies - sizes)
+
+    @cached_property
+    def allowed(self) -> Floats:
+        """1 where a file meets every limit but that of the latency."""
+        others = replace(self.limits, latency_ms=None)
+        return np.array([[float(others.met_by(each)) for each in row] for row in self.rows])
+
+    def chances(self, scale: float = 1.0) -> Floats:
+        """Return the probability that a file meets the latency limit times a scale; 0 where none can be predicted."""
+        limit = scale * (self.limits.latency_ms or np.inf)
+        return np.array([[_chance(each, limit) for each in row] for row in self.rows])
+
+    def sure(self, scale: float = 1.0) -> Floats:
+        """Return 1 where a file meets every limit, that of the latency with the confidence of the question."""
+        return np.where(self.chances(scale) >= self.limits.confidence - 1e-9, self.allowed, 0.0)
+
+    def values(self, scale: float = 1.0) -> Floats:
+        """Return the points that each phone gets from each file, weighted by its share."""
+        worth = np.where(self.sure(scale) > 0, self.worths, HARDLY * self.chances(scale))
+        return np.asarray(self.shares[:, None] * worth)
+
+
+def _chance(each: Evaluation, limit_ms: float) -> float:
+    if each.status is not Status.OK or each.latency_distribution is None:
+        return 0.0
+    return each.latency_distribution.below(limit_ms)
+
+
+def predicted(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
+    """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
+    files = tuple(each for each in one_each(evaluations) if each.accuracy is not None and each.artefact)
+    if not files:
+        raise StageError("no file has an accuracy yet, so none can be chosen for the fleet")
+    predictor = DevicePredictor()
+    rows = []
+    for phone in fleet.known:
+        assert phone.device is not None, "known phones have one"
+        rows.append(predictor.evaluate(files, phone.device, limits.latency_ms, limits.confidence))
+    return Matrix(fleet.known, files, tuple(rows), limits)
+
+
+def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
+    """Choose the best one to three files for a fleet, and the number of files by what each more is worth."""
+    values, sets, notes = matrix.values(), list[tuple[int, ...]](), list(fleet.notes)
+    for count in range(1, MOST_FILES + 1):
+        found = choose(values, count)
+        if sets and (len(found) < count or total(values, found) <= total(values, sets[-1]) + HARDLY):
+            notes.append(f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not offered")
+            break
+        sets.append(found)
+    options = tuple(_option(matrix, files) for files in sets)
+    order = sorted(range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value)
+    every = values.argmax(axis=1)
+    held, whole = matrix.sure(), float(matrix.shares @ matrix.accuracies[every])
+    served = float(matrix.shares @ (matrix.accuracies[every] * held[np.arange(len(every)), every]))
+    kept = tuple(option.served / served if served else 1.0 for option in options)
+    if not options[order[0]].sure_share:
+        notes.append(_floor_note(matrix, options[order[0]]))
+    return FleetAnswer(
+        fleet, options, order[0], _reason(options, order[0]), _runner_up(options, order),
+        _flips(matrix, options, sets, order[0]), (whole, len(set(every.tolist()))), kept, tuple(notes),
+    )  # fmt: skip
+
+
+def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
+    ordered = sorted(files, key=lambda file: (matrix.accuracies[file], file))
+    values, sure, chances = matrix.values(), matrix.sure(), matrix.chances()
+    phones = []
+    for place, phone in enumerate(matrix.phones):
+        tier = int(np.argmax(values[place, ordered]))
+        each = matrix.rows[place][ordered[tier]]
+        found = each.latency
+        is_sure = bool(sure[place, ordered[tier]])
+        if found is None:
+            phones.append(Assigned(phone, tier, is_sure, reason=each.reason))
+        else:
+            chance = float(chances[place, ordered[tier]])
+            phones.append(Assigned(phone, tier, is_sure, chance, found.value, found.low, found.high))
+    tiers = [each.tier for each in phones]
+    held = np.array([each.sure for each in phones], dtype=float)
+    met = np.array([each.probability or 0.0 for each in phones])
+    return FleetOption(
+        tuple(matrix.files[file] for file in ordered),
+        tuple(phones),
+        float(matrix.shares @ matrix.accuracies[ordered][tiers]),
+        float(matrix.shares @ held),
+        float(matrix.shares @ met),
+        total(values, tuple(ordered)),
+    )
+
+
+def _reason(options: Sequence[FleetOption], best: int) -> str:
+    own = options[best]
+    parts = []
+    if best:
+        fewer = options[best - 1]
+        parts.append(f"the last file adds {_gain(fewer, own)}")
+    if best + 1 < len(options):
+        parts.append(f"one more would add {_gain(own, options[best + 1])}")
+    elif not best:
+        parts.append("no other file serves more phones, or serves them better")
+    return f"{own.sentence}{': ' * bool(parts)}{'; '.join(parts)}"
+
+
+def _gain(fewer: FleetOption, more: FleetOption) -> str:
+    points, phones = more.accuracy - fewer.accuracy, more.sure_share - fewer.sure_share
+    served = f" and {100 * phones:+.0f} % of the phones within the budget" if abs(phones) >= 0.005 else ""
+    return f"{points:+.1f} points on average{served} for {show_bytes(max(0.0, more.bytes - fewer.bytes))}"
+
+
+def _runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
+    if len(order) < 2:
+        return ""
+    first, second = options[order[0]], options[order[1]]
+    behind = first.value - second.value + POINTS_A_FILE * (order[1] - order[0])
+    prices = f"{show_bytes(BYTES_A_POINT)}, or two further files, count like a point"
+    return f"{second.sentence} ({behind:.2f} points behind; {prices})"
+
+
+def _flips(
+    matrix: Matrix, options: Sequence[FleetOption], sets: Sequence[tuple[int, ...]], best: int
+) -> tuple[str, ...]:
+    """Return what would change the files: another price of a file, or another budget."""
+    flips, own = list[str](), options[best]
+    for place, other in enumerate(options):
+        if place != best:
+            price = (other.value - own.value) / (place - best)
+            word = "less" if place > best else "more"
+            flips.append(f"a further file counts like {word} than {price:.2f} points: {plural(place + 1, 'file')}")
+    limit = matrix.limits.latency_ms or 0.0
+    for scales in (OTHER_BUDGETS[0], OTHER_BUDGETS[1]):
+        for scale in scales:
+            values = matrix.values(scale)
+            found = max((choose(values, len(s)) for s in sets), key=lambda s: total(values, s) - POINTS_A_FILE * len(s))
+            if set(found) != set(sets[best]):
+                names = listed([text.file(matrix.files[file]) for file in found], MOST_FILES)
+                flips.append(f"the latency budget is {show_ms(scale * limit)}: {names}")
+                break
+    return tuple(flips)
+
+
+def _floor_note(matrix: Matrix, option: FleetOption) -> str:
+    chances = matrix.chances()
+    file = int(np.argmax(matrix.shares @ chances))
+    known = [row[file].latency_distribution for row in matrix.rows]
+    needed = [each.at(matrix.limits.confidence) for each in known if each is not None]
+    slow = f"; its slowest phone needs a budget of {show_ms(max(needed))}" if needed else ""
+    budget = show_ms(matrix.limits.latency_ms or 0)
+    return (
+        f"no file is sure to meet {budget} on any phone: the floor is {text.file(option.files[0])}, "
+        f"which meets it on {show_probability(option.met_share)} of the phones by expectation{slow}"
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A fleet and the files of a run; two that have the same ``key`` have the same answer."""
+
+    key: str
+    fleet: Fleet = field(compare=False)
+    evaluations: tuple[Evaluation, ...] = field(compare=False)
+    limits: Budget = field(compare=False)
+
+
+@lru_cache(maxsize=2)
+def _answered(asked: _Asked) -> FleetAnswer:
+    return answer_for(asked.fleet, predicted(asked.fleet, asked.evaluations, asked.limits))
+
+
+def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> FleetAnswer:
+    """Return the answer of a run for the fleet of its question; several reports of it share one.
+
+    UsageError: the fleet cannot be read. StageError: no file can be chosen.
+    """
+    fleet = read_fleet(question.fleet, question.profiles)
+    rows = [(each.configuration.key, each.artefact_sha256, accuracy_of(each)) for each in one_each(evaluations)]
+    devices = [phone.device.profile.fingerprint() for phone in fleet.known if phone.device]
+    limits: Mapping[str, object] = vars(question.limits)
+    key = json.dumps([question.fleet, devices, rows, repr(limits)], default=str)
+    return _answered(_Asked(key, fleet, tuple(evaluations), question.limits))

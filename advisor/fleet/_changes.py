@@ -1,0 +1,109 @@
+"""Answer a run for another fleet, or for profiles that changed: which phones get another file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.core import HOST, listed
+from advisor.engine import Child, load_run, read_origin, require_proof, write_child
+from advisor.fleet._answer import FleetAnswer, fleet_answer
+from advisor.store import sha256_json
+
+
+@dataclass(frozen=True)
+class PhoneChange:
+    """A phone that gets another file, or is new or gone; ``before`` and ``after`` are keys of files, empty for none."""
+
+    name: str
+    share: float
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class FleetChange:
+    """What a new fleet, or new profiles, change of the answer of a run.
+
+    Attributes:
+        run: the new run; its bundle has the new files.
+        parent: the run that was answered again.
+        reason: the new answer.
+        phones: what changes for phones.
+        added: files that the parent's answer did not have.
+        removed: files that are no longer needed.
+    """
+
+    run: Path
+    parent: str
+    reason: str
+    phones: tuple[PhoneChange, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file changes, so that the app needs a new version."""
+        return bool(self.added or self.removed)
+
+    @property
+    def share(self) -> float:
+        """Share of the users whose phone gets another file."""
+        return sum(each.share for each in self.phones)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The change in words."""
+        files = f"new files: {listed(self.added) or 'none'}; no longer needed: {listed(self.removed) or 'none'}"
+        named = listed([f"{each.name} ({100 * each.share:.1f} %)" for each in self.phones], 10) or "none"
+        head = f"Changed: {files}" if self.changed else "The files are the same"
+        return (
+            f"{head}.",
+            f"Phones that get another file: {named}; together {100 * self.share:.1f} % of the users.",
+            f"Now: {self.reason}.",
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the change as plain JSON values."""
+        facts = {**asdict(self), "run": str(self.run), "changed": self.changed, "share": self.share}
+        return {"schema_version": 1, **facts}
+
+
+def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
+    """Answer a run for a fleet (a path or a shipped name), write a new run, and compare with the run's own answer.
+
+    UsageError: the fleet or the run cannot be read, or the run does not prove itself. StageError: it has no file.
+    """
+    before = load_run(run)
+    require_proof(before)
+    then = _stored(before.folder.read_json("recommendation.json"))
+    after = load_run(run, {"fleet": fleet})
+    found = fleet_answer(after.question, after.evaluations)
+    now = _tiers(found)
+    shares = {each.name: each.share for each in found.fleet.phones}
+    names = [name for name in dict.fromkeys((*now, *then)) if now.get(name, "") != then.get(name, "")]
+    phones = tuple(PhoneChange(name, shares.get(name, 0.0), then.get(name, ""), now.get(name, "")) for name in names)
+    files, earlier = set(now.values()), set(then.values())
+    environment = sha256_json([after.question.fleet, now])
+    child = write_child(
+        after, read_origin(before.folder.path.resolve()), Child(after.evaluations, HOST, environment, {})
+    )
+    return FleetChange(
+        child.path, before.name, found.reason, phones, tuple(sorted(files - earlier)), tuple(sorted(earlier - files))
+    )
+
+
+def _tiers(found: FleetAnswer) -> dict[str, str]:
+    return {each.phone.name: found.option.files[each.tier].configuration.key for each in found.option.phones}
+
+
+def _stored(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the file of each phone in the answer that a run keeps; nothing if it has none."""
+    try:
+        fleet = document["fleet"]
+        option = fleet["options"][fleet["recommended_files"] - 1]
+        return {name: option["files"][row["tier"]] for name, row in option["devices"].items()}
+    except (KeyError, TypeError, IndexError):
+        return {}

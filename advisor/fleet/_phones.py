@@ -1,0 +1,284 @@
+"""Read a fleet: its phones with their shares, each with what is known of its processor."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from advisor.core import Problems, UsageError, nearest, size_bytes
+from advisor.devices import (
+    TFLITE_RUNTIMES,
+    Cluster,
+    DeviceProfile,
+    DeviceTarget,
+    Profiles,
+    Soc,
+    clusters_of,
+    find_phone,
+    known_devices,
+    known_socs as shipped_socs,
+    shipped_fleets,
+    target_vector,
+)
+from advisor.engine import TargetDevice
+from advisor.fleet.selector import plain
+
+COLUMNS = ("device", "soc", "share", "os", "runtime", "cores", "memory")
+"""Columns of a fleet: ``device`` or ``soc`` and ``share`` are needed."""
+
+THREADS = 4
+"""CPU threads with which an app runs a file, or as many as the phone has cores."""
+
+MOST_PHONES = 2000
+MOST_USERS = 1e10  # largest share, which may be a number of users
+
+_DELIMITERS = ",;\t"
+
+
+@dataclass(frozen=True)
+class Phone:
+    """A row of a fleet.
+
+    Attributes:
+        name: device or SoC, as the fleet writes it.
+        share: share of the users, 0 to 1.
+        device: what predictions are made for; None of an unknown phone.
+        found: how it was found: ``profile``, ``soc`` or ``cores``; why it is unknown, if it is.
+        os: its operating system, empty if not stated.
+    """
+
+    name: str
+    share: float
+    device: TargetDevice | None
+    found: str
+    os: str = ""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The phones that a team ships to; ``notes`` say what was read otherwise than written."""
+
+    title: str
+    phones: tuple[Phone, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> tuple[Phone, ...]:
+        """Phones for which files can be chosen."""
+        return tuple(phone for phone in self.phones if phone.device is not None)
+
+    @property
+    def unknown_share(self) -> float:
+        """Share of the users whose phone is not known, 0 to 1."""
+        return sum(phone.share for phone in self.phones if phone.device is None)
+
+
+@cache
+def known_socs() -> Mapping[str, Soc]:
+    """Return the shipped systems on chip by each of their names, see :func:`.selector.plain`."""
+    socs = {}
+    for soc in shipped_socs():
+        for name in (soc.name, *soc.names):
+            socs[plain(name)] = soc
+    return socs
+
+
+def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
+    """Return the fleet of a table; ``folders`` hold further device profiles.
+
+    Shares that do not add up to 1 or to 100 are normalised, rows of one phone are added up, and both are noted. An
+    unknown phone without cores counts as unknown.
+
+    Raises:
+        UsageError: a missing column, a row that cannot be read, or no known phone.
+    """
+    first, *_ = text.splitlines() or [""]
+    title = first.lstrip("# ").strip() if first.startswith("#") else "your fleet"
+    rows, problems, profiles = _rows(text), Problems(), known_devices(folders)
+    _check_columns(rows)
+    found: dict[str, tuple[dict[str, str], float]] = {}
+    notes: list[str] = []
+    for number, row in enumerate(rows, start=1):
+        name = row.get("device") or row.get("soc") or ""
+        try:
+            share = _share(row.get("share", ""), name, number)
+        except UsageError as error:
+            problems.add(error)
+            continue
+        key = f"{name.casefold()} {row.get('runtime', '')}"
+        if key in found:
+            notes.append(f"'{name}' has several rows; their shares are added up")
+            share += found[key][1]
+        found[key] = row, share
+    problems.raise_any()
+    total = sum(share for _, share in found.values())
+    if not total > 0:
+        raise UsageError("--fleet: the shares add up to 0", "give each row the share of your users, such as 12.5")
+    if min(abs(total - 1), abs(total - 100)) > 0.5 * (1 if total > 50 else 0.01):
+        notes.append(f"the shares add up to {total:.4g}, so they are divided by this sum")
+    named = [(row.get("device") or row.get("soc") or "", row, share / total) for row, share in found.values()]
+    phones = tuple(
+        Phone(name, share, *_found(name, row, profiles, problems), os=row.get("os", "")) for name, row, share in named
+    )
+    problems.raise_any()
+    fleet = Fleet(title, phones, tuple(dict.fromkeys(notes)))
+    if not fleet.known:
+        raise UsageError(
+            f"--fleet: no phone of it is known: {', '.join(phone.name for phone in phones[:5])}"
+            f"{nearest(phones[0].name, _names(profiles))}",
+            "advisor devices list shows the devices; or add a column cores: 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55",
+        )
+    return fleet
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    """Return the rows of a table; lines that begin with ``#`` are comments.
+
+    Cells are separated by the most frequent of comma, semicolon and tab in the header. UsageError: a column is there
+    twice, or a row has more cells than the header.
+    """
+    lines = [line for line in text.removeprefix("\ufeff").splitlines() if line.strip() and not line.startswith("#")]
+    if not lines:
+        return []
+    delimiter = max(_DELIMITERS, key=lines[0].count)
+    try:
+        header, *cells = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    except csv.Error as error:
+        raise UsageError(f"--fleet: the table cannot be read ({error})", "write for example Helio G99,12.5") from None
+    names = [name.strip().casefold() for name in header]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"--fleet: the column '{repeated[0]}' is there twice", "leave one of them out")
+    rows = []
+    for number, row in enumerate(cells, start=1):
+        if len(row) > len(names):
+            raise UsageError(
+                f"--fleet, row {number}: it has {len(row)} cells, and there are {len(names)} columns",
+                "write shares with a point (12.5), or separate the cells by semicolons",
+            )
+        values = [cell.strip() for cell in row] + [""] * (len(names) - len(row))
+        rows.append(dict(zip(names, values, strict=True)))
+    return rows
+
+
+def _check_columns(rows: Sequence[Mapping[str, str]]) -> None:
+    hint = f"columns: {', '.join(COLUMNS)}; device or soc, and share, are needed. Shipped: {_shipped()}"
+    if not rows:
+        raise UsageError("--fleet: the table has no row", hint)
+    if len(rows) > MOST_PHONES:
+        raise UsageError(f"--fleet: the table has {len(rows)} rows, at most {MOST_PHONES} are read", "add rows up")
+    for name in rows[0]:
+        if name not in COLUMNS:
+            raise UsageError(f"--fleet: unknown column '{name}'{nearest(name, COLUMNS)}", hint)
+    if "share" not in rows[0] or not {"device", "soc"} & set(rows[0]):
+        raise UsageError(f"--fleet: the table has the columns {', '.join(rows[0])}", hint)
+
+
+def _shipped() -> str:
+    return ", ".join(path.stem for path in shipped_fleets())
+
+
+def _share(text: str, name: str, number: int) -> float:
+    try:
+        share = float(text.rstrip("% ").replace(",", "."))
+    except ValueError:
+        share = math.nan
+    if not name or not 0 <= share <= MOST_USERS:
+        what = f"'{text}' is no share" if name else "names no device and no soc"
+        raise UsageError(f"--fleet, row {number}: {what}", "write for example Helio G99,12.5")
+    return share
+
+
+def _names(profiles: Profiles) -> Iterator[str]:
+    yield from profiles
+    yield from (soc.name for soc in known_socs().values())
+
+
+def _found(
+    name: str, row: Mapping[str, str], profiles: Profiles, problems: Problems
+) -> tuple[TargetDevice | None, str]:
+    """Return what predictions are made for, and how it was found; None and the reason if it is unknown."""
+    try:
+        memory = size_bytes(row["memory"], "memory") if row.get("memory") else None
+        cores = clusters_of(row["cores"]) if row.get("cores") else ()
+        profile, found, target = _profile(name, cores, profiles)
+        if profile is None:
+            return None, found
+        target = profile.target(row["runtime"]) if row.get("runtime") else target or cpu_target(profile)
+    except UsageError as error:
+        problems.add(UsageError(f"--fleet, '{name}': {error.message}", error.hint))
+        return None, ""
+    if target is None:
+        return None, "its cores are not known"
+    known = profile if target in profile.targets else replace(profile, targets=(target,), default_target=target.name)
+    known = replace(known, memory_bytes=memory) if memory else known
+    return TargetDevice(name, known, target), found
+
+
+def _profile(
+    name: str, cores: tuple[Cluster, ...], profiles: Profiles
+) -> tuple[DeviceProfile | None, str, DeviceTarget | None]:
+    device, _, target = name.rpartition(":")
+    titles = {each.title.casefold(): each for each in profiles.values()}
+    profile = profiles.get(device or name) or titles.get(name.casefold())
+    if profile is not None:
+        return profile, "profile", profile.target(target) if device else None
+    by_soc = {plain(each.soc): each for each in profiles.values() if each.kind == "phone"}
+    # Phones come before SoCs: iPhone 13 is a phone, and hw.machine of phones with an A14 begins with iPhone13.
+    phone = None if cores else find_phone(device or name, profiles)
+    if phone is not None:
+        return phone, _how_known(phone, profiles), phone.target(target) if device else None
+    soc, same = known_socs().get(plain(name)), by_soc.get(plain(name))
+    if cores or soc is not None:
+        known = cores or (soc.cores if soc else ())
+        described = DeviceProfile(
+            plain(name), name, "phone", same.soc if same else name, (), "", isa="armv8.2-a", cores=known
+        )
+        near, times = nearest_device(described, profiles)
+        return described, f"{'cores' if cores else 'soc'}, {times:.2f} times from {near}" if near else "soc", None
+    if same is not None:
+        return same, "profile", None
+    return None, f"unknown{nearest(name, _names(profiles))}", None
+
+
+def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
+    """Return how a phone of the table is known: by its profile, or by its cores with the nearest measured CPU."""
+    if not profile.predicted_from:
+        return "profile"
+    near, times = nearest_device(profile, profiles)
+    return f"phone, {times:.2f} times from {near}" if near else "phone"
+
+
+def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:
+    """Return the target of LiteRT on a phone's CPU, as apps run it; None if its cores are not known."""
+    count = min(THREADS, sum(cluster.count for cluster in profile.cores))
+    own = [each for each in profile.targets if each.runtime in TFLITE_RUNTIMES and each.accelerator == "cpu"]
+    if not profile.cores:
+        return max(own, key=lambda each: each.threads, default=None)
+    same = next((each for each in own if each.threads == count), None)
+    name = f"litert-cpu-x{count}"
+    return same or DeviceTarget(name, "tflite", "cpu", count, "", ("float32", "float16", "int8"), kernels="xnnpack")
+
+
+def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float]:
+    """Return the device whose CPU is nearest, and the ratio of their multiply-accumulates a second (1 or more).
+
+    Empty and 1 if the cores of no other phone are known.
+    """
+    speeds = {each.name: speed(each) for each in profiles.values() if each.kind == "phone" and each.cores}
+    own, known = speed(phone), {name: found for name, found in speeds.items() if found}
+    if not own or not known:
+        return "", 1.0
+    apart = {name: abs(math.log(found / own)) for name, found in known.items()}
+    name = min(apart, key=apart.__getitem__)
+    return name, math.exp(apart[name])
+
+
+def speed(profile: DeviceProfile) -> float:
+    """Return 10^9 float32 multiply-accumulates a second of the cores that run, in theory; 0 if they are not known."""
+    target = cpu_target(profile)
+    vector = target_vector(profile, target, "float32") if target else None
+    return math.exp(vector[0]) if vector else 0.0

@@ -1,0 +1,326 @@
+"""Write a Core ML package of a float ``.tflite`` classifier; for child processes, as coremltools is loaded.
+
+A tensor of four dimensions is (batch, height, width, channels) in the file and (batch, channels, height, width) in Core
+ML. :class:`Network` keeps it in Core ML's order. Operators that mix dimensions take it back first.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.integrations.coreml import without_frameworks
+
+without_frameworks()
+
+import coremltools as ct  # noqa: E402
+from coremltools.converters.mil import Builder  # noqa: E402
+
+from advisor.core import UsageError  # noqa: E402
+from advisor.tflite import (  # noqa: E402
+    Model,
+    Operator,
+    Tensor,
+    read,
+    to_float32,
+)
+
+IMAGE_RANK = 4
+TO_CORE, TO_FILE = (0, 3, 1, 2), (0, 2, 3, 1)
+PLACE = (0, 2, 3, 1)
+"""Core ML's dimension for each dimension of the file, of four."""
+
+SAME = 0
+"""The schema's number of the padding that keeps the size."""
+
+ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
+    "NONE": lambda value: value,
+    "RELU": lambda value: Builder.relu(x=value),
+    "RELU6": lambda value: Builder.relu6(x=value),
+    "RELU_N1_TO_1": lambda value: Builder.clip(x=value, alpha=-1.0, beta=1.0),
+    "TANH": lambda value: Builder.tanh(x=value),
+}
+
+_ARRAY_TYPES = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
+
+
+class Network:
+    """A graph under construction: the values of tensors by their index in the file."""
+
+    def __init__(self, model: Model, image: Any) -> None:
+        self._model = model
+        self._values: dict[int, Any] = {model.subgraphs[0].inputs[0]: image}
+
+    def run(self) -> Any:
+        """Add every operator and return the value of the first output; UsageError if one has no counterpart here."""
+        for operator in self._model.operators:
+            if operator.name not in OPERATORS:
+                raise UsageError(
+                    f"--coreml: the model has a {operator.name}, which is not translated",
+                    f"operators that are: {', '.join(sorted(OPERATORS))}",
+                )
+            outputs = OPERATORS[operator.name](self, operator)
+            activation = str(operator.options.get("fused_activation_function", "NONE"))
+            for index, value in zip(operator.outputs, outputs, strict=True):
+                self._values[index] = ACTIVATIONS[activation](value)
+        return self._values[self._model.subgraphs[0].outputs[0]]
+
+    def tensor(self, index: int) -> Tensor:
+        """Return the description of a tensor."""
+        return self._model.tensors[index]
+
+    def value(self, index: int) -> Any:
+        """Return a tensor that is computed, in Core ML's order of dimensions."""
+        if index not in self._values:
+            self._values[index] = Builder.const(val=_in_order(self.constant(index)))
+        return self._values[index]
+
+    def constant(self, index: int) -> NDArray[Any]:
+        """Return a constant of numbers in the file's order of dimensions; UsageError for another tensor."""
+        tensor = self.tensor(index)
+        if not tensor.is_constant or tensor.dtype not in _ARRAY_TYPES:
+            raise UsageError(f"--coreml: '{tensor.name}' is not a constant of floats or whole numbers", "leave it out")
+        return np.frombuffer(tensor.buffer, _ARRAY_TYPES[tensor.dtype]).reshape(tensor.shape)
+
+    def plain(self, index: int) -> Any:
+        """Return a computed tensor in the file's order of dimensions."""
+        value = self.value(index)
+        return Builder.transpose(x=value, perm=TO_FILE) if len(self.tensor(index).shape) == IMAGE_RANK else value
+
+
+def _in_order(values: NDArray[Any]) -> NDArray[Any]:
+    return values.transpose(TO_CORE) if values.ndim == IMAGE_RANK else values
+
+
+def _ordered(value: Any, rank: int) -> Any:
+    return Builder.transpose(x=value, perm=TO_CORE) if rank == IMAGE_RANK else value
+
+
+def _padding(network: Network, operator: Operator, kernel: Sequence[int]) -> list[int]:
+    """Return the rows and columns that are added: top, bottom, left, right."""
+    if operator.options["padding"] != SAME:
+        return [0, 0, 0, 0]
+    sides = network.tensor(operator.inputs[0]).shape[1:3]
+    found = []
+    for side, size, axis in zip(sides, kernel, "hw", strict=True):
+        stride, dilation = int(operator.options[f"stride_{axis}"]), _dilation(operator, axis)
+        whole = max((math.ceil(side / stride) - 1) * stride + (size - 1) * dilation + 1 - side, 0)
+        found += [whole // 2, whole - whole // 2]
+    return found
+
+
+def _dilation(operator: Operator, axis: str) -> int:
+    return int(operator.options.get(f"dilation_{axis}_factor", 1))
+
+
+def _strides(operator: Operator) -> list[int]:
+    return [int(operator.options["stride_h"]), int(operator.options["stride_w"])]
+
+
+def _convolution(network: Network, operator: Operator, depthwise: bool = False) -> list[Any]:
+    kernel = network.constant(operator.inputs[1])
+    channels = network.tensor(operator.inputs[0]).shape[3]
+    weight = kernel.transpose(3, 0, 1, 2) if depthwise else kernel.transpose(0, 3, 1, 2)
+    bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
+    more = {"bias": network.constant(bias)} if bias >= 0 else {}
+    made = Builder.conv(
+        x=network.value(operator.inputs[0]), weight=weight, strides=_strides(operator), pad_type="custom",
+        pad=_padding(network, operator, kernel.shape[1:3]), groups=channels // weight.shape[1],
+        dilations=[_dilation(operator, "h"), _dilation(operator, "w")], **more,
+    )  # fmt: skip
+    return [made]
+
+
+def _dense(network: Network, operator: Operator) -> list[Any]:
+    weight = network.constant(operator.inputs[1])
+    bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
+    more = {"bias": network.constant(bias)} if bias >= 0 else {}
+    rows = Builder.reshape(x=_flat(network, operator.inputs[0]), shape=[-1, weight.shape[1]])
+    shape = network.tensor(operator.outputs[0]).shape
+    made = Builder.linear(x=rows, weight=weight, **more)
+    return [made if len(shape) == 2 else _ordered(Builder.reshape(x=made, shape=shape), len(shape))]
+
+
+def _flat(network: Network, index: int) -> Any:
+    """Return a tensor whose values are in the file's order; one of a single position is as it is."""
+    shape = network.tensor(index).shape
+    return network.value(index) if len(shape) == IMAGE_RANK and shape[1:3] == (1, 1) else network.plain(index)
+
+
+def _reshaped(network: Network, operator: Operator) -> list[Any]:
+    shape = network.tensor(operator.outputs[0]).shape
+    if len(shape) == IMAGE_RANK and shape[1:3] == (1, 1):
+        return [Builder.reshape(x=_flat(network, operator.inputs[0]), shape=[shape[axis] for axis in TO_CORE])]
+    return [_ordered(Builder.reshape(x=_flat(network, operator.inputs[0]), shape=shape), len(shape))]
+
+
+def _pooled(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+    size = [int(operator.options["filter_height"]), int(operator.options["filter_width"])]
+    pad = _padding(network, operator, size)
+    value = network.value(operator.inputs[0])
+    return [make(x=value, kernel_sizes=size, strides=_strides(operator), pad_type="custom", pad=pad)]
+
+
+def _both(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+    rank = max(len(network.tensor(index).shape) for index in operator.inputs)
+    return [make(**{name: _widened(network, index, rank) for name, index in zip("xy", operator.inputs, strict=True)})]
+
+
+def _widened(network: Network, index: int, rank: int) -> Any:
+    """Return an operand; one of fewer dimensions than the other gets leading ones."""
+    shape = network.tensor(index).shape
+    if len(shape) == rank or rank != IMAGE_RANK or not shape:
+        return network.value(index)
+    wide = (1,) * (rank - len(shape)) + shape
+    if network.tensor(index).is_constant:
+        return _in_order(network.constant(index).reshape(wide))
+    return _ordered(Builder.reshape(x=network.value(index), shape=wide), rank)
+
+
+def _reduced(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+    rank = len(network.tensor(operator.inputs[0]).shape)
+    axes = sorted(int(axis) % rank for axis in network.constant(operator.inputs[1]).reshape(-1))
+    keep = bool(operator.options.get("keep_dims", 0))
+    if rank == IMAGE_RANK and (keep or axes == [1, 2]):
+        axes = [PLACE[axis] for axis in axes]
+        return [make(x=network.value(operator.inputs[0]), axes=axes, keep_dims=keep)]
+    made = make(x=network.plain(operator.inputs[0]), axes=axes, keep_dims=keep)
+    return [_ordered(made, len(network.tensor(operator.outputs[0]).shape))]
+
+
+def _padded(network: Network, operator: Operator) -> list[Any]:
+    added = network.constant(operator.inputs[1]).astype(np.int32)
+    value = float(network.constant(operator.inputs[2]).reshape(-1)[0]) if len(operator.inputs) > 2 else 0.0
+    ordered = added[list(TO_CORE)] if len(added) == IMAGE_RANK else added
+    while len(ordered) > 1 and not ordered[0].any():  # Core ML pads the last dimensions
+        ordered = ordered[1:]
+    return [Builder.pad(x=network.value(operator.inputs[0]), pad=ordered.reshape(-1), constant_val=value)]
+
+
+def _joined(network: Network, operator: Operator) -> list[Any]:
+    axis = _axis(network, operator.inputs[0], int(operator.options["axis"]))
+    return [Builder.concat(values=[network.value(index) for index in operator.inputs], axis=axis)]
+
+
+def _axis(network: Network, index: int, axis: int) -> int:
+    rank = len(network.tensor(index).shape)
+    return PLACE[axis % rank] if rank == IMAGE_RANK else axis % rank
+
+
+def _split(network: Network, operator: Operator) -> list[Any]:
+    axis = _axis(network, operator.inputs[1], int(network.constant(operator.inputs[0]).reshape(-1)[0]))
+    parts = Builder.split(x=network.value(operator.inputs[1]), num_splits=len(operator.outputs), axis=axis)
+    return list(parts) if isinstance(parts, (list, tuple)) else [parts]
+
+
+def _turned(network: Network, operator: Operator) -> list[Any]:
+    made = Builder.transpose(x=network.plain(operator.inputs[0]), perm=network.constant(operator.inputs[1]))
+    return [_ordered(made, len(network.tensor(operator.outputs[0]).shape))]
+
+
+def _sliced(network: Network, operator: Operator) -> list[Any]:
+    """Add a slice. The description of an operator has no masks of open ends; the shape of the output tells them."""
+    given, made = network.tensor(operator.inputs[0]).shape, network.tensor(operator.outputs[0]).shape
+    rows = [network.constant(index).tolist() for index in operator.inputs[1:]]
+    if len(made) != len(given) or len(rows[0]) != len(given):
+        raise UsageError("--coreml: the model has a STRIDED_SLICE that drops or adds dimensions", "leave it out")
+    sides = zip(given, *rows, made, strict=True)
+    begin, end = zip(*(_ends(*numbers) for numbers in sides), strict=True)
+    found = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=rows[2])
+    return [_ordered(found, len(made))]
+
+
+def _ends(side: int, first: int, last: int, step: int, count: int) -> tuple[int, int]:
+    """Return the first and the last place of a slice of ``count`` values; an open end is that of the tensor."""
+    for begin in (first % side, 0):
+        for end in (last % side if last != side else side, side):
+            if len(range(begin, end, step)) == count:
+                return begin, end
+    raise UsageError("--coreml: the model has a STRIDED_SLICE that runs backwards", "leave it out")
+
+
+def _softmax(network: Network, operator: Operator) -> list[Any]:
+    value, beta = network.value(operator.inputs[0]), float(operator.options.get("beta", 1.0))
+    scaled = value if beta == 1.0 else Builder.mul(x=value, y=np.float32(beta))
+    return [Builder.softmax(x=scaled, axis=_axis(network, operator.inputs[0], -1))]
+
+
+def _one(make: Callable[[Any], Any], network: Network, operator: Operator) -> list[Any]:
+    return [make(network.value(operator.inputs[0]))]
+
+
+def _hard_swish(value: Any) -> Any:
+    return Builder.mul(x=value, y=Builder.sigmoid_hard(x=value, alpha=1 / 6, beta=0.5))
+
+
+OPERATORS: Mapping[str, Callable[[Network, Operator], list[Any]]] = {
+    "ADD": partial(_both, Builder.add),
+    "AVERAGE_POOL_2D": partial(_pooled, partial(Builder.avg_pool, exclude_padding_from_average=True)),
+    "CONCATENATION": _joined,
+    "CONV_2D": _convolution,
+    "DEPTHWISE_CONV_2D": partial(_convolution, depthwise=True),
+    "DIV": partial(_both, Builder.real_div),
+    "EXPAND_DIMS": _reshaped,
+    "FULLY_CONNECTED": _dense,
+    "HARD_SWISH": partial(_one, _hard_swish),
+    "LOGISTIC": partial(_one, lambda value: Builder.sigmoid(x=value)),
+    "MAX_POOL_2D": partial(_pooled, Builder.max_pool),
+    "MEAN": partial(_reduced, Builder.reduce_mean),
+    "MUL": partial(_both, Builder.mul),
+    "PAD": _padded,
+    "PADV2": _padded,
+    "RELU": partial(_one, lambda value: Builder.relu(x=value)),
+    "RELU6": partial(_one, lambda value: Builder.relu6(x=value)),
+    "RESHAPE": _reshaped,
+    "SOFTMAX": _softmax,
+    "SPLIT": _split,
+    "SQUEEZE": _reshaped,
+    "STRIDED_SLICE": _sliced,
+    "SUB": partial(_both, Builder.sub),
+    "TANH": partial(_one, lambda value: Builder.tanh(x=value)),
+    "TRANSPOSE": _turned,
+}
+"""Functions that add an operator to a network, by its name; each returns the outputs before the activation."""
+
+NOT_RUN = "Not run here: Core ML runs on Apple devices only. Check it there with the test vectors of the bundle."
+OLDEST = ct.target.iOS16
+_DATE = "com.github.apple.coremltools.conversion_date"
+
+
+def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: str, licence: str, folder: Path) -> None:
+    """Write the package of a ``.tflite`` file of one image (1, S, S, 3), float32, that gives (1, classes).
+
+    RGB values 0..255 less ``mean`` are divided by ``std``. Raises UsageError: an operator is not translated.
+    """
+    model = read(to_float32(data))
+    side = model.inputs[0].shape[1]
+    shape = (1, 3, side, side)
+
+    @Builder.program(input_specs=[Builder.TensorSpec(shape=shape)], opset_version=OLDEST)  # type: ignore[untyped-decorator,unused-ignore]
+    def program(image: object) -> object:
+        return Builder.identity(x=Network(model, image).run(), name="probabilities")
+
+    image = ct.ImageType(name="image", shape=shape, scale=1 / std, bias=[-mean / std] * 3, color_layout="RGB")
+    made = ct.convert(
+        program,
+        source="milinternal",
+        convert_to="mlprogram",
+        inputs=[image],
+        classifier_config=ct.ClassifierConfig(list(labels)),
+        minimum_deployment_target=OLDEST,
+        compute_precision=ct.precision.FLOAT16,
+        skip_model_load=True,
+    )
+    made.short_description = f"{about}. {NOT_RUN}"
+    made.license = licence
+    made.input_description["image"] = f"RGB image, {side} x {side}"
+    made.save(str(folder))
+    specification = folder / "Data" / "com.apple.CoreML" / "model.mlmodel"
+    found = ct.proto.Model_pb2.Model()
+    found.ParseFromString(specification.read_bytes())
+    found.description.metadata.userDefined.pop(_DATE, None)  # so that the same run gives the same bytes
+    specification.write_bytes(found.SerializeToString(deterministic=True))

@@ -1,0 +1,232 @@
+"""The PyTorch network of a float ``.tflite`` file, for the exporter of ExecuTorch; needs PyTorch.
+
+Values of images stay in (N, C, H, W) from one convolution to the next, as PyTorch wants them; every other operator sees
+the order of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from advisor.core import StageError
+from advisor.tflite import Model, Tensor, real_values, slices_of
+
+_FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+_ELEMENTWISE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "ADD": torch.add, "SUB": torch.sub, "MUL": torch.mul, "DIV": torch.div, "MAXIMUM": torch.maximum, "POW": torch.pow,
+    "MINIMUM": torch.minimum, "FLOOR_DIV": torch.floor_divide,
+    "SQUARED_DIFFERENCE": lambda one, other: (one - other).square(),
+}  # fmt: skip
+_UNARY: Mapping[str, Callable[[Any], Any]] = {
+    "RELU": functional.relu, "RELU6": functional.relu6, "HARD_SWISH": functional.hardswish, "LOGISTIC": torch.sigmoid,
+    "RSQRT": torch.rsqrt, "SQRT": torch.sqrt, "TANH": torch.tanh, "SQUARE": torch.square, "ABS": torch.abs,
+    "SIN": torch.sin, "COS": torch.cos, "EXP": torch.exp,
+}  # fmt: skip
+_KERNELS = {"CONV_2D": _FIRST, "DEPTHWISE_CONV_2D": (3, 0, 1, 2)}
+"""Axes of a kernel in the order of PyTorch: (outputs, inputs of a group, H, W)."""
+_BIASED = (*_KERNELS, "FULLY_CONNECTED")
+_FUSED = {"NONE": None, "RELU": functional.relu, "RELU6": functional.relu6}
+
+
+class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    """Computes what a file computes, for one image: its input and its outputs have the shapes of the file."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._model = model
+        for operator in model.operators:
+            if operator.name not in _STEPS and operator.name not in (*_ELEMENTWISE, *_UNARY):
+                raise StageError(f"ExecuTorch is not given the operator {operator.name}")
+            for place, index in enumerate(operator.inputs):
+                tensor = model.tensors[index] if index >= 0 else None
+                if tensor is not None and tensor.is_constant and tensor.dtype.startswith("float"):
+                    order = _KERNELS.get(operator.name) if place == 1 else None
+                    values = _array(tensor) if order is None else _array(tensor).transpose(order)
+                    values = values.reshape(-1) if operator.name in _BIASED and place == 2 else values
+                    self.register_buffer(f"constant{index}", torch.from_numpy(np.ascontiguousarray(values)))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the outputs of the file for its input."""
+        graph = self._model.subgraphs[0]
+        values: dict[int, _Value] = {graph.inputs[0]: _Value(image)}
+        for operator in self._model.operators:
+            given = [values[index] if index in values else self._constant(index) for index in operator.inputs]
+            name, shape = operator.name, self._model.tensors[operator.outputs[0]].shape
+            if name in _UNARY:
+                made = [_Value(_UNARY[name](given[0].tensor), given[0].first)]
+            elif name in _ELEMENTWISE:
+                made = [_both(_ELEMENTWISE[name], given)]
+            else:
+                made = list(_STEPS[name](given, operator.options, shape))
+            fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
+            for index, value in zip(operator.outputs, made, strict=True):
+                values[index] = _Value(fused(value.tensor), value.first) if fused else value
+        return tuple(values[index].last for index in graph.outputs)
+
+    def _constant(self, index: int) -> _Value:
+        if index < 0:
+            return _Value(None)
+        tensor = self._model.tensors[index]
+        if tensor.dtype.startswith("float"):
+            return _Value(getattr(self, f"constant{index}"))
+        return _Value(_array(tensor))
+
+
+class _Value:
+    """A value of the run: a tensor, in (N, C, H, W) if ``first``; integers of the file are arrays."""
+
+    def __init__(self, tensor: Any, first: bool = False) -> None:
+        self.tensor, self.first = tensor, first
+
+    @property
+    def last(self) -> Any:
+        """The tensor in the order of the file."""
+        return self.tensor.permute(_LAST) if self.first else self.tensor
+
+    @property
+    def image(self) -> Any:
+        """The tensor in (N, C, H, W)."""
+        return self.tensor if self.first else self.tensor.permute(_FIRST)
+
+
+def _array(tensor: Tensor) -> Any:
+    values = real_values(tensor)
+    if values is None:
+        raise StageError("a constant of the file has no values")
+    return np.asarray(values, np.float32 if tensor.dtype.startswith("float") else np.int64).reshape(tensor.shape)
+
+
+Given = Sequence[_Value]
+Options = Mapping[str, Any]
+Shape = tuple[int, ...]
+
+
+def _both(compute: Callable[[Any, Any], Any], given: Given) -> _Value:
+    """Return an operation on two values, the smaller of which is repeated along the axes that it lacks."""
+    one, other = given
+    if not (one.first or other.first):
+        return _Value(compute(one.tensor, other.tensor))
+    moved = [each.tensor if each.first else _as_image(each.tensor) for each in given]
+    return _Value(compute(*moved), first=True)
+
+
+def _as_image(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a value of at most four axes, the last of which are channels, as (N, C, H, W)."""
+    return tensor.reshape((*[1] * (4 - tensor.dim()), *tensor.shape)).permute(_FIRST)
+
+
+def _convolved(given: Given, options: Options, _: Shape) -> list[_Value]:
+    kernel, bias = given[1].tensor, given[2].tensor if len(given) > 2 else None
+    dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
+    strides = int(options["stride_h"]), int(options["stride_w"])
+    data, even = _padded(given[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
+    groups = data.shape[1] // kernel.shape[1]
+    return [_Value(functional.conv2d(data, kernel, bias, strides, even, dilation, groups), first=True)]
+
+
+Pair = tuple[int, int]
+
+
+def _padded(
+    data: torch.Tensor, size: Sequence[int], strides: Pair, dilation: Pair, options: Options, value: float
+) -> tuple[torch.Tensor, Pair]:
+    """Return the data and the padding that an operator takes itself, which has as many rows before as after.
+
+    ``padding`` 1 is VALID; the rows before and after are those of TensorFlow's SAME.
+    """
+    if options.get("padding") == 1:
+        return data, (0, 0)
+    whole = [
+        max((-(-side // stride) - 1) * stride + (kernel - 1) * step + 1 - side, 0)
+        for side, kernel, stride, step in zip(data.shape[2:], size, strides, dilation, strict=True)
+    ]
+    if not any(rows % 2 for rows in whole):
+        return data, (whole[0] // 2, whole[1] // 2)
+    (top, left), (bottom, right) = ([rows // 2 for rows in whole], [rows - rows // 2 for rows in whole])
+    return functional.pad(data, (left, right, top, bottom), value=value), (0, 0)
+
+
+def _dense(given: Given, _: Options, shape: Shape) -> list[_Value]:
+    data, kernel, bias = given[0].last, given[1].tensor, given[2].tensor if len(given) > 2 else None
+    data = data.reshape(-1, kernel.shape[1])
+    return [_Value(functional.linear(data, kernel, bias).reshape(shape))]
+
+
+def _pooled(largest: bool, given: Given, options: Options, _: Shape) -> list[_Value]:
+    image, size = given[0].image, (int(options["filter_height"]), int(options["filter_width"]))
+    strides = int(options["stride_h"]), int(options["stride_w"])
+    data, even = _padded(image, size, strides, (1, 1), options, float("-inf") if largest else 0.0)
+    if largest:
+        return [_Value(functional.max_pool2d(data, size, strides, even), first=True)]
+    if data is not image:
+        raise StageError("ExecuTorch is not given an average with more rows beyond one side of an image than the other")
+    return [_Value(functional.avg_pool2d(data, size, strides, even, count_include_pad=False), first=True)]
+
+
+def _pad(given: Given, _: Options, __: Shape) -> list[_Value]:
+    rows, value = given[1].tensor.reshape(-1, 2), given[2].tensor if len(given) > 2 else 0.0
+    order = _FIRST if given[0].first else range(len(rows))
+    flat = [int(number) for axis in reversed(list(order)) for number in rows[axis]]
+    return [_Value(functional.pad(given[0].tensor, flat, value=float(value)), given[0].first)]
+
+
+def _reduced(compute: Callable[..., Any], given: Given, options: Options, _: Shape) -> list[_Value]:
+    kept, axes = bool(options.get("keep_dims")), [int(axis) for axis in given[1].tensor.reshape(-1)]
+    if given[0].first and axes == [1, 2]:
+        found = compute(given[0].tensor, (2, 3), keepdim=True)  # XNNPACK takes no other
+        return [_Value(found, first=True) if kept else _Value(found.flatten(1))]
+    return [_Value(compute(given[0].last, axes, keepdim=kept))]
+
+
+def _joined(given: Given, options: Options, shape: Shape) -> list[_Value]:
+    axis = int(options["axis"]) % len(shape)
+    if any(each.first for each in given):
+        return [_Value(torch.cat([each.image for each in given], _FIRST.index(axis)), first=True)]
+    return [_Value(torch.cat([each.tensor for each in given], axis))]
+
+
+def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
+    axis, value = int(given[0].tensor.reshape(-1)[0]) % given[1].tensor.dim(), given[1]
+    axis = _FIRST.index(axis) if value.first else axis
+    return [_Value(part, value.first) for part in torch.chunk(value.tensor, int(options["num_splits"]), axis)]
+
+
+def _sliced(given: Given, options: Options, shape: Shape) -> list[_Value]:
+    parts = slices_of(options, *(each.tensor.reshape(-1).tolist() for each in given[1:]))
+    if given[0].first and len(parts) == 4:
+        return [_Value(given[0].tensor[tuple(parts[axis] for axis in _FIRST)], first=True)]
+    return [_Value(given[0].last[parts].reshape(shape))]
+
+
+def _resized(given: Given, options: Options, shape: Shape) -> list[_Value]:
+    aligned = bool(options.get("align_corners"))
+    if not (aligned or options.get("half_pixel_centers")):
+        raise StageError("ExecuTorch is not given a resize by the corners of pixels")
+    found = functional.interpolate(given[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
+    return [_Value(found, first=True)]
+
+
+def _multiplied(given: Given, options: Options, _: Shape) -> list[_Value]:
+    one, two = (
+        value.last.transpose(-1, -2) if options.get(key) else value.last
+        for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
+    )
+    return [_Value(torch.matmul(one, two))]
+
+
+_STEPS: Mapping[str, Callable[[Given, Options, Shape], list[_Value]]] = {
+    "CONV_2D": _convolved, "DEPTHWISE_CONV_2D": _convolved, "FULLY_CONNECTED": _dense, "PAD": _pad, "PADV2": _pad,
+    "AVERAGE_POOL_2D": lambda *given: _pooled(False, *given), "MAX_POOL_2D": lambda *given: _pooled(True, *given),
+    "MEAN": lambda *given: _reduced(torch.mean, *given), "SUM": lambda *given: _reduced(torch.sum, *given),
+    "REDUCE_MAX": lambda *given: _reduced(torch.amax, *given), "CONCATENATION": _joined, "SPLIT": _split,
+    "RESIZE_BILINEAR": _resized, "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
+    "RESHAPE": lambda given, _, shape: [_Value(given[0].last.reshape(shape))],
+    "TRANSPOSE": lambda given, _, __: [_Value(given[0].last.permute(given[1].tensor.reshape(-1).tolist()))],
+    "SOFTMAX": lambda given, _, __: [_Value(torch.softmax(given[0].last, -1))],
+    "GELU": lambda given, _, __: [_Value(functional.gelu(given[0].tensor), given[0].first)],
+}  # fmt: skip

@@ -1,0 +1,194 @@
+"""The calls of one search in a folder that every machine sees, and the work of a job: to take them and to answer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.core import AdvisorError, StageError
+from advisor.isolation import POOLS, CallLimits, ChildPool, Pause
+from advisor.store import write_atomically
+
+LOOKS_EVERY_S = 0.2
+"""Seconds between two looks at the folder."""
+
+TRIES = 2
+"""Jobs that may end while they work on a call, before the call fails."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function by name (``module:function``) with its arguments, for a child process of a kind."""
+
+    kind: str
+    function: str
+    arguments: tuple[object, ...]
+    limits: CallLimits | None
+
+
+@dataclass(frozen=True)
+class CallAnswer:
+    """Result or error of a call."""
+
+    value: object  #: the returned value
+    error: AdvisorError | None  #: the raised error, None if the call returned
+    peak_bytes: int = 0  #: highest resident memory of a child process of the job
+    cpu_s: float = 0.0  #: CPU seconds of the child process
+
+
+class CallFolder:
+    """The folder of a search. A call is a file ``QUEUE/wanted/NAME.TRY`` until a job moves it to ``QUEUE/taken/JOB``.
+
+    Moving a file is atomic, also on NFS: one job gets it. Folders are listed, because the existence of a file may be
+    cached for some seconds. The files are pickles, so only this user may write here.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+
+    def make(self, queues: Iterable[str]) -> None:
+        """Make the folder. Only the search does, so a job does not bring back one that is deleted."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in ("answers", "unwanted", *(f"{queue}/{part}" for queue in queues for part in ("wanted", "taken"))):
+            (self.path / name).mkdir(parents=True)
+
+    def put(self, queue: str, name: str, call: Call) -> None:
+        """Ask for an answer."""
+        write_atomically(self.path / queue / "wanted" / f"{name}.1", pickle.dumps(call))
+
+    def begin(self, queue: str, job: str) -> None:
+        """Let a job begin. One that the batch system starts again gives back what it had taken."""
+        (self._taken(queue, job)).mkdir(exist_ok=True)
+        self.give_back(queue, job, f"the batch system started job {job} again while it worked on this")
+
+    def began(self, queue: str, job: str) -> bool:
+        """Return whether a job has begun."""
+        return _lists(self.path / queue / "taken", job)
+
+    def take(self, queue: str, job: str) -> Path | None:
+        """Return the file of the first call by name, which now belongs to a job; None if none waits."""
+        wanted = self.path / queue / "wanted"
+        for name in sorted(each.name for each in os.scandir(wanted) if not each.name.startswith(".")):
+            with contextlib.suppress(FileNotFoundError):  # another job was faster
+                return (wanted / name).rename(self._taken(queue, job) / name)
+        return None
+
+    def give_back(self, queue: str, job: str, why: str, again: bool = True) -> set[str]:
+        """Let other jobs take the calls of a job that has ended; one that too many jobs had fails and says ``why``.
+
+        Return those that failed.
+        """
+        failed = set[str]()
+        for file in sorted(self._taken(queue, job).iterdir()) if self.began(queue, job) else ():
+            name, _, tried = file.name.rpartition(".")
+            if again and int(tried) < TRIES:
+                file.rename(self.path / queue / "wanted" / f"{name}.{int(tried) + 1}")
+            else:
+                self.answer(name, CallAnswer(None, StageError(why)))
+                file.unlink()
+                failed.add(name)
+        return failed
+
+    def answer(self, name: str, answer: CallAnswer) -> None:
+        """Keep the answer to a call."""
+        write_atomically(self.path / "answers" / name, pickle.dumps(answer))
+
+    def answered(self, name: str) -> CallAnswer | None:
+        """Return the answer to a call and forget it; None if there is none yet."""
+        if not _lists(self.path / "answers", name):
+            return None
+        file = self.path / "answers" / name
+        found: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301  # of our own job, in a folder of this user
+        file.unlink()
+        return found
+
+    def drop(self, name: str) -> None:
+        """Say that nobody needs the answer to a call any more."""
+        (self.path / "unwanted" / name).touch()
+
+    def is_dropped(self, name: str) -> bool:
+        """Return whether nobody needs the answer any more."""
+        return _lists(self.path / "unwanted", name)
+
+    def _taken(self, queue: str, job: str) -> Path:
+        return self.path / queue / "taken" / job
+
+
+def _lists(folder: Path, name: str) -> bool:
+    return any(each.name == name for each in os.scandir(folder))
+
+
+def serve(folder: Path, queue: str, idle_s: float) -> None:
+    """Take calls and answer them until none has come for ``idle_s`` seconds: the work of one job."""
+    import submitit
+
+    with contextlib.suppress(FileNotFoundError):  # the search has ended and deleted its folder
+        _serve(CallFolder(folder), queue, submitit.JobEnvironment().job_id, idle_s)
+
+
+def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
+    pools, worked = dict[str, ChildPool](), time.monotonic()
+    calls.begin(queue, job)
+    while time.monotonic() - worked < idle_s:
+        if (file := calls.take(queue, job)) is None:
+            time.sleep(LOOKS_EVERY_S)
+            continue
+        name = file.name.rpartition(".")[0]
+        if not calls.is_dropped(name):
+            call = pickle.loads(file.read_bytes())  # noqa: S301  # of our own search, in a folder of this user
+            if call.kind not in pools:
+                pools[call.kind] = POOLS[call.kind](None)
+            calls.answer(name, _answer(calls, name, call, pools[call.kind]))
+        file.unlink()
+        worked = time.monotonic()
+
+
+def _answer(calls: CallFolder, name: str, call: Call, pool: ChildPool) -> CallAnswer:
+    pause, value, error = Pause(), None, None
+    with _ends_when_dropped(calls, name, pause):
+        try:
+            value = pool.call(call.function, *call.arguments, limits=call.limits, pause=pause)
+        except AdvisorError as raised:
+            error = raised
+    return CallAnswer(value, error, pool.peak_bytes, pause.cpu_s)
+
+
+@contextlib.contextmanager
+def _ends_when_dropped(calls: CallFolder, name: str, pause: Pause) -> Iterator[None]:
+    """End a call that nobody needs any more. The call stays in this thread: a child ends with the thread it is of."""
+    over = threading.Event()
+
+    def watch() -> None:
+        with contextlib.suppress(FileNotFoundError):
+            while not over.wait(5 * LOOKS_EVERY_S):
+                if calls.is_dropped(name):
+                    pause.end()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def in_words(state: str) -> str:
+    """Return in words what the batch system did, by the state of a job that has ended, such as ``TIMEOUT``."""
+    return STATES.get((state.split() or [""])[0], f"ended the job (state {state or 'unknown'})")
+
+
+STATES = {
+    "OUT_OF_MEMORY": "killed the job for memory (OUT_OF_MEMORY): raise mem_gb",
+    "TIMEOUT": "ended the job at its time limit (TIMEOUT): raise timeout_min",
+    "NODE_FAIL": "lost the machine of the job (NODE_FAIL)",
+    "PREEMPTED": "gave the machine of the job to another one (PREEMPTED)",
+    "CANCELLED": "cancelled the job (CANCELLED)",
+}
+"""What Slurm did, by the states of ``sacct`` (https://slurm.schedmd.com/sacct.html)."""

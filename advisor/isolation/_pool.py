@@ -1,0 +1,356 @@
+"""Run functions by name in pools of child processes, one pool for each kind of job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from socket import socketpair
+from typing import Any, Protocol
+
+import psutil
+
+from advisor.core import StageError, show_bytes, show_seconds
+from advisor.isolation._process import ENDS_IN_S, ENDS_WITH_PARENT, IN_CHILD, ChildProcess, Pause
+from advisor.isolation._resources import GPU_DRIVER, VARIABLE, Scratch, no_follow
+
+CRASHED = "crashed with"
+"""First words of the error of a child that a signal ended, before the signal's name; not of one that memory ended."""
+
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """Limits of one call. A call that exceeds one is stopped and fails."""
+
+    seconds: float = 600.0  # wall-clock time, less what the call waited for a processor of a busy machine
+    memory_bytes: int = 3_000_000_000  # resident memory of the child
+    # how many processes the child may have started; their memory counts too. None: not looked at
+    processes: int | None = None
+
+
+class Worker:
+    """A child process that runs many calls, so that heavy imports are paid once; see :class:`ChildPool`."""
+
+    def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
+        self._log, self._environment = log, environment
+        self._process: ChildProcess | None = None
+        self._connection: Connection[Any, Any] | None = None
+        self._scratch: Scratch | None = None
+        self._changing = threading.RLock()  # one thread may close the pool while the call of another fails
+        self.peak_bytes = 0
+
+    def call(self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` in the child and return its value; errors of ours are those of the function.
+
+        StageError if the call crashed or exceeded a limit; the next call gets a new child.
+        """
+        process, connection = self._started()
+        held = pause or Pause()
+        held.attach(process.send)
+        try:
+            connection.send((function, args))
+            succeeded, value = self._wait(process, connection, limits, held)
+        except (EOFError, OSError, psutil.NoSuchProcess):
+            raise StageError(self._death(process)) from None
+        finally:
+            held.detach()
+        if not succeeded:
+            raise value
+        return value
+
+    def begin(self) -> None:
+        """Start the child, if none runs."""
+        self._started()
+
+    def stop(self) -> None:
+        """End the child, also while it works; any thread may call this. The child has ended on return."""
+        with self._changing:
+            process, scratch = self._process, self._scratch
+            # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
+            self._process = self._connection = self._scratch = None
+            if process is not None:
+                process.kill()
+            if scratch is not None:
+                _end_started_by(scratch)
+                scratch.remove()
+
+    def _started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
+        with self._changing:
+            if self._process is None or self._process.status is not None or self._connection is None:
+                self.stop()
+                self._scratch = Scratch()
+                environment = {**self._environment, VARIABLE: str(self._scratch.path)}
+                self._process, self._connection = _start(self._log, environment)
+            return self._process, self._connection
+
+    def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits, call: Pause) -> Any:
+        watched = psutil.Process(process.pid)
+        before_s, deadline = _cpu_s(watched), time.monotonic() + limits.seconds - _waited_s(process.pid)
+        while not connection.poll(_POLL_S):
+            call.cpu_s = _cpu_s(watched) - before_s
+            started = [] if limits.processes is None else watched.children(recursive=True)
+            used = _resident_bytes(watched) + sum(map(_resident_bytes, started))
+            self.peak_bytes = max(self.peak_bytes, used)
+            if time.monotonic() > deadline + _waited_s(process.pid):
+                exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
+            elif used > limits.memory_bytes:
+                most = show_bytes(limits.memory_bytes)
+                exceeded = f"used {show_bytes(used)} of memory, more than its limit of {most}"
+            elif limits.processes is not None and len(started) > limits.processes:
+                exceeded = f"started {len(started)} processes, more than its limit of {limits.processes}"
+            else:
+                continue
+            self.stop()
+            raise StageError(exceeded)
+        self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
+        call.cpu_s = _cpu_s(watched) - before_s
+        return connection.recv()
+
+    def _death(self, process: ChildProcess) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.popen.wait(timeout=60)  # the system may write a core file first
+        code = process.popen.returncode
+        self.stop()
+        if code == -signal.SIGKILL:
+            return "killed by the system (SIGKILL), most likely because memory ran out"
+        if code is not None and code < 0:
+            return f"{CRASHED} {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+
+def _end_started_by(scratch: Scratch) -> None:
+    """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
+    until = time.monotonic() + ENDS_IN_S
+    while time.monotonic() < until:
+        found = False
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(VARIABLE) == str(scratch.path):
+                    process.kill()
+                    found = True
+        if not found:
+            return
+        time.sleep(_POLL_S / 10)
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def _waited_s(pid: int) -> float:
+    """Return how long the main thread of a process was ready to run and had no processor; 0 where nothing tells."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return float(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    return 0.0
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:4]))  # user, system, and both of the children that ended
+
+
+def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess, Connection[Any, Any]]:
+    ours, theirs = socketpair()
+    output = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT) if log else None
+    try:
+        process = ChildProcess(
+            [sys.executable, "-P", "-m", "advisor.isolation._child", str(theirs.fileno())],
+            environment={**without_settings(os.environ), **environment, IN_CHILD: "1"},
+            output=sys.stderr.fileno() if output is None else output,
+            descriptors=[theirs.fileno()],
+        )
+    finally:
+        theirs.close()
+        if output is not None:
+            os.close(output)
+    return process, Connection(ours.detach())
+
+
+WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
+"""The environment variable of children that start no program and write below this folder and their temporary one."""
+
+NETWORK = "ADVISOR_CHILD_NETWORK"
+"""The environment variable of children that keep the network; it is empty for all others."""
+
+IMPORTS = "ADVISOR_CHILD_IMPORTS"
+"""The environment variable with the modules, in one line, that children import before their first call."""
+
+LIGHT: str = "light"
+HEAVY: str = "heavy"
+TRAINERS: str = "trainers"
+
+EXPECTED_BYTES: Mapping[str, int] = {LIGHT: 400_000_000, HEAVY: 700_000_000, TRAINERS: 2_500_000_000}
+"""Memory that a job of each kind is expected to take, in bytes. A conversion takes more for each value of the model. A
+job starts when this much memory is free."""
+
+QUIET_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "PYTHONWARNINGS": "ignore",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": os.devnull,  # No folder: Keras reads no keras.json there, and writes none
+}
+"""Environment that limits a child to one core. A pool runs one child per core, and more threads would mostly wait."""
+
+
+SETTINGS = ("TF_", "KERAS_", "XLA_", "TFHUB_", "CUDA_VISIBLE_DEVICES")
+"""Beginnings of variables by which people set up TensorFlow and Keras for their own work."""
+
+SETTINGS_OF_GPUS = ("TF_GPU_", "TF_FORCE_GPU_", "TF_CUDA_")
+"""Beginnings of those that say how a GPU is used; training keeps them."""
+
+
+def without_settings(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what would change the results of a child.
+
+    For example, ``TF_USE_LEGACY_KERAS=1`` is another Keras, and ``keras.json`` may say that channels come first.
+    """
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS)
+    }
+
+
+class Children(Protocol):
+    """Runs functions by name in other processes; several threads may call it."""
+
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` and return its value; :meth:`Worker.call` lists the errors."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """The highest resident memory of any child, in bytes."""
+
+    def close(self) -> None:
+        """End every child, also those that work."""
+
+
+class ChildPool:
+    """Runs functions by name in child processes; several threads may call it.
+
+    A worker starts when it is first needed. The worker that was used last is used first, because its imports are done.
+    The file ``log`` takes the children's output, which is shown without one. ``environment`` is added to
+    :data:`QUIET_ONE_THREAD`; the value None removes a variable.
+    """
+
+    def __init__(self, log: Path | None = None, environment: Mapping[str, str | None] | None = None) -> None:
+        self._log = log
+        wanted = {**QUIET_ONE_THREAD, NETWORK: "", **(environment or {})}
+        self._environment = {name: value for name, value in wanted.items() if value is not None}
+        self._lock, self._closed = threading.Lock(), False
+        self._idle: list[Worker] = []
+        self._all: list[Worker] = []
+
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` in a child and return its value; see :meth:`Worker.call` for the errors.
+
+        ``pause`` can pause and resume the child while it works.
+        """
+        with self._lock:
+            self._require_idle()
+            worker = self._idle.pop()
+        try:
+            return worker.call(function, *args, limits=limits or CallLimits(), pause=pause)
+        finally:
+            with self._lock:
+                closed = self._closed
+                if not closed:
+                    self._idle.append(worker)
+            if closed:
+                worker.stop()
+
+    def begin(self) -> None:
+        """Start a child before the first call: it imports meanwhile what its jobs need."""
+        with self._lock:
+            self._require_idle()
+            self._idle[-1].begin()
+
+    def _require_idle(self) -> None:
+        if not self._idle:
+            self._idle.append(Worker(self._log, self._environment))
+            self._all.append(self._idle[0])
+
+    @property
+    def peak_bytes(self) -> int:
+        """The highest resident memory of any child of this pool, in bytes."""
+        return max((worker.peak_bytes for worker in self._all), default=0)
+
+    def close(self) -> None:
+        """End every child, also those that work."""
+        with self._lock:
+            self._closed = True
+            workers = list(self._all)
+        for worker in workers:
+            worker.stop()
+
+    def __enter__(self) -> ChildPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_BY_TENSORFLOW = ("Aborted", "Internal", "ResourceExhausted", "Unavailable", "Unimplemented", "Unknown")
+GPU_FAILURES = (CRASHED, *(f"{name}Error:" for name in _BY_TENSORFLOW))
+"""First words of errors for which a GPU can be the reason: memory that ends, a driver or an operator that it lacks."""
+
+
+class Trainers(ChildPool):
+    """Children for training, which see the GPU if there is one; once it has failed, they train on the CPU.
+
+    They use oneDNN, which takes two thirds of the time of TensorFlow's own kernels for a step of fine-tuning
+    EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors. A
+    training has two threads on every machine: its sums depend on their number, but not on the number of cores.
+    """
+
+    def __init__(self, log: Path | None, driver: Path = GPU_DRIVER) -> None:
+        seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+        threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "2")
+        training = {"CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1", **threads}
+        super().__init__(log, {**ENDS_WITH_PARENT, **training})
+        self._has_gpu = driver.is_dir()
+        self.gpu_failed = ""  # why, in words; empty if it did not
+        self.tell: Callable[[str], None] = partial(print, file=sys.stderr, flush=True)
+
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+        """Call as in any pool; a call that failed on the GPU is repeated on the CPU, where all later calls run too.
+
+        ``tell`` is called with a line about it.
+        """
+        try:
+            return super().call(function, *args, limits=limits, pause=pause)
+        except StageError as error:
+            if self.gpu_failed or not (self._has_gpu and error.message.startswith(GPU_FAILURES)):
+                raise
+            self.gpu_failed = error.message
+            self.tell(f"training failed, perhaps because of the GPU, and is repeated on the CPU: {error.message}")
+        with self._lock:
+            self._environment["CUDA_VISIBLE_DEVICES"] = "-1"
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.stop()
+        return super().call(function, *args, limits=limits, pause=pause)
+
+
+_workers = partial(ChildPool, environment=ENDS_WITH_PARENT)
+_converters = partial(ChildPool, environment={**ENDS_WITH_PARENT, IMPORTS: "tensorflow keras advisor.catalog._convert"})
+
+POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: _workers, HEAVY: _converters, TRAINERS: Trainers}
+"""Functions that make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training.
+Their children end with this process when paused."""

@@ -1,0 +1,250 @@
+"""Start, watch and end a child process: an argument list, no shell, a session of its own, and a time limit."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from advisor.core import StageError, UsageError, last_line
+
+ENDS_IN_S = 10.0  # Seconds that killed processes may take to end
+
+IN_CHILD = "ADVISOR_CHILD"
+"""The environment variable that is set in every child."""
+
+MEMORY = "ADVISOR_CHILD_MEMORY"
+"""The environment variable with the bytes of memory that a child can ask for at most; it is empty for no such limit."""
+
+UNWANTED: ContextVar[threading.Event | None] = ContextVar("UNWANTED", default=None)
+"""An event that ends the programs of :func:`run_program` in this context, because nobody needs their results."""
+
+_LIMITS = "check that it may be run, and the limits of memory, files and processes (ulimit -a)"
+
+_LOOK_S = 0.2  # Seconds between two looks at that event
+
+
+class TimedOut(StageError):
+    """A program did not end in time."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result of a program."""
+
+    status: int  # exit status; negative if a signal ended it
+    stdout: str  # standard output
+    stderr: str  # standard error
+
+    @property
+    def complaint(self) -> str:
+        """The last line of standard error, or of standard output, for an error message."""
+        return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
+
+    @property
+    def death(self) -> str:
+        """The signal that ended the program and what it usually means; empty if none did."""
+        if self.status >= 0:
+            return ""
+        name = signal.Signals(-self.status).name
+        causes = {
+            "SIGKILL": ", most likely because memory ran out",
+            "SIGABRT": ": the runtime failed on the model or ran out of memory",
+            "SIGSEGV": ": the runtime crashed on the model",
+        }
+        return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
+
+
+ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
+"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
+
+
+class Pause:
+    """Pauses, resumes and ends the child process of one call with signals, and knows its CPU seconds.
+
+    ``cpu_s``: those of the child, and of what it started and that ended, so far. ``unwanted``: set when the call ends.
+
+    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
+    (:data:`ENDS_WITH_PARENT`).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.Lock()
+        self._send_signal: Callable[[int], None] | None = None
+        self._paused = False
+        self._clock = clock
+        self._since = self._paused_s = self.cpu_s = 0.0
+        self.unwanted = threading.Event()
+
+    @property
+    def paused_s(self) -> float:
+        """Seconds that the call has been paused so far."""
+        with self._lock:
+            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
+
+    def attach(self, send_signal: Callable[[int], None]) -> None:
+        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
+        with self._lock:
+            self._send_signal = send_signal
+            if self.unwanted.is_set():
+                send_signal(signal.SIGKILL)
+            elif self._paused:
+                send_signal(signal.SIGSTOP)
+
+    def detach(self) -> None:
+        """Detach the call, which is done; its child process continues with other calls."""
+        with self._lock:
+            if self._paused:
+                self._send(signal.SIGCONT)
+            self._send_signal = None
+
+    def pause(self) -> None:
+        """Pause the call now, or as soon as it is attached."""
+        with self._lock:
+            if not self._paused:
+                self._since = self._clock()
+            self._paused = True
+            self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the call."""
+        with self._lock:
+            if self._paused:
+                self._paused_s += self._clock() - self._since
+            self._paused = False
+            self._send(signal.SIGCONT)
+
+    def end(self) -> None:
+        """End the call now, or as soon as it is attached: nobody needs its result any more."""
+        with self._lock:
+            self.unwanted.set()
+            self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        if self._send_signal is not None:
+            self._send_signal(number)
+
+
+class ChildProcess:
+    """A program in a session of its own. Ctrl-C goes to this process, which ends its children in order.
+
+    ``output`` takes standard output and standard error; None makes a pipe for each. The program inherits
+    ``descriptors``. ``hint`` is advice on installing it, for the UsageError if it cannot be run. ``popen`` is the
+    process, to read from its pipes and to wait for it.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
+        output: IO[bytes] | int | None = None,
+        descriptors: Sequence[int] = (),
+        hint: str = "",
+    ) -> None:
+        said = subprocess.PIPE if output is None else output
+        try:
+            self.popen: subprocess.Popen[bytes] = subprocess.Popen(
+                argv,
+                stdin=stdin,
+                stdout=said,
+                stderr=said,
+                env=environment,
+                pass_fds=descriptors,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error
+        except OSError as error:
+            raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint or _LIMITS) from error
+
+    @property
+    def pid(self) -> int:
+        """The id of the process and of its session."""
+        return self.popen.pid
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, negative if a signal ended it; None while it runs."""
+        return self.popen.poll()
+
+    def send(self, number: int) -> None:
+        """Send a signal to all processes of its session; it may have ended."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the program, every process in its session, and what it started outside, as a browser is."""
+        family = _suspended(self.pid)
+        self.send(signal.SIGKILL)
+        for each in family:
+            with suppress(psutil.Error):
+                each.kill()
+        self.popen.communicate()
+        until = time.monotonic() + ENDS_IN_S
+        while any(map(_alive, family)) and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    stdin: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    hint: str = "",
+) -> Finished:
+    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds (TimedOut) or at
+    :data:`UNWANTED` (StageError).
+
+    See :class:`ChildProcess` for the other arguments.
+    """
+    unwanted, until = UNWANTED.get(), time.monotonic() + timeout_s
+    with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
+        child = ChildProcess(argv, environment=environment, stdin=source, hint=hint)
+    try:
+        while True:
+            left_s = max(0.0, until - time.monotonic())
+            try:
+                stdout, stderr = child.popen.communicate(timeout=left_s if unwanted is None else min(_LOOK_S, left_s))
+            except subprocess.TimeoutExpired as error:
+                if unwanted is not None and unwanted.is_set():
+                    raise StageError(f"'{argv[0]}' was ended: its result is not needed any more") from None
+                if time.monotonic() >= until:
+                    raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+            else:
+                return Finished(
+                    child.popen.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace")
+                )
+    finally:
+        if child.popen.returncode is None:
+            child.kill()
+
+
+def _suspended(pid: int) -> list[psutil.Process]:
+    """Return a process and all that it started, each suspended before its children are listed: nothing new starts."""
+    family: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        family.append(psutil.Process(pid))
+    for each in family:
+        with suppress(psutil.Error):
+            each.suspend()
+            family.extend(each.children())
+    return family
+
+
+def _alive(process: psutil.Process) -> bool:
+    """Return whether a process still does anything; an ended one may stay in the table of processes."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

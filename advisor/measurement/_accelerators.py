@@ -1,0 +1,305 @@
+"""Read which operators an accelerator supports (``device_profiles/accelerators/*.yaml``), and say which it refuses.
+
+Its rules refer to facts of an operator: its shapes, its constants, its options.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from advisor.core import UsageError, nearest
+from advisor.devices import MAX_YAML_BYTES, NAME_PATTERN, FileKind, shipped_profiles
+from advisor.measurement._microcontrollers import compiled_accelerators
+from advisor.store import read_yaml
+from advisor.tflite import BUILTINS, OPTIONS, Model, Operator
+
+Fact = float | str
+_SHAPE_FACTS = (
+    *("version", "inputs", "outputs", "changing_inputs", "rank", "output_rank", "batch", "elements", "outer_elements"),
+    *("outer_rows", "output_height", "output_width", "filter_area", "axes", "padded_axes", "same_quantization"),
+)
+_AXES = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"})
+_PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
+_INDICES = ("int32", "int64")
+
+Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+
+
+@dataclass(frozen=True)
+class DataTypes:
+    """Types of input activations, constant weights and output; the last two are as the first if they are empty."""
+
+    data: str
+    weights: str = ""
+    output: str = ""
+
+    @classmethod
+    def parse(cls, text: object) -> DataTypes:
+        """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out)."""
+        inputs, _, output = str(text).partition("->")
+        data, _, weights = inputs.partition("*")
+        parts = (data.strip(), weights.strip(), output.strip())
+        if not parts[0] or any(part and not part.isidentifier() for part in parts):
+            raise ValueError(f"'{text}' is not a list of data types")
+        return cls(*parts)
+
+    def fits(self, data: str, weights: str, output: str) -> bool:
+        """Return True if an operator has these types; ``weights`` is empty if it has none."""
+        same_weights = not weights or weights == (self.weights or self.data)
+        return self.data == data and same_weights and output == (self.output or self.data)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class Limits(_Strict):
+    """A minimum of a fact, a maximum, or both."""
+
+    least: float | None = None
+    most: float | None = None
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Limits:
+        if self.least is None and self.most is None:
+            raise ValueError("write least, most or both")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(f"least {self.least:g} is above most {self.most:g}")
+        return self
+
+
+def _known_facts(value: object) -> object:
+    known = {*_SHAPE_FACTS, *OPTIONS}
+    for name in value if isinstance(value, dict) else ():
+        if name not in known:
+            raise ValueError(f"'{name}' is not a fact of an operator{nearest(str(name), known)}")
+    return value
+
+
+def _known_operator(value: object) -> object:
+    if value not in BUILTINS.values():
+        raise ValueError(f"'{value}' is not a TensorFlow Lite operator{nearest(str(value), BUILTINS.values())}")
+    return value
+
+
+Where = Annotated[
+    dict[str, Limits | Annotated[list[int | float | str], Field(min_length=1)]], BeforeValidator(_known_facts)
+]
+"""Conditions on facts (:func:`_facts`): limits, or the allowed values."""
+
+
+class Operators(_Strict):
+    """Operators that are supported in the same forms and under the same conditions.
+
+    ``note`` names conditions that the rules do not check.
+    """
+
+    names: Annotated[list[Annotated[str, BeforeValidator(_known_operator)]], Field(min_length=1)]
+    types: Annotated[list[Annotated[DataTypes, BeforeValidator(DataTypes.parse)]], Field(min_length=1)]
+    where: Where = {}
+    note: Text = ""
+
+
+class Serves(_Strict):
+    """Targets of device profiles that use this accelerator."""
+
+    runtime: Name
+    accelerator: Literal["cpu", "gpu", "npu", "tpu"]
+
+
+class Keeps(_Strict):
+    """The number of partitions that the runtime delegates, and the choice of them."""
+
+    pieces: Annotated[int, Field(ge=1, le=1000)]
+    choose: Literal["first", "largest"] = "largest"
+
+
+class Accelerator(_Strict):
+    """The operators that an accelerator supports: in ways of which one is enough, under the conditions ``where``.
+
+    A partition with fewer than ``least_operators`` is not delegated, and ``keeps`` limits how many are. A delegation of
+    fewer than ``least_macs`` is not worth it, nor one of more than ``most_partitions``, which cost more than a delegate
+    gains (TensorFlow Lite's guidance on delegates).
+    """
+
+    name: Name
+    title: Text
+    about: Text = ""
+    sources: Annotated[list[Text], Field(min_length=1)]
+    serves: list[Serves] = []
+    least_macs: Annotated[int, Field(ge=0, le=10**15)] = 1_000_000
+    most_partitions: Annotated[int, Field(ge=1, le=10_000)] = 3
+    least_operators: Annotated[int, Field(ge=1, le=10_000)] = 1
+    keeps: Keeps | None = None
+    where: Where = {}
+    operators: Annotated[list[Operators], Field(min_length=1)]
+
+    @property
+    def supported(self) -> frozenset[str]:
+        """Names of the operators that it supports."""
+        return frozenset(name for each in self.operators for name in each.names)
+
+    def refusals(self, model: Model) -> tuple[str, ...]:
+        """Return for each operator of the main graph why it is not supported, empty if it is."""
+        constants = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}  # float16 is expanded
+        constants.update(*(operator.outputs for operator in model.operators if expands_constants(model, operator)))
+        return tuple(
+            self._refusal(operator, _types(model, operator), _facts(model, operator, constants))
+            for operator in model.operators
+        )
+
+    def _refusal(self, operator: Operator, types: tuple[str, str, str], found: Mapping[str, Fact]) -> str:
+        ways = [each for each in self.operators if operator.name in each.names]
+        if not ways:
+            return f"{operator.name} is not supported"
+        matching = [each for each in ways if any(form.fits(*types) for form in each.types)]
+        if not matching:
+            data, weights, output = types  # as DataTypes.parse reads them
+            shown = (
+                data + (f"*{weights}" if weights not in ("", data) else "") + (f"->{output}" if output != data else "")
+            )
+            return f"{operator.name} in {shown} is not supported"
+        failures = [_first_failure(self.where, found) or _first_failure(each.where, found) for each in matching]
+        return f"{operator.name} with {failures[0]}" if all(failures) else ""
+
+
+_FILE = FileKind(
+    "description of an accelerator",
+    Accelerator,
+    {"operators": Operators, "serves": Serves, "keeps": Keeps, "where": Limits},
+    "see the shipped files for examples",
+)
+
+
+def read_folder(folder: Path) -> dict[str, Accelerator]:
+    """Read every ``*.yaml`` file in a folder; raise UsageError, which names file and line, if one is not valid."""
+    found = [_FILE.validated(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
+    return {each.name: each for each in found}
+
+
+@cache
+def accelerators() -> Mapping[str, Accelerator]:
+    """Return the shipped accelerators by name."""
+    return MappingProxyType(read_folder(shipped_profiles() / "accelerators"))
+
+
+def accelerator(name: str) -> Accelerator:
+    """Return one accelerator by name; raise UsageError, which names the nearest one, if there is none."""
+    known = accelerators()
+    if name not in known:
+        names = sorted((*known, *compiled_accelerators()))
+        raise UsageError(f"unknown accelerator '{name}'{nearest(name, names)}", f"accelerators: {', '.join(names)}")
+    return known[name]
+
+
+def serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
+    """Return the accelerators that a device's target uses, given its runtime and kind (``cpu``, ``gpu``, ...)."""
+    return tuple(
+        each
+        for each in accelerators().values()
+        if any((target.runtime, target.accelerator) == (runtime, kind) for target in each.serves)
+    )
+
+
+def _first_failure(where: Where, found: Mapping[str, Fact]) -> str:
+    """Return the first condition that fails; empty if all hold. A fact that the operator does not have is ignored."""
+    for fact, wanted in where.items():
+        value, name = found.get(fact), fact.replace("_", " ")
+        if value is None:
+            continue
+        if not isinstance(wanted, Limits):
+            if value not in wanted:
+                allowed = " or ".join(str(each) or "none" for each in wanted)  # the text of no axes is empty
+                return f"{name} {str(value) or 'none'}, {allowed} only"
+        elif wanted.most is not None and float(value) > wanted.most:
+            return f"{name} {value:g}, {wanted.most:g} at most"
+        elif wanted.least is not None and float(value) < wanted.least:
+            return f"{name} {value:g}, {wanted.least:g} at least"
+    return ""
+
+
+def expands_constants(model: Model, operator: Operator) -> bool:
+    """Return True if all inputs of an operator are constants."""
+    return all(model.tensors[index].is_constant for index in operator.inputs if index >= 0)
+
+
+def _facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapping[str, Fact]:
+    """Return the facts of an operator of the main graph by name, including its options; it may not have all.
+
+    ``rank`` is the highest rank of all changing tensors. ``outer_elements`` and ``outer_rows`` are the products of all
+    but the last three sides, and of all but the last side, of the first changing input. ``axes`` and ``padded_axes``
+    are texts such as ``1,2``.
+    """
+    present = [index for index in operator.inputs if index >= 0]
+    changing = [model.tensors[index] for index in present if index not in constants]
+    outputs = [model.tensors[index] for index in operator.outputs]
+    found: dict[str, Fact] = {
+        **operator.options,
+        "version": operator.version,
+        "inputs": len(present),
+        "outputs": len(outputs),
+        "changing_inputs": len(changing),
+    }
+    if changing:
+        shape = changing[0].shape
+        found |= {
+            "batch": shape[0] if len(shape) > 1 else 1,
+            "elements": math.prod(map(abs, shape)),
+            "outer_elements": math.prod(map(abs, shape[:-3])),
+            "outer_rows": math.prod(map(abs, shape[:-1])),
+            "rank": max(len(tensor.shape) for tensor in (*changing, *outputs)),
+        }
+    if outputs:
+        shape = outputs[0].shape
+        found["output_rank"] = len(shape)
+        if len(shape) == 4:
+            found |= {"output_height": shape[1], "output_width": shape[2]}
+    if changing and outputs:
+        found["same_quantization"] = int(changing[0].quantization == outputs[0].quantization)
+    if "filter_height" in found:
+        found["filter_area"] = float(found["filter_height"]) * float(found["filter_width"])
+    return found | _of_indices(model, operator)
+
+
+def _of_indices(model: Model, operator: Operator) -> dict[str, Fact]:
+    """Return the axes of a reduction or a padding, if they are constants in the file."""
+    if len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
+        return {}
+    tensor, rank = model.tensors[operator.inputs[1]], len(model.tensors[operator.inputs[0]].shape)
+    size, form = (4, "i") if tensor.dtype == "int32" else (8, "q")
+    stored = tensor.buffer[: len(tensor.buffer) // size * size] if tensor.dtype in _INDICES else b""
+    numbers = struct.unpack(f"<{len(stored) // size}{form}", stored)
+    if operator.name in _AXES and rank:
+        return {"axes": _listed(number % rank for number in numbers)}
+    if operator.name in _PADS:
+        return {"padded_axes": _listed(position // 2 for position, number in enumerate(numbers) if number)}
+    return {}
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(set(numbers))))
+
+
+def _types(model: Model, operator: Operator) -> tuple[str, str, str]:
+    """Return the data types of an operator's activations, of its weights (empty if it has none) and of its output.
+
+    Shapes, axes and integer biases are not weights. Constants that another operator expands (float16) have the type
+    that they are expanded to.
+    """
+    tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
+    data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
+    weights = next(
+        (each for each in tensors if each.is_constant and each.dtype not in _INDICES and each is not data), None
+    )
+    output = model.tensors[operator.outputs[0]] if operator.outputs else None
+    return tuple(tensor.dtype if tensor else "" for tensor in (data, weights, output))  # type: ignore[return-value]

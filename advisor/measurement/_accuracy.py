@@ -1,0 +1,311 @@
+"""Run ``.tflite`` classifiers and detectors on images with LiteRT, as the application does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import DEVIATIONS, Interval, OtherImagesRange, RuntimeRefusal, StageError, wilson
+from advisor.datasets import STAYING, TESTS, InputSpec, captures
+from advisor.isolation import one_line
+from advisor.measurement._processes import existing_model
+from advisor.tflite import CENTRES, DETECTIONS, dequantize, quantize
+
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+Labels = NDArray[np.int64]
+Answer = TypeVar("Answer")
+
+OUTPUT = "probabilities"
+RESAMPLES = 2000
+LEVEL = 0.95
+EDGE = 1e-6  # Distance from 0 and 1 that ends of an interval keep while log odds are computed
+KEPT = 0.05  # Least score of a centre that is kept: the answers of a file serve other thresholds, too
+NEAR = 2  # Distance in places, down and across, within which only the centre with the highest score of a class counts
+
+
+def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Floats:
+    """Return the probabilities of each image file, float32 (N, classes); the model runs once per image.
+
+    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. Of several outputs, the one named
+    ``probabilities`` is used. Errors are those of :class:`Classifier`.
+    """
+    return predict_arrays(model, (view.read(path) for path in images))
+
+
+def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
+    """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB, as :func:`predict` does."""
+    return predict_arrays(model, (view.normalise(image) for image in pixels))
+
+
+def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
+    """Return the probabilities of normalised images, as :func:`predict` does.
+
+    They are the model's input before quantisation: N arrays float32 (size, size, 3) or (1, size, size, 3).
+    """
+    classifier = Classifier(model)
+    rows = [classifier(array[0] if array.ndim == 4 and len(array) == 1 else array) for array in inputs]
+    return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
+
+
+def captured_answers(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
+    """Return the class of each image under each condition of ``TESTS``, int64 (tests, N); each image is read once."""
+    classifier = Classifier(model)
+    answers = np.zeros((len(TESTS), len(images)), np.int64)
+    for position, path in enumerate(images):
+        for test, pixels in enumerate(captures(path, view.size)):
+            answers[test, position] = classifier(view.normalise(pixels)).argmax()
+    return answers
+
+
+def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interval:
+    """Return a figure with the 95 % interval that resamples of the images give; those without a figure do not count."""
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return Interval(value, min(value, float(low)), max(value, float(high)))
+
+
+def units_of(groups: Sequence[int], images: int) -> Labels:
+    """Return the number of the group of each image, from 0 on without a gap, int64 (N,).
+
+    Images without groups, and those that are all in one, are a group each: nothing shows how other groups differ.
+    """
+    units = np.unique(np.asarray(groups, np.int64), return_inverse=True)[1].reshape(-1)
+    return units if len(units) == images and units.max(initial=0) > 0 else np.arange(images)
+
+
+def sums_of_units(values: NDArray[Any], units: Labels) -> NDArray[Any]:
+    """Return the sums (U, ...) of the values (N, ...) of the images of each group, see :func:`units_of`."""
+    sums = np.zeros((int(units.max(initial=-1)) + 1, *values.shape[1:]), values.dtype)
+    np.add.at(sums, units, values)
+    return sums
+
+
+def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> OtherImagesRange:
+    """Return a figure (0-1) with the range that holds it with 95 % confidence on as many other images like these.
+
+    ``without`` are the figures without each group of images, (U,): NaN where nothing is left to judge. Images of one
+    group, such as frames of a film, resemble each other, so a group counts once. The error is that of the jackknife
+    over groups, times the root of two, because the other images differ by as much; Student's distribution allows for
+    few groups, and log odds keep the ends inside 0 and 1 (B. Efron and R. Tibshirani, "An Introduction to the
+    Bootstrap", 1993, chapter 11; G. Hahn and W. Meeker, "Statistical Intervals", 1991, section 4.8).
+    """
+    from scipy.special import expit, logit, stdtrit
+
+    left = np.asarray(without, np.float64)
+    left = np.where(np.isfinite(left), left, value)
+    count = len(left)
+    if count < 2:
+        return OtherImagesRange(value, 0.0, 1.0, 0.5)
+    error = float(np.sqrt((count - 1) / count * np.square(left - left.mean()).sum()))
+    if error == 0.0:  # all groups have the same figure, so their spread shows nothing
+        ends = wilson(value * count, count)
+        low, high = min(value, ends.low), max(value, ends.high)
+        return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
+    half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * 2**0.5 * error
+    inside = min(max(value, EDGE), 1 - EDGE)
+    low, high = (float(expit(logit(inside) + side * half / (inside * (1 - inside)))) for side in (-1, 1))
+    return OtherImagesRange(value, min(value, low), max(value, high), error)
+
+
+class Classifier:
+    """A loaded classifier: the input is a normalised float32 (size, size, 3) image, the output float32 (classes,).
+
+    Of several outputs, the one named ``output`` is read. UsageError if the file is missing, RuntimeRefusal if the
+    runtime cannot load or run it, StageError if its input or output is not that of an image classifier.
+    """
+
+    def __init__(self, model: Path | str, output: str = OUTPUT) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        path = existing_model(model)
+        try:
+            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=1)
+            self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+        self._input = _image_input(path.name, self._interpreter.get_input_details())
+        self._output = _output(path.name, self._interpreter, output)
+        self.classes = int(self._output["shape"][-1])
+
+    def __call__(self, image: Floats) -> Floats:
+        """Return the probabilities of one normalised image, which must have the shape of the input."""
+        expected = tuple(int(side) for side in self._input["shape"][1:])
+        if image.shape != expected:
+            raise StageError(f"an image of shape {image.shape} for an input of shape {expected}")
+        try:
+            self._interpreter.set_tensor(self._input["index"], quantize(image[None], self._input))
+            self._interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
+        return dequantize(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
+
+
+def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the only input, which must be one RGB image."""
+    if len(details) != 1 or len(details[0]["shape"]) != 4 or details[0]["shape"][-1] != 3:
+        shapes = [[int(side) for side in detail["shape"]] for detail in details]
+        raise StageError(f"{name}: the inputs {shapes} are not one RGB image", "the input must be (1, size, size, 3)")
+    return details[0]
+
+
+def _output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
+    """Return the output named ``wanted`` in a signature, or the only one."""
+    details = interpreter.get_output_details()
+    if len(details) == 1:
+        return dict(details[0])
+    for key, signature in interpreter.get_signature_list().items():
+        if wanted in signature["outputs"]:
+            runner = interpreter.get_signature_runner(key)
+            return dict(runner.get_output_details()[wanted])
+    found = ", ".join(str(detail["name"]) for detail in details)
+    raise StageError(f"{name}: {len(details)} outputs ({found}) and none named '{wanted}'")
+
+
+@dataclass(frozen=True, eq=False)
+class Detections:
+    """The boxes in one image, true or found: float32 (n, 4), top, left, bottom and right in shares of the image.
+
+    Labels are indices of classes, int64 (n,). Scores are float32 (n,), the highest first; ones for true boxes.
+    """
+
+    boxes: Floats
+    labels: NDArray[np.int64]
+    scores: Floats
+
+    def above(self, least: float) -> Detections:
+        """Return the boxes with at least this score."""
+        sure = self.scores >= least
+        return Detections(self.boxes[sure], self.labels[sure], self.scores[sure])
+
+    def relabelled(self, places: Mapping[int, int]) -> Detections:
+        """Return the boxes of some classes under other labels, without the boxes of all other classes."""
+        kept = np.isin(self.labels, list(places))
+        labels = np.array([places[label] for label in self.labels[kept].tolist()], np.int64)
+        return Detections(self.boxes[kept], labels, self.scores[kept])
+
+
+class Runner(Generic[Answer]):
+    """A loaded file with named outputs; call it with the path of an image.
+
+    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. UsageError if it is missing,
+    RuntimeRefusal if the runtime cannot load it, StageError if it has other outputs.
+    """
+
+    outputs: tuple[str, ...]
+    kind = "such a model"  # for errors
+
+    def __init__(self, model: Path | str, view: InputSpec) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        path = existing_model(model)
+        try:
+            interpreter = Interpreter(model_path=str(path), num_threads=1)
+            self._run: Any = interpreter.get_signature_runner()
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
+        inputs, outputs = self._run.get_input_details(), self._run.get_output_details()
+        if len(inputs) != 1 or set(outputs) != set(self.outputs):
+            raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not those of {self.kind}")
+        ((self._name, self._input),) = inputs.items()
+        self._view = view
+
+    def over(self, images: Sequence[Path], captured: bool = False) -> Iterator[Answer]:
+        """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.STAYING`."""
+        if not captured:
+            return map(self, images)
+        seen = (pixels for image in images for pixels in captures(image, self._view.size, STAYING))
+        return (self.found_in(self._view.normalise(pixels)) for pixels in seen)
+
+    def __call__(self, path: Path) -> Answer:
+        """Return the answer to an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
+        return self.found_in(self._view.read(path))
+
+    def found_in(self, array: Floats) -> Answer:
+        """Return the answer to a normalised image, float32 (size, size, 3)."""
+        image = quantize(array[None], self._input)
+        try:
+            found = self._run(**{self._name: image})
+        except (ValueError, RuntimeError) as error:
+            raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
+        return self.read(found)
+
+    def read(self, found: Mapping[str, Any]) -> Answer:
+        """Return the answer in the outputs: by default the only one, without the batch."""
+        (only,) = found.values()
+        answer: Answer = only[0]
+        return answer
+
+
+class Detector(Runner[Detections]):
+    """A loaded detector with post-processing, see :func:`advisor.tflite.append_postprocess`."""
+
+    outputs: tuple[str, ...] = DETECTIONS
+    kind = "a detector"
+
+    def read(self, found: Mapping[str, Floats]) -> Detections:
+        """Return the boxes in the outputs."""
+        count = int(found["count"].reshape(-1)[0])
+        boxes = np.clip(found["boxes"][0, :count], 0.0, 1.0)
+        return Detections(boxes, found["classes"][0, :count].astype(np.int64), found["scores"][0, :count])
+
+
+def centres(scores: Floats, least: float) -> Detections:
+    """Return the centres in a map of scores: places with the highest score of their class among their neighbours.
+
+    Of several neighbours with equal scores, as integers have, the first one stands for all. The scores are float32
+    (rows, columns, C), at least ``least``. Returned are boxes without area at the centres, the highest score first.
+    """
+    (rows, columns, _), side = scores.shape, 2 * NEAR + 1
+    around = np.pad(scores, ((NEAR, NEAR), (NEAR, NEAR), (0, 0)), constant_values=-1)
+    highest = np.lib.stride_tricks.sliding_window_view(around, (side, side), (0, 1)).max(axis=(-2, -1))
+    down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
+    order = np.argsort(-scores[down, across, labels], kind="stable")
+    kept: list[int] = []
+    for place in order:
+        same = [one for one in kept if labels[one] == labels[place]]
+        if not any(max(abs(down[one] - down[place]), abs(across[one] - across[place])) <= NEAR for one in same):
+            kept.append(int(place))
+    y, x = (down[kept] + 0.5) / rows, (across[kept] + 0.5) / columns
+    boxes = np.stack([y, x, y, x], axis=1).astype(np.float32)
+    return Detections(boxes, labels[kept].astype(np.int64), scores[down, across, labels][kept].astype(np.float32))
+
+
+class CentreFinder(Detector):
+    """A loaded network that marks centres: one output ``centres``, a map of scores (1, rows, columns, C)."""
+
+    outputs = (CENTRES,)
+
+    def read(self, found: Mapping[str, Floats]) -> Detections:
+        """Return the centres in the outputs, as boxes without area."""
+        return centres(found[CENTRES][0], KEPT)
+
+
+def save(path: Path, found: Sequence[Detections]) -> None:
+    """Write what was found in images as ``.npz``: ``counts`` (N,), and ``boxes``, ``labels`` and ``scores`` of all."""
+    np.savez(
+        path,
+        counts=np.array([len(one.labels) for one in found], np.int64),
+        boxes=np.concatenate([np.zeros((0, 4), np.float32), *(one.boxes for one in found)]),
+        labels=np.concatenate([np.zeros(0, np.int64), *(one.labels for one in found)]),
+        scores=np.concatenate([np.zeros(0, np.float32), *(one.scores for one in found)]),
+    )
+
+
+def load(path: Path) -> list[Detections]:
+    """Read what :func:`save` wrote."""
+    with np.load(path, allow_pickle=False) as kept:
+        ends = np.cumsum(kept["counts"])[:-1]
+        parts = (np.split(kept[name], ends) for name in ("boxes", "labels", "scores"))
+        return [Detections(*rows) for rows in zip(*parts, strict=True)]
+
+
+def true_boxes(rows: Sequence[tuple[int, float, float, float, float]]) -> Detections:
+    """Return true boxes given as label, top, left, bottom and right in shares of the image."""
+    table = np.array(rows, np.float64).reshape(-1, 5)
+    labels, boxes = table[:, 0].astype(np.int64), table[:, 1:].astype(np.float32)
+    return Detections(boxes, labels, np.ones(len(labels), np.float32))

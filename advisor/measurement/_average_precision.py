@@ -1,0 +1,287 @@
+"""Score found boxes by their average precision, as COCO does, and centres by F1; count right and wrong ones."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import Interval, require_extra
+from advisor.measurement._accuracy import Detections, of_other_images, sums_of_units, units_of
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+
+HALF = (0.5,)  # The overlap of mAP@0.5
+MOST_GROUPS = 300  # Groups of images that are left out in turn, at most
+LEAST_SCORE = 0.5  # Score from which a centre counts: the training shifts the scores so that it has the best F1
+
+
+@dataclass(frozen=True)
+class DetectionScore:
+    """Average precision of found boxes (0-1), with the range on as many other images, see :func:`.of_other_images`.
+
+    ``half`` is mAP@0.5, the mean over classes of the average precision at an overlap of 0.5; a class without a box has
+    None. ``coco`` is the mean over overlaps from 0.5 to 0.95, COCO's main figure.
+    """
+
+    half: Interval
+    coco: Interval
+    by_class: tuple[float | None, ...]
+
+
+def score(
+    true: Sequence[Detections],
+    found: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    groups: Sequence[int] = (),
+) -> DetectionScore:
+    """Return the average precision of found boxes, by ``pycocotools``; sizes are height and width in pixels.
+
+    ``groups`` has the number of the group of each image; empty if each image is one.
+    """
+    if not sum(len(one.labels) for one in true):
+        raise ValueError("no image has a box")
+    judged, units = evaluated(true, found, sizes, classes), units_of(groups, len(true))
+    precision = _precision(judged, range(len(true)))
+    count = int(units.max()) + 1
+    units = units * min(count, MOST_GROUPS) // count
+    left = [_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)]
+    half = of_other_images(_mean(precision[0]), [_mean(each[0]) for each in left])
+    coco = of_other_images(_mean(precision), [_mean(each) for each in left])
+    by_class = tuple(None if np.isnan(value) else float(value) for value in precision[0])
+    return DetectionScore(half, coco, by_class)
+
+
+def shares(
+    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+) -> Floats:
+    """Return each image's share in the mAP@0.5: N values whose mean is the mAP@0.5, to compare files image by image.
+
+    An average precision is no mean over images. Its jackknife pseudo-values are used instead: N times the figure of
+    all images less N - 1 times the figure without one image (B. Efron and R. Tibshirani, "An Introduction to the
+    Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
+    Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score`.
+    """
+    judged, count = evaluated(true, found, sizes, classes, HALF), len(true)
+    groups = np.arange(count) * min(count, MOST_GROUPS) // count
+    whole, left = _mean(_precision(judged, range(count))[0]), np.zeros(groups[-1] + 1)
+    for group in range(len(left)):
+        left[group] = _mean(_precision(judged, np.flatnonzero(groups != group).tolist())[0])
+    left = np.where(np.isnan(left), whole, left)
+    values = (len(left) * whole - (len(left) - 1) * left)[groups]
+    return np.asarray((values - values.mean() + whole).astype(np.float32))
+
+
+def threshold(
+    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+) -> float:
+    """Return the score (0-1) from which on found boxes should count: one for all classes, with the best F1 in all.
+
+    F1 is twice the number of right boxes over the number of true and of found ones. A box is right if it overlaps a
+    true one of its class by half, and no surer box does. The threshold lies midway between the least score that counts
+    and the next one, so that rounding moves no box across it. Arguments are those of :func:`score`.
+    """
+    judged = [each for each in evaluated(true, found, sizes, classes, HALF).evalImgs if each]
+    right = np.concatenate([np.zeros(0, bool), *(each["dtMatches"][0] > 0 for each in judged)])
+    scores = np.concatenate([np.zeros(0), *(each["dtScores"] for each in judged)])
+    order = np.argsort(-scores)
+    ends = np.concatenate([[1.0], scores[order], [0.0]])
+    hits = np.append(0, np.cumsum(right[order]))
+    f1 = 2 * hits / np.maximum(np.arange(len(hits)) + sum(len(one.labels) for one in true), 1)
+    f1[ends[:-1] == ends[1:]] = 0.0  # boxes with one score count together
+    best = int(f1.argmax())
+    return float(ends[best] + ends[best + 1]) / 2
+
+
+def _mean(values: Floats) -> float:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def require_coco() -> None:
+    """Raise UsageError where the package that scores boxes is not installed."""
+    require_extra("pycocotools", "detection", "boxes are scored by pycocotools, which is not installed")
+
+
+def evaluated(
+    true: Sequence[Detections],
+    found: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    overlaps: Sequence[float] = (),
+) -> Any:
+    """Match the boxes of each image at some overlaps, COCO's by default; return the evaluation of ``pycocotools``."""
+    require_coco()
+    from pycocotools import coco, cocoeval
+
+    for module in (coco, cocoeval):  # they print each step; redirecting the output of one thread is not possible
+        vars(module)["print"] = lambda *_: None
+    categories = [{"id": label, "name": str(label)} for label in range(classes)]
+    images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
+    truth, answers = coco.COCO(), coco.COCO()
+    for documents, rows in ((truth, true), (answers, found)):
+        listed: Any = {"images": images, "categories": categories, "annotations": _rows(rows, sizes)}
+        documents.dataset = listed
+        documents.createIndex()
+    evaluation = cocoeval.COCOeval(truth, answers, "bbox")
+    parameters = evaluation.params
+    parameters.areaRng, parameters.areaRngLbl = parameters.areaRng[:1], parameters.areaRngLbl[:1]
+    parameters.maxDets = parameters.maxDets[-1:]
+    if overlaps:
+        parameters.iouThrs = np.array(overlaps)
+    evaluation.evaluate()
+    return evaluation
+
+
+def _rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Return boxes in COCO's form: numbered from 1, as left, top, width and height in pixels."""
+    listed: list[dict[str, Any]] = []
+    for number, (one, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
+        for (top, left, bottom, right), label, sureness in zip(one.boxes.tolist(), one.labels, one.scores, strict=True):
+            box = [left * width, top * height, (right - left) * width, (bottom - top) * height]
+            listed.append({
+                "id": len(listed) + 1, "image_id": number, "category_id": int(label), "bbox": box,
+                "area": box[2] * box[3], "iscrowd": 0, "score": float(sureness),
+            })  # fmt: skip
+    return listed
+
+
+def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
+    """Return the average precision over some images, which may repeat: (overlaps, classes), NaN without a true box."""
+    chosen, whole = copy.copy(evaluation), evaluation.evalImgs
+    starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class
+    chosen.evalImgs = [whole[start + image] for start in starts for image in images]
+    chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
+    chosen.params.imgIds = list(range(len(images)))
+    chosen.accumulate()
+    found = chosen.eval["precision"][:, :, :, 0, 0]  # overlap, recall, class
+    return np.asarray(np.where((found > -1).any(axis=1), found.mean(axis=1), np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """The boxes of one image from a threshold on: which true ones were seen, and which found ones are right (bool)."""
+
+    true: Detections
+    found: Detections
+    seen: Flags
+    right: Flags
+
+    @property
+    def f1(self) -> float:
+        """Twice the right boxes over the true and the found ones; 1 if there is nothing, and nothing was found."""
+        boxes = len(self.seen) + len(self.right)
+        return 2 * int(self.right.sum()) / boxes if boxes else 1.0
+
+    @property
+    def errors(self) -> int:
+        """Number of boxes that were missed or are wrong."""
+        return int((~self.seen).sum() + (~self.right).sum())
+
+
+def match(
+    true: Sequence[Detections],
+    found: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    threshold: float,
+) -> list[Matched]:
+    """Match found boxes to true ones of their class that they overlap by half, the surest first, as COCO does.
+
+    Boxes with a score below the threshold do not count. Arguments are those of :func:`score`.
+    """
+    sure = [one.above(threshold) for one in found]
+    judged = [each for each in evaluated(true, sure, sizes, classes, HALF).evalImgs if each]
+    seen = _flags(true, [(each["gtIds"], each["gtMatches"][0]) for each in judged])
+    right = _flags(sure, [(each["dtIds"], each["dtMatches"][0]) for each in judged])
+    return [Matched(*each) for each in zip(true, sure, seen, right, strict=True)]
+
+
+def counts(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
+    """Return the true, the found and the right boxes of each image and class, int64 (images, classes, 3)."""
+    table = np.zeros((len(matched), classes, 3), np.int64)
+    for row, one in zip(table, matched, strict=True):
+        for place, labels in enumerate((one.true.labels, one.found.labels, one.found.labels[one.right])):
+            row[:, place] = np.bincount(labels, minlength=classes)
+    return table
+
+
+def _flags(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Flags]]) -> list[Flags]:
+    """Return whether each box of each image has a match; boxes are numbered from 1 over all images."""
+    ends = np.cumsum([0, *(len(one.labels) for one in rows)])
+    flags = np.zeros(ends[-1], bool)
+    for ids, partners in matches:
+        flags[np.asarray(ids, np.int64) - 1] = partners > 0
+    return [flags[start:end] for start, end in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class CentreScore:
+    """Mean over the classes of F1 (0-1), with the range on as many other images, and F1 of each class.
+
+    A class without an object has None. See :func:`.of_other_images`.
+    """
+
+    mean: Interval
+    by_class: tuple[float | None, ...]
+
+
+def match_centres(true: Sequence[Detections], found: Sequence[Detections], least: float = LEAST_SCORE) -> list[Matched]:
+    """Match what was found to true objects by its centres.
+
+    A centre with at least the ``least`` score is right if it is inside the box of an object of its class that no surer
+    centre has taken; of several ones it takes the one whose own centre is nearest.
+    """
+    matched = []
+    for objects, marks in zip(true, (one.above(least) for one in found), strict=True):
+        seen, right = np.zeros(len(objects.labels), bool), np.zeros(len(marks.labels), bool)
+        middles, places = ((one.boxes[:, :2] + one.boxes[:, 2:]) / 2 for one in (objects, marks))
+        for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
+            inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
+            free = np.flatnonzero(inside & ~seen & (objects.labels == label))
+            if len(free):
+                seen[free[np.square(middles[free] - place).sum(axis=1).argmin()]] = right[number] = True
+        matched.append(Matched(objects, marks, seen, right))
+    return matched
+
+
+def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()) -> CentreScore:
+    """Return F1: of each class and on average; raise ValueError if there is no true object. ``groups`` as above."""
+    table = counts(matched, classes)
+    if not table[:, :, 0].any():
+        raise ValueError("no image has a box")
+    total, units = table.sum(axis=0), units_of(groups, len(table))
+    by_class = f1_of(total)
+    without = _class_mean(f1_of(total - sums_of_units(table, units)))
+    mean = of_other_images(float(np.nanmean(by_class)), without)
+    listed = tuple(None if np.isnan(value) else float(value) for value in by_class)
+    return CentreScore(mean, listed)
+
+
+def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
+    """Return each image's share in the mean F1; :func:`shares` does so for the mAP."""
+    table = counts(matched, classes)
+    images, total = len(table), table.sum(axis=0)
+    whole, left = float(_class_mean(f1_of(total))), _class_mean(f1_of(total - table))
+    values = images * whole - (images - 1) * np.where(np.isnan(left), whole, left)
+    return np.asarray((values - values.mean() + whole).astype(np.float32))
+
+
+def f1_of(table: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return F1 (..., C) of counts (..., C, 3), see :func:`counts`; NaN for a class without an object."""
+    true, found, right = (table[..., place] for place in range(3))
+    return np.asarray(np.where(true, 2 * right / np.maximum(true + found, 1), np.nan))
+
+
+def _class_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean over the classes that have objects, NaN without one."""
+    listed = np.isfinite(values)
+    number = listed.sum(axis=-1)
+    return np.asarray(np.where(listed, values, 0).sum(axis=-1) / np.where(number, number, np.nan))

@@ -1,0 +1,191 @@
+"""Calibration of the scores of found boxes, and thresholds with a guarantee for detectors.
+
+A score is calibrated if, of the boxes with that score, that share is right. The logits of all scores get one slope and
+one offset, which changes neither the order of the boxes nor which of them overlap: J. Platt, "Probabilistic Outputs for
+Support Vector Machines" (1999). Boxes of one image are alike, so they count as fewer independent ones: L. Kish, "Survey
+Sampling" (1965), section 5.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from advisor.core import BoxGuarantee, Guarantees, Interval, wilson
+from advisor.measurement._average_precision import Matched
+from advisor.measurement._confidence import (
+    FOLDS,
+    RESAMPLES,
+    Flags,
+    Floats,
+    Labels,
+    binned_error,
+    interval,
+    reached,
+    threshold,
+)
+
+PRECISION, RECALL = "precision", "recall"  # Kinds of a guarantee: of the found boxes, and of the true ones
+LEAST_SCORE, MOST_SCORE = 1e-4, 1 - 1e-4  # Scores outside count as these, so that logits are finite
+SPREADS = (0.7, 2.0)
+"""Standard deviations of the logarithm of the slope and of the offset before anything is seen; they decide only where
+boxes are few."""
+
+LEAST_GAIN = 3.0
+"""Least gain of the log-likelihood, half of the 95 % quantile of chi-squared with two degrees of freedom."""
+
+
+class ScoreCalibration(NamedTuple):
+    """A calibrated score is the logistic function of ``slope`` times the logit of the score plus ``offset``."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+
+    def of(self, scores: Floats) -> Floats:
+        """Return calibrated scores."""
+        return _logistic(self.slope * _logits(scores) + self.offset)
+
+    def undone(self, scores: Floats) -> Floats:
+        """Return the scores of calibrated ones."""
+        return _logistic((_logits(scores) - self.offset) / self.slope)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxAnswers:
+    """The M boxes that a detector found in N images.
+
+    ``scores`` (M,) are their scores, ``right`` (M,) says which are right, and ``images`` (M,) numbers the image of each
+    from 0. ``true`` (N,) is the number of true boxes of each image.
+    """
+
+    scores: Floats
+    right: Flags
+    images: Labels
+    true: Labels
+
+    @property
+    def apart(self) -> float:
+        """Independent boxes in one found box: 1 over the design effect, 1 + (m - 1) r.
+
+        m is the mean number of boxes beside which a box is found, itself included, and r their correlation within an
+        image, of a one-way analysis of variance.
+        """
+        count = np.bincount(self.images, minlength=len(self.true)).astype(float)
+        some = count > 0
+        boxes, groups = count.sum(), int(some.sum())
+        if groups < 2 or boxes <= groups:
+            return 1.0
+        hits = np.bincount(self.images, self.right, len(self.true))[some]
+        count, mean = count[some], hits.sum() / boxes
+        between = float((count * (hits / count - mean) ** 2).sum() / (groups - 1))
+        within = float((hits - hits**2 / count).sum() / (boxes - groups))
+        usual = float(boxes - (count**2).sum() / boxes) / (groups - 1)
+        spread = between + (usual - 1) * within
+        alike = max(0.0, (between - within) / spread) if spread > 0 else 0.0
+        return 1 / (1 + (float((count**2).sum() / boxes) - 1) * alike)
+
+    @property
+    def of_true(self) -> tuple[Floats, Labels]:
+        """The score with which each true box was found, 0 for one that was not, and the number of its image."""
+        hits = np.bincount(self.images[self.right], minlength=len(self.true))
+        missed = np.repeat(np.arange(len(self.true)), self.true - hits)
+        scores = np.append(self.scores[self.right], np.zeros(len(missed)))
+        return scores, np.append(self.images[self.right], missed)
+
+    def among(self, images: Labels) -> BoxAnswers:
+        """Return the boxes of some images, each as often as it is named."""
+        order = np.argsort(self.images, kind="stable")
+        ends = np.cumsum(np.bincount(self.images, minlength=len(self.true)))
+        starts = np.append(0, ends[:-1])
+        rows = [order[starts[image] : ends[image]] for image in images]
+        chosen = np.concatenate([np.zeros(0, int), *rows])
+        numbers = np.repeat(np.arange(len(images)), [len(row) for row in rows])
+        return BoxAnswers(self.scores[chosen], self.right[chosen], numbers, self.true[images])
+
+
+def answers_of(matched: Sequence[Matched]) -> BoxAnswers:
+    """Return the found boxes of images that were matched without a threshold."""
+    sizes = [len(one.right) for one in matched]
+    return BoxAnswers(
+        np.concatenate([np.zeros(0), *(one.found.scores for one in matched)]),
+        np.concatenate([np.zeros(0, bool), *(one.right for one in matched)]),
+        np.repeat(np.arange(len(matched)), sizes),
+        np.array([len(one.seen) for one in matched], int),
+    )
+
+
+def calibration(given: BoxAnswers) -> ScoreCalibration:
+    """Return slope and offset with the best likelihood; those that change nothing if the gain may be chance."""
+    from scipy.optimize import minimize
+
+    if not len(given.scores):
+        return ScoreCalibration()
+    logits, signs, apart = _logits(given.scores), np.where(given.right, 1.0, -1.0), given.apart
+
+    def loss(values: Floats) -> float:
+        drawn = float(np.logaddexp(0, -signs * (math.exp(values[0]) * logits + values[1])).sum())
+        return apart * drawn + float(np.square(values / SPREADS).sum()) / 2
+
+    found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
+    gained = loss(np.zeros(2)) - float(found.fun)
+    return ScoreCalibration(math.exp(found.x[0]), float(found.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
+
+
+def crossfit_scores(given: BoxAnswers) -> Floats:
+    """Return calibrated scores (M,), those of an image by the boxes of other images."""
+    order, found = np.random.default_rng(0).permutation(len(given.true)), np.array(given.scores, float)
+    for fold in range(min(FOLDS, len(order)) if len(order) > 1 else 0):
+        out = np.isin(given.images, order[fold::FOLDS])
+        kept = calibration(given.among(np.setdiff1d(order, order[fold::FOLDS])))
+        found[out] = kept.of(given.scores[out])
+    return found
+
+
+def calibration_error(given: BoxAnswers, scores: Floats) -> Interval:
+    """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
+    draw, scored = np.random.default_rng(0), BoxAnswers(scores, given.right, given.images, given.true)
+    rows = [scored.among(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
+    drawn = [binned_error(row.scores, row.right) for row in rows if len(row.scores)]
+    return interval(binned_error(scores, given.right), np.array(drawn))
+
+
+def promised(given: BoxAnswers, guarantees: Guarantees, batch: float) -> tuple[float, BoxGuarantee | None]:
+    """Return the threshold that keeps what was asked for, with a probability of 95 %, and the guarantee.
+
+    For a precision it is the lowest score from which on the wanted share of boxes is right, for a recall the highest
+    one from which on the wanted share of true boxes is found. Not kept: no score does; the score is 0. None: nothing
+    was asked for. ``batch``: see :mod:`advisor.measurement._confidence`.
+    """
+    precision, recall = guarantees.precision.plain, guarantees.recall.plain
+    if precision is not None:
+        found = threshold(given.scores, given.right, precision, batch, given.apart)
+        return (found.score if found else 0.0), BoxGuarantee(PRECISION, precision, found is not None)
+    if recall is None:
+        return 0.0, None
+    scores, numbers = given.of_true
+    first, _ = reached(scores, recall, batch)
+    apart = BoxAnswers(scores, (scores > 0) & (scores >= first), numbers, given.true).apart
+    score, kept = reached(scores, recall, batch, apart)
+    return score, BoxGuarantee(RECALL, recall, score > 0 and kept >= recall)
+
+
+def seen_at(given: BoxAnswers, score: float, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
+    """Return a guarantee with what these images show of it from a score on."""
+    if chosen is None:
+        return None
+    taken = given.scores >= score
+    hits, of = int(given.right[taken].sum()), int(taken.sum() if chosen.of == PRECISION else given.true.sum())
+    return replace(chosen, seen=wilson(hits, of) if of else None)
+
+
+def _logits(scores: Floats) -> Floats:
+    inside = np.clip(np.asarray(scores, float), LEAST_SCORE, MOST_SCORE)
+    return np.asarray(np.log(inside / (1 - inside)))
+
+
+def _logistic(logits: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-logits)))

@@ -1,0 +1,149 @@
+"""Compute which operators of a file an accelerator would run, in how many partitions and in which order."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from advisor.core import Written, plural
+from advisor.measurement._accelerators import Accelerator, expands_constants
+from advisor.tflite import Model, count
+
+
+@dataclass(frozen=True)
+class RefusedOperator:
+    """An operator that the accelerator does not run."""
+
+    index: int  #: its number in the file, from 0
+    operator: str  #: its type
+    reason: str  #: why it is not run
+
+
+@dataclass(frozen=True)
+class Delegation(Written):
+    """The delegation of a file to an accelerator."""
+
+    entries = (
+        "accelerator=accelerator.name", "title=accelerator.title", "provenance", "sources=accelerator.sources", "share",
+        "operators", "taken", "macs", "taken_macs", "partitions", "partitions_kept=kept", "worth_it", "objections",
+        "sentence", "refused",
+    )  # fmt: skip
+    provenance = "computed"
+
+    accelerator: Accelerator  #: the accelerator with its rules
+    operators: int  #: number of operators in the file
+    taken: int  #: number of operators that the accelerator runs
+    macs: int  #: multiply-accumulates of a run
+    taken_macs: int  #: multiply-accumulates that the accelerator runs
+    partitions: int  #: number of partitions that the supported operators form
+    kept: int  #: number of partitions that the runtime delegates
+    refused: tuple[RefusedOperator, ...]  #: the operators that the accelerator does not run, in the order of the file
+
+    @property
+    def share(self) -> float:
+        """Share of the arithmetic that the accelerator runs, 0-1; share of the operators if there is no arithmetic."""
+        if self.macs:
+            return self.taken_macs / self.macs
+        return self.taken / self.operators if self.operators else 0.0
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Reasons against the accelerator for this file, each with its figure; empty if it is worth it."""
+        if not self.taken:
+            reason = next(iter(self.reasons), "")
+            return (f"it runs no operator{': ' if reason else ''}{reason}",)
+        found = []
+        if self.taken_macs < self.accelerator.least_macs:
+            wanted = self.accelerator.least_macs / 1e6
+            found.append(f"only {self.taken_macs / 1e6:.2f} million MACs are delegated, fewer than {wanted:g} million")
+        if self.partitions > self.accelerator.most_partitions:
+            left = ", ".join(dict.fromkeys(row.operator for row in self.refused))
+            found.append(
+                f"{self.partitions} partitions, more than {self.accelerator.most_partitions}, separated by {left}"
+            )
+        return tuple(found)
+
+    @property
+    def worth_it(self) -> bool:
+        """True if there are no objections."""
+        return not self.objections
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        partitions = plural(self.kept, "partition")
+        if self.kept < self.partitions:
+            partitions += f" of {self.partitions}"
+        part = f"{self.share:.0%} of the arithmetic ({self.taken} of {self.operators} operators, {partitions})"
+        head = f"{self.accelerator.title} runs {part}"
+        return f"{head}: not worth it, {'; '.join(self.objections)}" if self.objections else f"{head}: worth it"
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Number of operators that the accelerator does not run by reason, the most frequent first."""
+        return dict(Counter(row.reason for row in self.refused).most_common())
+
+
+def delegate(model: Model, accelerator: Accelerator) -> Delegation:
+    """Return the delegation of a file's main graph to an accelerator."""
+    reasons = list(accelerator.refusals(model))
+    found = partitions(model, {index for index, reason in enumerate(reasons) if reason})
+    macs = [cost.macs for cost in count(model).operators]
+    kept, otherwise = _delegated(found, accelerator, macs)
+    delegated = {index for partition in kept for index in partition}
+    for index in {index for partition in found for index in partition} - delegated:
+        reasons[index] = otherwise
+    refused = tuple(RefusedOperator(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
+    taken_macs = sum(macs) - sum(macs[row.index] for row in refused)
+    operators, taken = len(reasons), len(reasons) - len(refused)
+    return Delegation(accelerator, operators, taken, sum(macs), taken_macs, len(found), len(kept), refused)
+
+
+def partitions(model: Model, left: set[int]) -> list[list[int]]:
+    """Return the partitions that the runtime forms of all operators except ``left``.
+
+    An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and belongs to no
+    partition.
+    """
+    order = [
+        index
+        for index in execution_order(model, left)
+        if index in left or not expands_constants(model, model.operators[index])
+    ]
+    return [list(indices) for refused, indices in groupby(order, key=left.__contains__) if not refused]
+
+
+def execution_order(model: Model, builtin: set[int]) -> list[int]:
+    """Return the operators' indices in the order of execution if all but ``builtin`` run in a delegate.
+
+    The runtime forms partitions: each takes every operator of its side (builtin or delegated) whose inputs are ready,
+    then the other side follows (``PartitionGraphIntoIndependentNodeSubsets`` in TensorFlow Lite).
+    """
+    ready = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant} | {-1}
+    ready |= set(model.subgraphs[0].inputs)
+    ready |= {index for index, tensor in enumerate(model.tensors) if tensor.is_variable}
+    left, order = list(range(len(model.operators))), list[int]()
+    while left:
+        side = next((index in builtin for index in left if set(model.operators[index].inputs) <= ready), None)
+        if side is None:
+            return order + left
+        for index in list(left):
+            operator = model.operators[index]
+            if (index in builtin) is side and set(operator.inputs) <= ready:
+                order.append(index)
+                left.remove(index)
+                ready |= set(operator.outputs)
+    return order
+
+
+def _delegated(
+    found: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]
+) -> tuple[list[list[int]], str]:
+    """Return the partitions that the runtime delegates, and why it does not delegate the others."""
+    large, keeps = [piece for piece in found if len(piece) >= accelerator.least_operators], accelerator.keeps
+    if keeps is None:
+        return large, f"in a partition of fewer than {accelerator.least_operators} operators"
+    if keeps.choose == "largest":
+        large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
+    which = f"{keeps.pieces} partitions; only these are" if keeps.pieces > 1 else "partition; only this one is"
+    return large[: keeps.pieces], f"outside the {keeps.choose} {which} delegated"

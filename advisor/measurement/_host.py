@@ -1,0 +1,194 @@
+"""Describe this machine, with a fingerprint that changes only if its speed may change, and observe how busy it is."""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from advisor.core import UsageError, Written, plural
+from advisor.isolation import GPU_DRIVER, ChildProcess, Load, usable_cores
+
+# Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
+_FEATURES = (
+    *("sse4_1", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"),
+    *("avx512_bf16", "avx512_fp16", "amx_int8", "amx_tile"),
+    *("neon", "asimd", "asimdhp", "asimddp", "fphp", "i8mm", "bf16", "sve", "sve2", "sme"),
+)
+
+
+OBSERVED_S = 0.5
+PATIENCE_S = 5.0
+TOLERATED = 0.5  # processors that others may take from the threads: the usual load of a desktop
+# With these drivers, `powersave` still raises the frequency during work (kernel pages of intel_pstate and amd-pstate).
+SCALING_POWERSAVE = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
+
+# The process ends shortly after its parent.
+_BURN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
+
+
+@dataclass(frozen=True)
+class Host(Written):
+    """The machine that measures."""
+
+    entries = ("*", "fingerprint")
+
+    cpu: str  #: processor model
+    architecture: str  #: ``x86_64``, ``aarch64``, ...
+    cores: int  #: number of processors that this process may use
+    memory_bytes: int  #: installed memory
+    system: str  #: operating system
+    features: tuple[str, ...]  #: instruction sets that the kernels use
+    virtual: bool | None  #: whether it is a virtual machine, None if unknown
+    governor: str  #: frequency governor of the first processor, empty if there is none (often in virtual machines)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits, from all that the speed depends on: processor, features, cores and memory (in GiB)."""
+        memory_gib = round(self.memory_bytes / 2**30)
+        parts = [self.cpu, self.architecture, self.cores, self.features, memory_gib]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        memory_gib = self.memory_bytes / 2**30
+        return f"{self.cpu}, {self.cores} cores, {memory_gib:.0f} GiB, {self.system}"
+
+
+@lru_cache(maxsize=1)
+def describe() -> Host:
+    """Return the description of this machine; it is read once per process."""
+    import psutil
+
+    fields: dict[str, str] = {}  # of the first processor
+    for line in read_text(Path("/proc/cpuinfo")).splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    flags = set((fields.get("flags") or fields.get("Features") or "").split())
+    return Host(
+        cpu=fields.get("model name") or fields.get("Hardware") or platform.processor() or platform.machine(),
+        architecture=platform.machine(),
+        cores=usable_cores(),
+        memory_bytes=int(psutil.virtual_memory().total),
+        system=_system(),
+        features=tuple(name for name in _FEATURES if name in flags),
+        virtual="hypervisor" in flags if flags else None,
+        governor=read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+    )
+
+
+def trains_on(driver: Path = GPU_DRIVER) -> str:
+    """Return what a training on this machine uses, for the record of a run: the GPUs by name, or why it is the CPU.
+
+    TensorFlow is not imported: that takes seconds.
+    """
+    texts = (read_text(each / "information") for each in sorted(driver.iterdir())) if driver.is_dir() else ()
+    lines = (line.partition(":") for text in texts for line in text.splitlines())
+    names = [name.strip() for key, _, name in lines if key == "Model"]
+    if not names:
+        return "CPU: no GPU is visible"
+    shown, seen = ", ".join(names), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if seen is not None and not seen[:1].isdigit() and not seen.startswith(("GPU-", "MIG-")):
+        return f"CPU: CUDA_VISIBLE_DEVICES hides {shown}"
+    with contextlib.suppress(PackageNotFoundError):
+        version("tensorflow-cpu")
+        return f"CPU: tensorflow-cpu does not use {shown}"
+    return f"GPU: {shown}"
+
+
+def _system() -> str:
+    """Return the operating system and its version, such as ``Debian GNU/Linux 12 (bookworm)``."""
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return f"{platform.system()} {platform.release()}"
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The state of the machine before a measurement."""
+
+    cores: int  #: number of processors that this process may use
+    others_cores: float | None  #: how many of them other processes kept busy, None if unknown
+    governor: str = ""  #: frequency governor of the first processor, empty if there is none
+    driver: str = ""  #: its frequency driver
+    quota_cores: float | None = None  #: processors that the quota of a container allows, None if there is none
+
+    def objections(self, threads: int) -> tuple[str, ...]:
+        """Return the reasons why a timing with this many threads would be meaningless."""
+        found = []
+        if self.others_cores is not None and self.others_cores > max(0, self.cores - threads) + TOLERATED:
+            busy = f"{self.others_cores:.1f} of {self.cores} processors busy"
+            found.append(f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}")
+        if self.governor == "powersave" and self.driver not in SCALING_POWERSAVE:
+            found.append(f"the frequency governor '{self.governor}' holds the processors at their lowest frequency")
+        if self.quota_cores is not None and self.quota_cores < threads:
+            found.append(f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for")
+        return tuple(found)
+
+
+def observe(seconds: float = OBSERVED_S) -> Conditions:
+    """Observe the machine for ``seconds`` and return its conditions."""
+    load = Load()
+    time.sleep(seconds)
+    seen = load.result()
+    frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+    return Conditions(
+        cores=seen["cores"],
+        others_cores=seen["others_cores"],
+        governor=read_text(frequency / "scaling_governor"),
+        driver=read_text(frequency / "scaling_driver"),
+        quota_cores=quota(read_text(Path("/sys/fs/cgroup/cpu.max"))),
+    )
+
+
+def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIENCE_S) -> Conditions:
+    """Return the conditions as soon as the machine is quiet enough for timing; ``force`` does not wait for that.
+
+    UsageError if it is not quiet enough after ``patience_s``.
+    """
+    end = time.monotonic() + patience_s
+    while True:
+        conditions = observe()
+        objections = conditions.objections(max(threads))
+        if force or not objections:
+            return conditions
+        if time.monotonic() >= end:
+            raise UsageError(
+                f"not timed: {'; '.join(objections)}",
+                "stop other programs or use fewer threads; with --force, advisor measures, and the verdict says so",
+            )
+
+
+def quota(text: str) -> float | None:
+    """Return how many processors a cgroup's ``cpu.max`` (``<quota> <period>`` or ``max <period>``) allows."""
+    fields = text.split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
+        return None
+    return int(fields[0]) / int(fields[1])
+
+
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep ``count`` processors busy as long as the context lasts."""
+    command = [sys.executable, "-I", "-S", "-c", _BURN, str(os.getpid())]
+    children = [ChildProcess(command) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()

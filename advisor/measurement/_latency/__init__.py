@@ -1,0 +1,206 @@
+"""The results of a timing as values: one result per thread count, one timing per file, one ratio per pair of files.
+
+Compare :attr:`LatencyResult.budget_ms` with a budget, and :attr:`LatencyResult.rank_ms` between artefacts.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from advisor.core import Provenance, Quantity, Written, plural
+from advisor.isolation import agent
+from advisor.measurement import _host as host
+
+# Compute statistics of timed runs from blocks of milliseconds.
+#
+# Runs of one block are more similar than runs of different blocks, so the block is the unit: the centre is the median
+# of the block medians, and its interval comes from resampling whole blocks (cluster bootstrap).
+
+LEVEL = 0.95
+RESAMPLES = 1000
+UNSTABLE_CV = 0.05  # of the block medians; 2-3 % between runs is usual on an idle machine
+
+
+class Verdict(StrEnum):
+    """The verdict on a measurement: only a stable one can be trusted."""
+
+    STABLE = "stable"
+    UNSTABLE = "unstable"
+    CONTENDED = "contended"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of the runs of one series, in the unit of the values (milliseconds)."""
+
+    median: float  #: median of the block medians in ms
+    low: float  #: lower end of its 95 % bootstrap interval in ms
+    high: float  #: upper end in ms
+    p50: float  #: median of all runs in ms
+    p90: float  #: 90th percentile of all runs in ms
+    p99: float  #: 99th percentile of all runs in ms
+    min: float  #: shortest run in ms
+    max: float  #: longest run in ms
+    mean: float  #: mean of all runs in ms
+    std: float  #: standard deviation of all runs in ms
+    cv: float  #: coefficient of variation of all runs (standard deviation / mean), without a unit
+    block_cv: float  #: coefficient of variation of the block medians
+    runs: int  #: number of runs
+    blocks: int  #: number of blocks
+
+
+def summarise(blocks: Sequence[Sequence[float]]) -> Summary:
+    """Return the statistics of the runs of one series; raise ValueError if there is no block, or one is empty."""
+    medians = [statistics.median(block) for block in blocks]
+    values = [value for block in blocks for value in block]
+    mean, deviation, middle = statistics.fmean(values), statistics.pstdev(values), statistics.fmean(medians)
+    low, high = median_interval(medians if len(medians) > 1 else sorted(values))
+    cv, block_cv = deviation / mean if mean else 0.0, statistics.pstdev(medians) / middle if middle else 0.0
+    p50, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99]).tolist()
+    quantiles = (statistics.median(medians), low, high, p50, p90, p99, min(values), max(values))
+    return Summary(*quantiles, mean, deviation, cv, block_cv, len(values), len(medians))
+
+
+def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % percentile bootstrap interval of the median (Efron 1979); equal seeds give equal intervals."""
+    random = Random(seed)
+    drawn = [statistics.median(random.choices(values, k=len(values))) for _ in range(RESAMPLES)]
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return low, high
+
+
+def paired_ratio(reference: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median of ``other / reference`` over paired block medians, with its bootstrap interval."""
+    ratios = [second / first for first, second in zip(reference, other, strict=True)]
+    return statistics.median(ratios), *median_interval(ratios)
+
+
+@dataclass(frozen=True)
+class LatencyResult(Written):
+    """The latency of one file at one thread count; times in milliseconds."""
+
+    entries = ("*", "rank_ms", "budget_ms", "clock")
+
+    threads: int  #: number of threads
+    wall: Summary  #: statistics of the wall time of each run
+    #: statistics of the CPU time of each run; None at several threads, because no clock measures it per run
+    cpu: Summary | None
+    first_ms: float  #: the first run after loading
+    load_ms: float  #: time to make the interpreter of the memory-mapped file and to allocate its tensors
+    contended: bool  #: whether other processes took processor time from the runs
+    verdict: Verdict  #: ``stable``, ``unstable`` or ``contended``
+    reason: str  #: reason of the verdict, with its figure
+    #: CPU time / wall time at one thread: the smaller of the runs' median and the ratio of the sums; None at several
+    #: threads. The sums matter because a short run is rarely disturbed, but then for long
+    cpu_share: float | None
+    waited_share: float | None  #: share of the time that the threads waited for a processor, None if unknown
+    others_cores: float | None  #: processors that other processes kept busy, None if unknown
+    block_medians_ms: tuple[float, ...]  #: median of each block, in the order measured
+    block_cpu_medians_ms: tuple[float, ...]  #: the same for the CPU time, empty at several threads
+
+    @property
+    def _trusted(self) -> Summary:
+        """CPU time if the wall time was contended and CPU time is known, otherwise wall time."""
+        return self.cpu if self.contended and self.cpu is not None else self.wall
+
+    @property
+    def clock(self) -> str:
+        """The clock of :attr:`rank_ms` and :attr:`budget_ms`."""
+        if not self.contended:
+            return "wall time"
+        return "CPU time (contended machine)" if self.cpu else "shortest wall time (contended machine)"
+
+    @property
+    def rank_ms(self) -> float:
+        """The figure to rank artefacts by: the median of the block medians.
+
+        On a contended machine at one thread, it is the median of the CPU time, which stays within 4 % of the idle
+        figure while the wall time grows sixfold. At several threads, it is the shortest wall time.
+        """
+        return self.wall.min if self.contended and self.cpu is None else self._trusted.median
+
+    @property
+    def interval_ms(self) -> tuple[float, float]:
+        """95 % bootstrap interval of :attr:`rank_ms`."""
+        if self.contended and self.cpu is None:
+            return self.wall.min, self.wall.median
+        return self._trusted.low, self._trusted.high
+
+    @property
+    def budget_ms(self) -> float:
+        """The figure to compare with a budget: the 90th percentile (MLPerf Mobile's metric).
+
+        On a contended machine at one thread, it is that of the CPU time; at several threads, that of the wall time.
+        """
+        return self._trusted.p90
+
+    def to_quantities(self, source: str) -> dict[str, Quantity]:
+        """Return ``latency`` and ``latency_p90`` in ms with provenance ``measured``."""
+        low, high = self.interval_ms
+        where = f"{source}, {plural(self.threads, 'thread')}, {self.clock}"
+        common: dict[str, Any] = {"unit": "ms", "provenance": Provenance.MEASURED, "n": self.wall.runs, "source": where}
+        return {
+            "latency": Quantity(value=self.rank_ms, low=low, high=high, level=LEVEL, **common),
+            "latency_p90": Quantity(value=self.budget_ms, **common),
+        }
+
+
+@dataclass(frozen=True)
+class ModelTiming(Written):
+    """The measurements of one file in a new process."""
+
+    entries = ("schema_version", "*")
+    schema_version = agent.SCHEMA_VERSION
+
+    model: str  #: the file's path as given
+    results: tuple[LatencyResult, ...]  #: one result for each thread count, in the given order
+    #: private memory (clean + dirty) that loading and the first run added at the first thread count, None if the system
+    #: does not tell
+    peak_memory_bytes: int | None
+    dirty_memory_bytes: int | None  #: its dirty part, which the system cannot drop and read again from the file
+    process_memory_bytes: int | None  #: private memory of the whole process, including interpreter and libraries
+    load_content_ms: float | None  #: time to load from bytes in memory instead of the mapped file, None if not measured
+    runtime: str  #: package and version, such as ``ai-edge-litert==2.3.0``
+    effort: str  #: name of the effort
+    host: host.Host  #: the machine
+
+    @property
+    def source(self) -> str:
+        """The source of the figures, for :class:`Quantity`."""
+        return f"host {self.host}, {self.runtime}"
+
+    def at(self, threads: int) -> LatencyResult:
+        """Return the result at a thread count; raise KeyError if it was not measured."""
+        return {result.threads: result for result in self.results}[threads]
+
+    def to_quantities(self, threads: int) -> dict[str, Quantity]:
+        """Return ``latency``, ``latency_p90`` and, if known, ``memory`` at one thread count."""
+        quantities = self.at(threads).to_quantities(self.source)
+        if self.peak_memory_bytes is not None:
+            memory = float(self.peak_memory_bytes)
+            quantities["memory"] = Quantity(memory, "bytes", Provenance.MEASURED, n=1, source=self.source)
+        return quantities
+
+
+@dataclass(frozen=True)
+class Ratio(Written):
+    """The latency of one file divided by that of the reference: 1.2 is 20 % slower."""
+
+    entries = ("*", "differs")
+
+    model: str  #: the file's path
+    reference: str  #: the path of the file it is compared with
+    threads: int  #: number of threads
+    ratio: float  #: median over the paired blocks, a quotient of two latencies
+    low: float  #: lower end of its 95 % bootstrap interval
+    high: float  #: upper end of that interval
+
+    @property
+    def differs(self) -> bool:
+        """True if the interval excludes 1."""
+        return not self.low <= 1 <= self.high

@@ -1,0 +1,288 @@
+"""``advisor benchmark``: everything that is measured of one file or of several, in one run."""
+
+import contextlib
+import os
+import re
+import sys
+import venv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Unpack
+
+from advisor.core import BenchmarkKeywords, StageError, UsageError, Written, completed, nearest
+from advisor.measurement import _host as host
+from advisor.measurement._host import Conditions, busy_processes, require_quiet
+from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
+from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
+from advisor.measurement._latency.timing import Setup, interleave, measure, ratios, thread_counts
+from advisor.measurement._processes import detector_notes, read_model
+from advisor.store import cache_root, filled, install
+
+# Packages that a runtime's wheels need but do not all declare.
+COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
+# The last tflite-runtime is 2.14.0; its wheels are for CPython 3.8 to 3.11 (file list of the package index).
+LAST_PYTHON = {"tflite-runtime": (3, 11)}
+
+_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The package and version of a runtime."""
+
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.package}=={self.version}"
+
+
+def parse_runtime(text: str) -> Runtime:
+    """Parse ``tflite-runtime==2.14.0``; raise UsageError for another package, or if the version is not exact."""
+    matched = _REQUIREMENT.match(text)
+    if matched is None:
+        hint = "write for example --runtime tflite-runtime==2.14.0"
+        raise UsageError(f"--runtime '{text}' is not a package with an exact version", hint)
+    package = matched[1].lower().replace("_", "-").replace(".", "-")
+    if package not in COMPANIONS:
+        known = f"runtimes: {', '.join(COMPANIONS)}"
+        raise UsageError(f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}", known)
+    return Runtime(package, matched[2])
+
+
+def interpreter(runtime: Runtime) -> Path | None:
+    """Return the Python of an environment with this runtime, None for this environment; install it if needed.
+
+    UsageError if there is no wheel for this Python, or pip cannot install the runtime.
+    """
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        if metadata.version(runtime.package) == runtime.version:
+            return None
+    refuse_newer_python(runtime, sys.version_info[:2])
+    name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
+    return _python(filled(cache_root() / "runtimes" / name, partial(_make, runtime)))
+
+
+def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
+    """Raise UsageError for a runtime that has no wheel for this version of Python."""
+    last = LAST_PYTHON.get(runtime.package)
+    if last and version > last:
+        shown, newest = (".".join(map(str, number)) for number in (version, last))
+        raise UsageError(
+            f"{runtime} has no wheel for Python {shown}; its last wheels are for Python {newest}",
+            f"install advisor with Python {newest}, or use a version of ai-edge-litert",
+        )
+
+
+def _make(runtime: Runtime, folder: Path) -> None:
+    """Make the environment in an empty folder: the runtime's wheels, by this environment's pip and its settings."""
+    venv.create(folder, symlinks=True, with_pip=False)
+    hint = f"advisor uses your pip settings; list the versions with: pip index versions {runtime.package}"
+    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python(folder))
+
+
+def _python(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+@dataclass(frozen=True)
+class FileBenchmark(Written):
+    """The results of one file."""
+
+    entries = (
+        "model", "size_bytes", "arena_bytes", "failure=failure?", "pipeline", "timing", "loaded", "sustained", "advice",
+    )  # fmt: skip
+
+    model: str  #: its path as given
+    size_bytes: int  #: size of the file
+    arena_bytes: int  #: memory that its activations need at once, computed from their lifetimes
+    timing: ModelTiming | None = None  #: latency, load time and memory; None if it failed
+    failure: str = ""  #: reason of the failure, empty if there is none
+    #: latency during a load on the other processors for each thread count; empty if not measured
+    loaded: tuple[LatencyResult, ...] = ()
+    sustained: Sustained | None = None  #: latency in a run without a pause, None if not measured
+    pipeline: Pipeline | None = None  #: times from an image to an answer, None if not measured
+    detects: bool = False  #: the file decodes boxes and drops those that overlap, which its latency includes
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Advice based on the figures; each sentence contains its evidence."""
+        sentences = advise_threads(self.timing, self.loaded) if self.timing else ()
+        more = [part.sentence for part in (self.sustained, self.pipeline) if part]
+        return (*sentences, *more)
+
+
+@dataclass(frozen=True)
+class Benchmark(Written):
+    """One run of ``advisor benchmark``."""
+
+    entries = (
+        "schema_version", "files", "ratios", "effort", "kernels", "runtime", "conditions", "host", "notes",
+    )  # fmt: skip
+    schema_version = 1
+
+    files: tuple[FileBenchmark, ...]  #: one result for each file, in the given order
+    ratios: tuple[Ratio, ...]  #: each further file relative to the first that ran, for each thread count
+    effort: str  #: name of the effort
+    kernels: str  #: ``default`` (XNNPACK for the operators that it supports) or ``builtin``
+    conditions: Conditions  #: the machine before the measurement
+    host: host.Host  #: the machine
+    notes: tuple[str, ...]  #: notes for the reader
+
+    @property
+    def failed(self) -> tuple[FileBenchmark, ...]:
+        """The files that could not be measured."""
+        return tuple(file for file in self.files if file.timing is None)
+
+    @property
+    def runtime(self) -> str:
+        """Package and version of the runtime, empty if nothing ran."""
+        return next((file.timing.runtime for file in self.files if file.timing), "")
+
+
+Tell = Callable[[str], None]
+EFFORTS = ("quick", "normal", "full", "search")
+
+
+@dataclass(frozen=True)
+class BenchmarkPlan:
+    """The checked arguments of :func:`benchmark`; ``setup`` says how to load a file."""
+
+    threads: tuple[int, ...]
+    effort: str
+    setup: Setup
+    contended: bool
+    sustained_s: float | None
+    pipeline: bool
+    image: Path | None
+
+
+def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[BenchmarkKeywords]) -> Benchmark:
+    """Measure one ``.tflite`` file, or several in turn; :func:`advisor.api.benchmark` explains the arguments.
+
+    Raises:
+        UsageError: a file is missing, damaged or cannot be run, an option is not valid, or the machine is too busy. Of
+            several files, those that cannot be run have a ``failure`` if at least one can be run.
+    """
+    say = tell or (lambda _text: None)
+    options = completed(BenchmarkKeywords, given)
+    effort, kernels, shape, image = options["effort"], options["kernels"], options["shape"], options["image"]
+    if effort not in EFFORTS:
+        raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
+    counts = tuple(thread_counts([int(count) for count in options["threads"]]))
+    names = [str(model) for model in models]
+    if not names:
+        raise UsageError("no model given", "give one or more .tflite files")
+    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if twice is not None:
+        raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
+    files = [_checked(name) for name in names]
+    python, cpus = None, _usable(options["cpus"])
+    if options["runtime"] is not None:
+        wanted = parse_runtime(options["runtime"])
+        say(f"preparing {wanted}")
+        python = interpreter(wanted)
+    setup = Setup(kernels, tuple(shape) if shape else None, python, cpus)
+    plan = BenchmarkPlan(
+        counts, effort, setup, options["contended"], options["sustained_s"], options["pipeline"],
+        Path(image) if image else None,
+    )  # fmt: skip
+    say("checking that the machine is quiet")
+    conditions = require_quiet(counts, options["force"])
+    try:
+        if len(files) > 1:
+            timed = _together(files, plan, say)
+        else:
+            say(f"measuring {Path(files[0].model).name}")
+            quiet = not conditions.objections(max(counts))
+            timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
+            timed = [replace(files[0], timing=timing)]
+        complete = [_completed(file, plan, say) for file in timed]
+    except StageError as error:  # the user gave a file that the runtime cannot run
+        raise UsageError(error.message, error.hint) from error
+    compared = ratios([(file.model, row) for file in complete if file.timing for row in file.timing.results])
+    notes = _notes(conditions, plan, complete)
+    return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
+
+
+def _checked(model: str) -> FileBenchmark:
+    """Return the size of a file and the memory of its activations; refuse one that is damaged or too large."""
+    file = read_model(model)
+    file.require_memory()
+    return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes, detects=file.detects)
+
+
+def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the processors to pin the threads to, without repeats, if this process may use them; None for all."""
+    if not cpus:
+        return None
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    wrong = next((cpu for cpu in cpus if cpu not in usable), None)
+    if wrong is not None:
+        raise UsageError(f"--cpus: processor {wrong} cannot be used", f"processors: {', '.join(map(str, usable))}")
+    return tuple(dict.fromkeys(cpus))
+
+
+def _together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) -> list[FileBenchmark]:
+    """Load each file in a new process, then time all files that run in turn, block by block."""
+    loaded = [_loaded(file, plan, say) for file in files]
+    good = [file for file in loaded if file.timing]
+    if not good:
+        raise StageError(loaded[0].failure, "; ".join(file.failure for file in loaded[1:]))
+    say(f"measuring {len(good)} files in turn")
+    rows = iter(interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup))
+    timed = []
+    for file in loaded:
+        if file.timing:
+            own, results = file.timing.results[0], next(rows)
+            first = replace(results[0], load_ms=own.load_ms, first_ms=own.first_ms)  # of the file's own process
+            timing = replace(file.timing, results=(first, *results[1:]), effort=plan.effort)
+        timed.append(replace(file, timing=timing) if file.timing else file)
+    return timed
+
+
+def _loaded(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
+    """Return the file with its memory and load time, or with the reason why it does not run."""
+    say(f"loading {Path(file.model).name}")
+    try:
+        timing = measure(file.model, plan.threads[:1], "load", retry=False, setup=plan.setup)
+    except StageError as error:
+        return replace(file, failure=error.message)
+    return replace(file, timing=timing)
+
+
+def _completed(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
+    """Return the file with the additional measurements of the plan."""
+    if file.timing is None:
+        return file
+    name = Path(file.model).name
+    if plan.pipeline and plan.setup.python is None and plan.setup.shape is None:
+        say(f"{name}: from an image to an answer")
+        try:
+            steps = time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels)
+            file = replace(file, pipeline=steps)
+        except StageError:  # it counts only if an image was given: the input may be no image
+            if plan.image is not None:
+                raise
+    if plan.contended:
+        say(f"{name}: during a load on the other processors")
+        with busy_processes(max(1, host.describe().cores - 1)):  # a single processor is busy, too
+            loaded = measure(file.model, plan.threads, plan.effort, retry=False, setup=plan.setup).results
+        file = replace(file, loaded=loaded)
+    if plan.sustained_s:
+        say(f"{name}: {plan.sustained_s:.0f} s without a pause")
+        file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
+    return file
+
+
+def _notes(conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
+    notes = [f"measured although {clause}" for clause in conditions.objections(max(plan.threads))]
+    if plan.pipeline and plan.setup.python is not None:
+        notes.append("the time from an image to an answer is measured with the installed runtime only")
+    contended = [file for file in files if file.timing and any(row.contended for row in file.timing.results)]
+    if contended and not notes:
+        notes.append("the machine became busy: CPU time ranks at one thread, the shortest wall time at several")
+    return (*notes, *detector_notes(Path(file.model).name for file in files if file.detects))

@@ -1,0 +1,247 @@
+"""Measure latency, load time and memory in new child processes, and judge whether to trust them."""
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import truediv
+from pathlib import Path
+from typing import cast
+
+from advisor.core import RuntimeRefusal, UsageError, nearest, plural
+from advisor.isolation import (
+    EFFORTS,
+    WAITED_LIMIT,
+    AgentError,
+    AgentJson,
+    Effort,
+    LoadReading,
+    SeriesDocument,
+    agent,
+    new_interpreter,
+    one_line,
+    set_inputs,
+    waited_share,
+)
+from advisor.measurement import _host as host
+from advisor.measurement._latency import (
+    UNSTABLE_CV,
+    LatencyResult,
+    ModelTiming,
+    Ratio,
+    Verdict,
+    paired_ratio,
+    summarise,
+)
+from advisor.measurement._processes import CHILD_MEMORY_LIMIT, existing_model, run_json
+
+CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes
+IDLE_NEIGHBOUR = 0.5  # part of another processor that must be idle for one thread, because processors share caches
+OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/stat cannot show less
+
+
+def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
+    """Return the statistics and the verdict of one series."""
+    walls = [[value / 1e6 for value in block["wall_ns"]] for block in series["blocks"]]
+    known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
+    cpus = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in series["blocks"]] if known else []
+    wall, cpu = summarise(walls), summarise(cpus) if cpus else None
+    share = None
+    if cpus:
+        runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
+        share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
+    waited = waited_share(series["threads"], series["blocks"])
+    contention = _contention(series["threads"], share, waited, load)
+    verdict, reason = Verdict.STABLE, f"block medians vary by {wall.block_cv:.1%}"
+    if contention:
+        verdict, reason = Verdict.CONTENDED, contention
+    elif wall.block_cv > UNSTABLE_CV:
+        verdict, reason = Verdict.UNSTABLE, f"{reason} (limit {UNSTABLE_CV:.0%})"
+    return LatencyResult(
+        threads=series["threads"],
+        wall=wall,
+        cpu=cpu,
+        first_ms=series["first_ns"] / 1e6,
+        load_ms=series["load_ns"] / 1e6,
+        contended=bool(contention),
+        verdict=verdict,
+        reason=reason,
+        cpu_share=share,
+        waited_share=waited,
+        others_cores=load["others_cores"],
+        block_medians_ms=tuple(map(statistics.median, walls)),
+        block_cpu_medians_ms=tuple(map(statistics.median, cpus)),
+    )
+
+
+def _contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:
+    """Return what disturbed the runs, or an empty string."""
+    if cpu_share is not None and cpu_share < CPU_SHARE_LIMIT:
+        return f"the thread had the processor only {cpu_share:.0%} of the time"
+    if waited is not None and waited > WAITED_LIMIT:
+        return f"the threads waited {waited:.0%} of the time for a processor"
+    others, cores = load["others_cores"], load["cores"]
+    free = max(0, cores - threads)
+    limit = max(free - IDLE_NEIGHBOUR, OTHERS_LIMIT) if threads == 1 else free + OTHERS_LIMIT
+    if others is not None and others > limit:
+        timing = f"during a timing with {plural(threads, 'thread')}"
+        return f"other processes kept {others:.1f} of {cores} processors busy {timing}"
+    if threads > cores:
+        return f"{threads} threads share {cores} processors"
+    return ""
+
+
+def disturbance(result: LatencyResult) -> tuple[bool, float]:
+    """Return a sort key for attempts: those not contended come first, then those that waited less."""
+    lost = 1 - result.cpu_share if result.cpu_share is not None else result.waited_share
+    return result.contended, lost if lost is not None else (result.others_cores or 0.0)
+
+
+SCREEN_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The way to load a file; kernels are ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
+
+    The shape is that of the first input, if the file does not state it. ``python`` is the interpreter of an environment
+    with another runtime. Threads are pinned to ``cpus``, if given.
+    """
+
+    kernels: str = "default"
+    shape: tuple[int, ...] | None = None
+    python: Path | None = None
+    cpus: tuple[int, ...] | None = None
+
+    def options(self) -> list[str]:
+        """Return the agent's options."""
+        shape = ["--shape", ",".join(map(str, self.shape))] if self.shape else []
+        cpus = ["--cpus", ",".join(map(str, self.cpus))] if self.cpus else []
+        return ["--kernels", self.kernels, "--memory-limit", str(CHILD_MEMORY_LIMIT), *shape, *cpus]
+
+
+DEFAULT = Setup()
+
+
+def effort_named(name: str) -> Effort:
+    """Return an effort by name; raise UsageError if there is none of this name."""
+    if name not in EFFORTS:
+        raise UsageError(f"unknown effort '{name}'{nearest(name, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
+    return EFFORTS[name]
+
+
+def measure(
+    model: Path | str,
+    threads: Sequence[int] = (1,),
+    effort: str = "quick",
+    *,
+    retry: bool = True,
+    setup: Setup = DEFAULT,
+) -> ModelTiming:
+    """Measure one file at each thread count in a new child process; memory is measured with the first.
+
+    With ``retry``, a contended thread count is measured again after a pause, and the less disturbed attempt is used.
+    UsageError if the file is missing, or a thread count or effort is not valid; StageError if the file cannot be loaded
+    or run, or the child crashed or timed out.
+    """
+    path, counts = existing_model(model), thread_counts(threads)
+    document = _run_agent([path], counts, effort, setup)
+    results = {result.threads: result for result in _results(document)}
+    contended = [count for count in counts if results[count].contended]
+    if retry and contended:
+        time.sleep(0.25)
+        for result in _results(_run_agent([path], contended, effort, setup)):
+            results[result.threads] = min(results[result.threads], result, key=disturbance)
+    memory, content = document["memory"] or {}, document["load_content_ns"]
+    return ModelTiming(
+        model=str(model),
+        results=tuple(results[count] for count in counts),
+        peak_memory_bytes=memory.get("private_bytes"),
+        dirty_memory_bytes=memory.get("dirty_bytes"),
+        process_memory_bytes=memory.get("process_bytes"),
+        load_content_ms=None if content is None else content / 1e6,
+        runtime=f"{document['runtime']}=={document['runtime_version']}",
+        effort=effort,
+        host=host.describe(),
+    )
+
+
+def interleave(
+    models: Sequence[Path | str], threads: Sequence[int] = (1,), effort: str = "quick", setup: Setup = DEFAULT
+) -> tuple[tuple[LatencyResult, ...], ...]:
+    """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
+
+    For each file there is one result for each thread count. Errors are those of :func:`measure`.
+    """
+    paths, counts = [existing_model(model) for model in models], thread_counts(threads)
+    results = _results(_run_agent(paths, counts, effort, setup))
+    return tuple(results[start : start + len(counts)] for start in range(0, len(results), len(counts)))
+
+
+def least_cpu_ms(model: Path) -> float:
+    """Return the shortest CPU time of ``SCREEN_RUNS`` runs at one thread in this process, in ms.
+
+    At one thread, the calling thread does all the work, and other processes change its CPU time by a few percent only.
+    Therefore this can run next to other jobs. Use it to filter with a margin, not to recommend a model. UsageError if
+    the file is missing, RuntimeRefusal if the runtime cannot load or run it.
+    """
+    path = existing_model(model)
+    try:
+        interpreter = new_interpreter(str(path), threads=1, kernels="default")
+        interpreter.allocate_tensors()
+        set_inputs(interpreter)
+        interpreter.invoke()
+        times_ns = []
+        for _ in range(SCREEN_RUNS):
+            start = time.thread_time_ns()
+            interpreter.invoke()
+            times_ns.append(time.thread_time_ns() - start)
+        return min(times_ns) / 1e6
+    except (AgentError, RuntimeError, ValueError) as error:
+        raise RuntimeRefusal(f"{path.name}: {one_line(error)}") from error
+
+
+def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
+    """Compare the results of each further file with those of the first, at every thread count.
+
+    The results of one run are given with the paths of their files. They are compared by CPU time if one was contended
+    and both have it, otherwise by wall time; those without a common clock (:func:`common_clock`) are not compared.
+    """
+    name = results[0][0] if results else ""
+    first = {result.threads: result for model, result in results if model == name}
+    found = []
+    for model, result in results:
+        if model != name and result.threads in first:
+            rows = (first[result.threads], result)
+            if not common_clock(*rows):
+                continue
+            by_cpu = any(row.contended for row in rows) and all(row.block_cpu_medians_ms for row in rows)
+            pairs = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in rows)
+            found.append(Ratio(model, name, result.threads, *paired_ratio(*pairs)))
+    return tuple(found)
+
+
+def common_clock(one: LatencyResult, other: LatencyResult) -> bool:
+    """Return whether two results can be compared: on a contended machine both have CPU time, or neither has."""
+    contended = one.contended or other.contended
+    return not contended or bool(one.block_cpu_medians_ms) == bool(other.block_cpu_medians_ms)
+
+
+def thread_counts(threads: Sequence[int]) -> list[int]:
+    """Return the thread counts without repeats; raise UsageError if there is none, or one is below 1."""
+    counts = list(dict.fromkeys(threads))
+    if not counts or min(counts) < 1:
+        raise UsageError(f"thread counts {list(threads)} are not valid", "give whole numbers from 1, such as 1,2")
+    return counts
+
+
+def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: Setup) -> AgentJson:
+    limit = 60 + len(paths) * len(threads) * (30 + 2 * effort_named(effort).max_seconds)
+    options = ["--threads", ",".join(map(str, threads)), "--effort", effort, *setup.options()]
+    subject = " and ".join(path.name for path in paths)
+    files = [str(path.absolute()) for path in paths]
+    return cast("AgentJson", run_json([agent.__file__, *files, *options], limit, subject, setup.python))
+
+
+def _results(document: AgentJson) -> tuple[LatencyResult, ...]:
+    return tuple(judge(series, document["load"]) for series in document["series"])

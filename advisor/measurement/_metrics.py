@@ -1,0 +1,210 @@
+"""Metrics of a classifier's answers: each with a 95 % interval, and with each image's share in it.
+
+The mean of the shares is the metric, so that two files are compared image by image whatever the metric is. Metrics that
+are no mean over the images are linearised: a share is the metric plus the image's influence on it (the delta method; F.
+Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import (
+    BALANCED_ACCURACY,
+    COST_SAVED,
+    DEVIATIONS,
+    LEAST_GROUP_IMAGES,
+    LOG_LOSS,
+    MACRO_F1,
+    METRICS,
+    TOP1,
+    TOP5,
+    WORST_GROUP,
+    Interval,
+    wilson,
+)
+from advisor.measurement._average_precision import f1_of
+from advisor.measurement._confidence import FLOOR
+
+Floats = NDArray[np.floating[Any]]
+Labels = NDArray[np.integer[Any]]
+
+FIRST = 5  # Classes that :data:`TOP5` looks at
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Answers of a classifier to N images with known classes, of which there is at least one.
+
+    Of the probabilities (N, C), the first of the most probable classes is the answer; ``calibrated`` are those with the
+    temperature, None where ``probabilities`` have it. ``groups`` names the group of each image; empty without groups.
+    ``costs`` (C, C) are those of each answer (columns) to an image of each class (rows), 0 for the right one.
+    """
+
+    probabilities: Floats
+    labels: Labels
+    calibrated: Floats | None = None
+    groups: Sequence[str] = ()
+    costs: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A metric of some answers: at most 1, higher is better, with a 95 % interval.
+
+    The mean of each image's share (N,) is the figure. ``note`` says what the figure belongs to, where the metric does
+    not. ``images`` is the number of images that the figure is of; None for all N.
+    """
+
+    figure: Interval
+    shares: Floats
+    note: str = ""
+    images: int | None = None
+
+
+def scores(judged: Judged, names: Iterable[str] = METRICS) -> dict[str, Score]:
+    """Return those of some metrics that the images allow, by name."""
+    found = {name: SCORES[name](judged) for name in names}
+    return {name: score for name, score in found.items() if score is not None}
+
+
+def top1(judged: Judged) -> Score:
+    """Return the share of right answers, with Wilson's interval."""
+    return _of_flags(_answers(judged) == judged.labels)
+
+
+def top5(judged: Judged) -> Score | None:
+    """Return the share of images whose class is among the five most probable; None for five classes or fewer.
+
+    Of equally probable classes the first ones count, as for the answer.
+    """
+    if judged.probabilities.shape[1] <= FIRST:
+        return None
+    best = np.argsort(-judged.probabilities, axis=1, kind="stable")[:, :FIRST]
+    return _of_flags((best == judged.labels[:, None]).any(axis=1))
+
+
+def balanced_accuracy(judged: Judged) -> Score:
+    """Return the mean recall of the classes that have images."""
+    right, labels, classes = _answers(judged) == judged.labels, judged.labels, judged.probabilities.shape[1]
+    sizes = np.bincount(labels, minlength=classes)
+    recall = np.bincount(labels, right, classes) / np.maximum(sizes, 1)
+    there = sizes > 0
+    value = float(recall[there].mean())
+    shares = value + len(labels) / (there.sum() * sizes[labels]) * (right - recall[labels])
+    return Score(_of_share(value, shares, _worth(sizes[there])), shares)
+
+
+def macro_f1(judged: Judged) -> Score:
+    """Return the mean F1 of the classes that have images."""
+    answers, labels, classes = _answers(judged), judged.labels, judged.probabilities.shape[1]
+    right = answers == labels
+    table = np.stack([np.bincount(each, minlength=classes) for each in (labels, answers, labels[right])], axis=1)
+    by_class, sizes = f1_of(table), table[:, 0]
+    there = sizes > 0
+    value, f1 = float(by_class[there].mean()), np.where(there, by_class, 0.0)
+    # The influence on the F1 of a class is (2 right - F1 (is of the class + answered so)) / (share true + share found).
+    scale = np.where(there, len(labels) / np.maximum(sizes + table[:, 1], 1), 0.0) / there.sum()
+    shares = value + scale[labels] * (2 * right - f1[labels]) - scale[answers] * f1[answers]
+    return Score(_of_share(value, shares, _worth(sizes[there])), shares)
+
+
+def mean_probability(judged: Judged) -> Score:
+    """Return the geometric mean of the probability of the true class: exp(-log loss).
+
+    Probabilities are at least :data:`advisor.measurement._confidence.FLOOR`, so that int8 and float outputs are alike.
+    """
+    rows = judged.probabilities if judged.calibrated is None else judged.calibrated
+    logs = np.log(np.clip(rows[np.arange(len(rows)), judged.labels].astype(float), FLOOR, 1.0))
+    mean, error = float(logs.mean()), _error(logs)
+    value, low, high = (math.exp(min(0.0, mean + side * DEVIATIONS * error)) for side in (0, -1, 1))
+    return Score(Interval(value, low, high), value * (1 + logs - mean))
+
+
+def cost_saved(judged: Judged) -> Score | None:
+    """Return 1 - mean cost / mean cost of the cheapest constant answer; None without costs, or if that one is free.
+
+    It is 1 minus the normalised expected cost of L. Ferrer, "Analysis and Comparison of Classification Metrics" (2022).
+    It is below 0 where always giving one answer is cheaper. The interval counts one more mistake of mean cost, or
+    answers that are all right would be a certainty: see :mod:`advisor.core._posterior`.
+    """
+    if judged.costs is None:
+        return None
+    each = judged.costs[judged.labels, _answers(judged)]
+    constant = judged.costs[judged.labels]
+    usual = constant[:, constant.mean(axis=0).argmin()]
+    base = float(usual.mean())
+    if base <= 0:
+        return None
+    value = 1 - float(each.mean()) / base
+    shares = value - (each - (1 - value) * usual) / base
+    wrong = float(constant.sum(axis=1).mean()) / max(len(judged.costs) - 1, 1) / base
+    half = DEVIATIONS * math.sqrt((float(shares.var()) + wrong**2 / len(shares)) / (len(shares) + 1))
+    return Score(Interval(value, value - half, min(1.0, value + half)), shares)
+
+
+def worst_group(judged: Judged) -> Score | None:
+    """Return the lowest top-1 of the groups with enough images; None for fewer than two of them.
+
+    Of equal groups, the largest one counts.
+    """
+    right, groups = _answers(judged) == judged.labels, np.asarray(judged.groups)
+    names, sizes = np.unique(groups, return_counts=True)
+    compared = names[sizes >= LEAST_GROUP_IMAGES]
+    if len(compared) < 2:
+        return None
+    worst = min(compared, key=lambda name: (right[groups == name].mean(), -(groups == name).sum(), name))
+    inside = groups == worst
+    score = _of_flags(right[inside])
+    value, size = score.figure.value, int(inside.sum())
+    shares = value + inside * len(right) / size * (right - value)
+    note = f"group '{worst}' ({size} images), the lowest of {len(compared)} groups"
+    return Score(score.figure, shares, note, size)
+
+
+SCORES: Mapping[str, Callable[[Judged], Score | None]] = {
+    TOP1: top1,
+    BALANCED_ACCURACY: balanced_accuracy,
+    MACRO_F1: macro_f1,
+    TOP5: top5,
+    LOG_LOSS: mean_probability,
+    COST_SAVED: cost_saved,
+    WORST_GROUP: worst_group,
+}
+"""The function of each metric."""
+
+
+def _answers(judged: Judged) -> Labels:
+    return np.asarray(judged.probabilities.argmax(axis=1))
+
+
+def _of_flags(right: NDArray[np.bool_]) -> Score:
+    return Score(wilson(int(right.sum()), len(right)), right.astype(float))
+
+
+def _worth(sizes: Labels) -> float:
+    """Return how many images of equal weight are worth images of classes that weigh the same, by the classes' sizes.
+
+    Source: L. Kish, "Survey Sampling" (1965): the squared sum of the weights over the sum of their squares.
+    """
+    return float(len(sizes) ** 2 / (1 / sizes).sum())
+
+
+def _of_share(value: float, shares: Floats, worth: float) -> Interval:
+    """Return Wilson's interval of a share that so many images of equal weight would have.
+
+    The number is the smaller one of ``worth`` and of what the spread of the shares tells.
+    """
+    error = _error(shares)
+    trials = min(worth, value * (1 - value) / error**2) if error > 0 and 0 < value < 1 else worth
+    found = wilson(min(trials, value * trials), trials)
+    return Interval(value, min(value, found.low), max(value, found.high))
+
+
+def _error(values: Floats) -> float:
+    """Return the standard error of a mean."""
+    return float(values.std()) / math.sqrt(len(values))

@@ -1,0 +1,197 @@
+"""Hold the findings of interpreters and compilers for microcontrollers, and the protocols of their integrations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+from advisor.core import Provenance, Quantity, Written, integration, plural, registered, show_bytes
+
+INTERPRETERS = "advisor.interpreters"
+"""Entry points of :class:`Interpreter`: modules or objects, by the name of the runtime of a device."""
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """Comparison of outputs with those of other kernels."""
+
+    differing: int  #: number of output values that differ
+    largest: float  #: largest difference, in the unit of the output (steps for 8-bit outputs)
+
+
+@dataclass(frozen=True)
+class MicroCheck(Written):
+    """The run of a file in TFLM on this machine, whose pointers have 64 bits."""
+
+    entries = (
+        "runtime", "runs", "reason=reason?", "operators", "missing_operators=missing", "arena_bytes=arena_bytes?",
+        "activation_bytes=activation_bytes?", "compared_values=values", "differences_from_litert=differences",
+    )  # fmt: skip
+
+    runtime: str  #: name and version
+    operators: tuple[str, ...]  #: operator types of the file
+    missing: tuple[str, ...] = ()  #: those that TFLM does not have
+    refusal: str = ""  #: why it refuses the file otherwise, empty if it does not
+    arena_bytes: int = 0  #: the smallest tensor arena with which the file runs; 0 if it does not run
+    activation_bytes: int = 0  #: the activations' share of it
+    values: int = 0  #: number of output values that were compared
+    #: comparison with LiteRT's ``reference`` kernels and with its ``default`` ones (XNNPACK)
+    differences: Mapping[str, OutputDifference] = field(default_factory=lambda: MappingProxyType({}))
+    measured_on: str = ""  #: the day, as ISO 8601
+
+    @property
+    def reason(self) -> str:
+        """The reason why TFLM does not run the file; empty if it does."""
+        if self.missing:
+            return f"{self.runtime} has no {', '.join(self.missing)}"
+        return f"{self.runtime} refuses it: {self.refusal}" if self.refusal else ""
+
+    @property
+    def runs(self) -> bool:
+        """True if TFLM runs the file."""
+        return not self.reason
+
+    @property
+    def arena(self) -> Quantity:
+        """The measured arena in bytes."""
+        source = f"{self.runtime} on this machine, measured on {self.measured_on}, reference kernels"
+        return Quantity(float(self.arena_bytes), "bytes", Provenance.MEASURED, source=source)
+
+    @property
+    def agreement(self) -> str:
+        """The comparison with LiteRT in words."""
+        exact, usual = self.differences["reference"], self.differences["default"]
+        said = f"of {plural(self.values, 'output')} {exact.differing or 'none'} differ from LiteRT's reference kernels"
+        said += f" (by at most {exact.largest:g})" if exact.differing else ""
+        return f"{said}, {usual.differing or 'none'} from its default ones" + (
+            f" (by at most {usual.largest:g})" if usual.differing else ""
+        )
+
+
+class Interpreter(Protocol):
+    """The interpreter of another kind of device, which runs on this machine too."""
+
+    NAME: str  #: The name for people, such as ``TensorFlow Lite Micro``
+    PACKAGE: str  #: The package whose version the results depend on
+    INSTALL: str  #: The way to install it
+
+    def available(self) -> bool:
+        """Return whether the interpreter is installed."""
+
+    def check(self, path: Path) -> MicroCheck:
+        """Run a file in a child process.
+
+        Raises:
+            UsageError: the interpreter is not installed, or the file is damaged.
+            StageError: the child ran out of time or crashed.
+        """
+
+
+def interpreter_of(runtime: str) -> Interpreter | None:
+    """Return the interpreter of a runtime that runs on this machine too; None for another runtime."""
+    found: Interpreter | None = integration(INTERPRETERS, runtime) if runtime in registered(INTERPRETERS) else None
+    return found
+
+
+def installed_interpreter(runtime: str) -> Interpreter | None:
+    """Return the interpreter of a runtime if it is installed; None if not, and for another runtime."""
+    found = interpreter_of(runtime)
+    return found if found is not None and found.available() else None
+
+
+COMPILERS = "advisor.compilers"
+"""Entry points of :class:`Compiler`: modules or objects, by the beginning of the names of their accelerators."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A configuration of an accelerator, such as ``ethos-u55-128``, in a memory mode, such as ``sram-only``.
+
+    ``system`` is the compiler's name of the clock and the memories around it.
+    """
+
+    name: str
+    mode: str
+    system: str
+
+    @property
+    def title(self) -> str:
+        """The name as people read it."""
+        return f"{self.name.replace('ethos-u', 'Ethos-U')} ({self.mode})"
+
+
+@dataclass(frozen=True)
+class EthosEstimate(Written):
+    """A compiled file; every figure is the compiler's estimate."""
+
+    entries = (
+        "accelerator=unit.name", "memory_mode=unit.mode", "system=unit.system", "compiler", "clock_mhz", "operators",
+        "on_npu", "on_cpu", "reasons", "macs", "latency", "cycles", "sram", "dram", "flash", "sentence",
+    )  # fmt: skip
+
+    unit: Unit
+    compiler: str
+    clock_mhz: float
+    operators: int
+    on_cpu: Mapping[str, int]  #: operators that the unit does not run, by type
+    reasons: tuple[str, ...]  #: why, in the compiler's words
+    macs: int  #: multiply-accumulates that the unit runs
+    cycles: Quantity  #: cycles of the unit in one run; 0 if it runs nothing
+    latency: Quantity | None  #: time of these cycles in ms, without the operators on the CPU; None if it runs nothing
+    sram: Quantity  #: memory in bytes that activations and copied weights need at once
+    dram: Quantity  #: the same of DRAM
+    flash: Quantity  #: weights and commands in bytes that are read from flash
+
+    @property
+    def on_npu(self) -> int:
+        """The number of operators that the unit runs."""
+        return self.operators - sum(self.on_cpu.values())
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        head = f"{self.unit.title} runs {self.on_npu} of {plural(self.operators, 'operator')}"
+        left = ", ".join(f"{name} ({count}x)" if count > 1 else name for name, count in self.on_cpu.items())
+        head += f", the CPU {left}" if left else ""
+        if self.latency is None:
+            return head
+        memory = {"SRAM": self.sram, "DRAM": self.dram, "flash": self.flash}
+        used = ", ".join(f"{show_bytes(size.value)} of {name}" for name, size in memory.items() if size.value)
+        return (
+            f"{head}: {self.cycles.value:,.0f} cycles, {self.latency.value:.3g} ms at {self.clock_mhz:g} MHz, {used}; "
+            f"estimated by {self.compiler}"
+        )
+
+
+class Compiler(Protocol):
+    """Compiles files for some accelerators, and says what it expects of them."""
+
+    NAMES: tuple[str, ...]  #: The accelerators
+
+    def unit_named(self, name: str) -> Unit:
+        """Return the configuration with a name.
+
+        Raises:
+            UsageError: there is none.
+        """
+
+    def estimate(self, path: Path, unit: Unit) -> EthosEstimate:
+        """Compile a file in a child process and return the compiler's estimates.
+
+        Raises:
+            UsageError: the compiler is not installed, or the file is damaged.
+            StageError: the compiler refuses the file or runs out of time.
+        """
+
+
+def compiler_of(accelerator: str) -> Compiler | None:
+    """Return the compiler for an accelerator; None for an accelerator whose rules are known."""
+    prefix = next(filter(accelerator.startswith, registered(COMPILERS)), None)
+    found: Compiler | None = None if prefix is None else integration(COMPILERS, prefix)
+    return found
+
+
+def compiled_accelerators() -> tuple[str, ...]:
+    """Return the names of the accelerators that compilers are for."""
+    return tuple(name for each in registered(COMPILERS) for name in integration(COMPILERS, each).NAMES)

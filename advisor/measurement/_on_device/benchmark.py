@@ -1,0 +1,316 @@
+"""Run ``advisor benchmark --device``: measure over a connection or in runtimes of this machine, or predict."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from advisor.core import AdvisorError, Provenance, Quantity, StageError, UsageError, plural, show_bytes
+from advisor.devices import (
+    MEASURABLE_RUNTIMES,
+    Connection,
+    HostConnection,
+    MeasurementJob,
+    Timing,
+    file_for,
+    local_runtimes,
+    needs_export,
+    runtime_remark,
+)
+from advisor.isolation import SeriesDocument
+from advisor.measurement._accelerators import serving
+from advisor.measurement._delegation import delegate
+from advisor.measurement._latency import LEVEL, LatencyResult, Ratio
+from advisor.measurement._latency.timing import common_clock, effort_named, judge, ratios
+from advisor.measurement._microcontrollers import Interpreter, interpreter_of
+from advisor.measurement._on_device import DeviceBenchmark, DeviceRow
+from advisor.measurement._processes import ModelFile, detector_notes, read_model
+
+if TYPE_CHECKING:
+    from advisor.devices import DeviceProfile, DeviceTarget, Predictor
+
+Tell = Callable[[str], None]
+PREDICTION_LEVEL = 0.8
+_MEASURED = "measure it on the device: name a connection in its profile"
+
+
+def benchmark_on_device(
+    models: Sequence[Path | str],
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    connection: Connection | None,
+    predictor: Callable[[], Predictor],
+    threads: Sequence[int] = (),
+    effort: str = "quick",
+    tell: Tell = lambda _text: None,
+) -> DeviceBenchmark:
+    """Measure files on a device over its connection; without one, predict their latencies.
+
+    Thread counts are those of the target by default; no others can be predicted. The predictor is made only if it is
+    needed. ``tell`` is called with a line for each step. UsageError if a file is missing or damaged, or the target does
+    not run ``.tflite`` files.
+    """
+    files = [read_model(model) for model in dict.fromkeys(map(str, models))]
+    interpreter = interpreter_of(target.runtime)
+    compared: tuple[Ratio, ...] = ()
+    if connection is None:
+        tell(f"predicting for {profile.name}")
+        rows = _predicted(files, profile, target, predictor(), threads)
+        if interpreter:
+            tell(f"running the files in {interpreter.NAME}")
+            rows = [_with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)]
+    else:
+        here = profile.name in local_runtimes()
+        if not here and target.runtime not in MEASURABLE_RUNTIMES and not needs_export(target.runtime):
+            raise UsageError(
+                f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
+                "name a target with TensorFlow Lite, or remove the connection for a prediction",
+            )
+        tell(f"measuring on {connection.label}")
+        rows, compared = _measured(files, target, connection, threads, effort)
+    delegations = tuple(
+        (file.model, delegate(file.graph, each))
+        for file in files
+        for each in serving(target.runtime, target.accelerator)
+        if target.accelerator != "cpu"
+    )
+    remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
+    included = detector_notes(file.path.name for file in files if file.detects)
+    ran = _arena_notes(rows, target, interpreter) if interpreter else ()
+    downloads = [
+        f"{Path(row.model).name}, {plural(row.threads, 'thread')}: a page downloads {show_bytes(row.page_bytes)}"
+        for row in rows
+        if row.page_bytes is not None
+    ]
+    notes = tuple(filter(None, (remark, *included, *ran, *downloads, *_limits(rows, profile))))
+    reached = connection.label if connection else ""
+    return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
+
+
+def _row(file: ModelFile, threads: int, failure: str = "") -> DeviceRow:
+    return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes, failure=failure)
+
+
+def _limits(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...]:
+    """Return the hard limits of the device that files exceed."""
+    found = []
+    for row in rows:
+        for label, needed, limit in (
+            ("tensor arena takes" if row.micro else "activations need", row.arena_bytes, profile.limits.arena_bytes),
+            ("file takes", row.size_bytes, profile.limits.flash_bytes),
+        ):
+            if limit is not None and needed > limit:
+                name = Path(row.model).name
+                found.append(f"{name}: its {label} {show_bytes(needed)}, {profile.name} has {show_bytes(limit)}")
+    return tuple(dict.fromkeys(found))
+
+
+def _predicted(
+    files: Sequence[ModelFile],
+    profile: DeviceProfile,
+    target: DeviceTarget,
+    predictor: Predictor,
+    threads: Sequence[int],
+) -> list[DeviceRow]:
+    if any(count != target.threads for count in threads):
+        raise UsageError(
+            f"{profile.name}:{target.name} has {plural(target.threads, 'thread')}: other counts cannot be predicted",
+            "remove --threads, or name another target: " + ", ".join(t.name for t in profile.targets),
+        )
+    rows = []
+    for file in files:
+        try:
+            rows.append(_prediction(file, profile, target, predictor))
+        except UsageError as error:
+            rows.append(_row(file, target.threads, f"{file.path.name}: {error.message}"))
+    return rows
+
+
+def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
+    """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
+    from advisor.devices import features_of, load_features, model_features
+    from advisor.tflite import counted, works_of
+
+    seen, table = features_of(file.graph), load_features()
+    reason = target.incompatibility(seen.form)
+    if reason:
+        raise UsageError(f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets")
+    name = max((known for known in table.models if known in file.path.stem), key=len, default=file.path.stem)
+    features = model_features(seen, name, "", table)
+    if features is None:
+        raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted", _MEASURED)
+    features = replace(features, operators=counted(works_of(file.graph)))
+    (found,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
+    outside = "larger or smaller than the measured models: the interval is wider" if found.outside else ""
+    return replace(_row(file, target.threads), latency=found.latency, form=seen.form, reason=outside)
+
+
+def _measured(
+    files: Sequence[ModelFile], target: DeviceTarget, connection: Connection, threads: Sequence[int], effort: str
+) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
+    """Measure all files in one job, so that they take turns; if that fails, measure each file alone."""
+    counts = tuple(dict.fromkeys(threads)) or (target.threads,)
+    limit = 120.0 + len(files) * len(counts) * (60 + 3 * effort_named(effort).min_seconds)
+    by_path = {file.path: file for file in files}
+    try:
+        timings = connection.measure(MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime))
+        rows = [measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
+    except StageError as error:
+        if len(files) == 1:
+            return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
+        alone = [_measured([file], target, connection, counts, effort)[0] for file in files]
+        return [row for each in alone for row in each], ()
+    return rows, ratios([(row.model, row.result) for row in rows if row.result])
+
+
+def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
+    """Return the row of one timing of a file; raise StageError if the runs in the timing are not valid."""
+    result: LatencyResult | None = None
+    if "blocks" in timing.details:  # the agent's runs; other tools give no blocks
+        try:
+            result = judge(cast("SeriesDocument", timing.details), timing.details["load"])
+        except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
+            raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
+    source = f"{label}, {timing.runtime}, {plural(timing.threads, 'thread')}"
+    low, high = result.interval_ms if result else (None, None)
+    value = result.rank_ms if result else timing.median_ms
+    level = LEVEL if result else None
+    return replace(
+        _row(file, timing.threads),
+        latency=Quantity(value, "ms", Provenance.MEASURED, low, high, level, timing.runs, source),
+        runtime=timing.runtime,
+        result=result,
+        first_ms=timing.first_ms,
+        load_ms=timing.load_ms,
+        memory_bytes=timing.memory_bytes,
+        page_bytes=timing.details.get("page_bytes"),
+        throttled=timing.throttled,
+        reason=timing.throttled or (result.reason if result else ""),
+    )
+
+
+def _with_arena(row: DeviceRow, file: ModelFile, interpreter: Interpreter) -> DeviceRow:
+    """Return the row with the tensor arena: found with the interpreter where it is installed, else computed."""
+    from advisor.tflite import micro_arena
+
+    row = replace(row, arena_bytes=micro_arena(file.graph).total)
+    if row.failure or not interpreter.available():
+        return row
+    try:
+        found = interpreter.check(file.path)
+    except StageError as error:
+        return replace(row, latency=None, failure=error.message)
+    if found.reason:
+        return replace(row, latency=None, failure=f"{file.path.name}: {found.reason}", micro=found)
+    return replace(row, arena_bytes=found.arena_bytes, micro=found)
+
+
+def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: Interpreter) -> tuple[str, ...]:
+    """Return where the arenas come from, and whether outputs equal LiteRT's."""
+    if not interpreter.available():
+        return (f"{target.name}: {interpreter.NAME} is not installed, arenas are computed; {interpreter.INSTALL}",)
+    return tuple(
+        f"{Path(row.model).name}: {row.micro.runtime} runs it in an arena of {row.micro.arena_bytes:,} bytes "
+        f"({show_bytes(row.micro.activation_bytes)} for activations); {row.micro.agreement}"
+        for row in rows
+        if row.micro and not row.failure
+    )
+
+
+@dataclass(frozen=True)
+class RuntimeHere:
+    """A runtime of this machine: its device, such as ``host:onnxruntime``, its name, and what measures with it."""
+
+    name: str
+    runtime: str
+    connection: Connection
+
+
+def benchmark_in_runtimes(
+    models: Sequence[Path | str],
+    runtimes: Sequence[RuntimeHere],
+    threads: Sequence[int] = (1,),
+    effort: str = "quick",
+    tell: Tell = lambda _text: None,
+) -> DeviceBenchmark:
+    """Measure each file in each runtime; each further runtime is compared with the first.
+
+    Runtimes that the agent runs take turns, block by block, in one process, so that a drift of the machine affects all
+    equally. Others are measured after them. UsageError if a file is missing or damaged, or the effort is unknown.
+    """
+    limit_s = 120.0 + 3 * len(runtimes) * len(threads) * effort_named(effort).max_seconds
+    counts = tuple(dict.fromkeys(threads)) or (1,)
+    names = [each.name for each in runtimes]
+    rows: list[DeviceRow] = []
+    compared: list[Ratio] = []
+    notes: list[str] = []
+    for model in dict.fromkeys(map(str, models)):
+        file = read_model(model)
+        tell(f"{file.path.name} in {', '.join(names)}")
+        found = _in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
+        rows += found
+        compared += ratios([(f"{row.model} in {row.device}", row.result) for row in found if row.result])
+        notes += [*_not_compared(found), *filter(None, (_agreement(file, each) for each in runtimes))]
+    return DeviceBenchmark(",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes))
+
+
+def _not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
+    """Yield why a runtime is not compared with the first."""
+    first = {row.threads: row.result for row in rows if row.result and row.device == rows[0].device}
+    for row in rows:
+        reference = first.get(row.threads)
+        if reference and row.result and not common_clock(reference, row.result):
+            yield (
+                f"{Path(row.model).name} in {row.device}, {plural(row.threads, 'thread')}: no ratio to "
+                f"{rows[0].device}, as the machine was busy and only one of the two has CPU time: measure again"
+            )
+
+
+def _agreement(file: ModelFile, each: RuntimeHere) -> str:
+    """Return how the export for a runtime agrees with the file; empty if the runtime runs the file, or cannot."""
+    try:
+        facts: Mapping[str, float] = file_for(each.runtime, file.path).facts
+    except AdvisorError:
+        return ""
+    if not facts:
+        return ""
+    same, inputs, difference = (facts[key] for key in ("same_answers", "inputs", "largest_difference"))
+    return (
+        f"{file.path.name} in {each.name}: the same answer on {same:g} of {inputs:g} inputs, largest difference "
+        f"{100 * difference:.2g} % of the output's range"
+    )
+
+
+def _in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob) -> list[DeviceRow]:
+    """Return a row for each runtime and thread count; that of a runtime that cannot run the file has a reason."""
+    files, failures = dict[str, Path](), dict[str, str]()
+    for each in runtimes:
+        try:
+            files[each.name] = file_for(each.runtime, file.path).path
+        except AdvisorError as error:
+            failures[each.name] = error.message
+    together = [each for each in runtimes if each.name in files and each.connection == HostConnection()]
+    found: dict[str, tuple[Timing, ...]] = {}
+    try:
+        timings = HostConnection().measure(replace(job, models=tuple(files[each.name] for each in together)))
+        for each in together:
+            found[each.name] = tuple(timing for timing in timings if timing.model == files[each.name])
+    except AdvisorError as error:
+        failures |= {each.name: error.message for each in together}
+    for each in runtimes:
+        if each.name in files and each not in together:
+            try:
+                found[each.name] = each.connection.measure(replace(job, runtime=each.runtime))
+            except AdvisorError as error:
+                failures[each.name] = error.message
+    rows = []
+    for name in [each.name for each in runtimes]:
+        if name in found:
+            made = [measured_row(timing, file, name) for timing in found[name]]
+        else:
+            made = [_row(file, count, f"{file.path.name} in {name}: {failures[name]}") for count in job.threads]
+        rows += [replace(row, device=name) for row in made]
+    return rows

@@ -1,0 +1,228 @@
+"""Profile one ``.tflite`` file: the time of each operator, and the two upper limits of every operator."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from advisor.core import bounded
+from advisor.measurement import _host as host
+from advisor.measurement._accelerators import accelerator
+from advisor.measurement._delegation import delegate, execution_order
+from advisor.measurement._microcontrollers import compiler_of
+from advisor.measurement._operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise
+from advisor.measurement._operators.runs import (
+    BY_CUTS,
+    ProfileRequest,
+    ProfilerEvent,
+    collect,
+    coverage,
+    operator_times,
+    partitions,
+    undisturbed,
+    undisturbed_median,
+)
+from advisor.measurement._processes import call_json, read_model
+from advisor.tflite import Model, Operator, OperatorCost, Tensor, activation_arena_bytes, count
+
+SIDE = 768  # three float32 matrices of this size (7 MB) fit into the caches, so arithmetic is the limit
+COPY_BYTES = 64 * 2**20  # larger than the caches of small machines
+SECONDS = 0.3
+
+# Find the operator of the file that each event of the profiler belongs to.
+#
+# Builtin kernels report the index of the operator. XNNPACK fuses operators and names only its own kernels, so its
+# events are matched by kind and order: if a kind has as many events as the graph has remaining operators of this
+# kind, they are matched in the order in which the runtime executes its partitions. If the counts differ, the kind
+# gets no operator.
+
+# The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
+_LINEAR = "CONV_2D FULLY_CONNECTED"
+_KINDS = (
+    *(("DWConv", "DEPTHWISE_CONV_2D"), ("Deconvolution", "TRANSPOSE_CONV"), ("Convolution", _LINEAR)),
+    *(("Fully Connected", _LINEAR), ("Dynamic Fully Connected", _LINEAR), ("Add", "ADD")),
+    *(("Subtract", "SUB"), ("Multiply", "MUL"), ("Average Pooling", "AVERAGE_POOL_2D")),
+    *(("Max Pooling", "MAX_POOL_2D"), ("Mean", "MEAN"), ("Softmax", "SOFTMAX")),
+    *(("Sigmoid", "LOGISTIC"), ("HardSwish", "HARD_SWISH"), ("Concatenate", "CONCATENATION")),
+    *(("Constant Pad", "PAD"), ("Static Reshape", "RESHAPE")),
+    ("Resize Bilinear", "RESIZE_BILINEAR"),
+)
+
+
+def profile(
+    model: Path | str,
+    threads: int = 1,
+    *,
+    runs: int = 40,
+    kernels: str = "default",
+    shape: Sequence[int] | None = None,
+    accelerators: Sequence[str] = (),
+    by_cuts: bool = False,
+    with_roofline: bool = True,
+) -> Profile:
+    """Profile one file in a child process; :func:`advisor.api.profile` explains the other arguments.
+
+    If the operators do not add up to the whole, the file is measured again. If that fails, too, it is measured with the
+    builtin kernels, which report one event per operator. If the installed library has no known profiler, the operators
+    are timed by cutting the file after each of them, which is less exact. The profile has a note in both cases.
+    ``by_cuts`` does so at once. ``with_roofline`` also measures the limits of this machine.
+
+    Raises:
+        UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
+            not within its bounds.
+        StageError: the runtime cannot load, run or profile it.
+    """
+    file = read_model(model)
+    threads, runs = bounded("threads", threads), bounded("runs", runs)
+    names = tuple(dict.fromkeys(accelerators))
+    compilers = {name: compiler for name in names if (compiler := compiler_of(name))}
+    wanted = [accelerator(name) for name in names if name not in compilers]
+    units = [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
+    file.require_memory()
+    collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
+    graph = with_shapes(file.graph, collected.shapes)
+    good = undisturbed(collected.runs)
+    events = good[0].events
+    matched = match(graph, events)
+    rows, entered = _rows(events, matched, operator_times(good)), partitions(events)
+    if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
+        delegation = delegate(graph, accelerator("xnnpack"))
+        left, entered = {row.index for row in delegation.refused}, delegation.partitions
+        places = ["builtin" if row.node and row.node.index in left else "XNNPACK" for row in rows]
+        rows = tuple(replace(row, where=where) for row, where in zip(rows, places, strict=True))
+    found = Profile(
+        model=file.model,
+        runtime=collected.runtime,
+        kernels=collected.kernels,
+        threads=threads,
+        runs=len(good),
+        rejected_runs=len(collected.runs) - len(good),
+        whole_us=statistics.median(run.whole_us for run in good),
+        plain_us=undisturbed_median(collected.plain_us),
+        operators=rows,
+        coverage=coverage(good),
+        macs=sum(node.macs for node in matched if node is not None),
+        parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
+        arena_bytes=activation_arena_bytes(graph),
+        partitions=entered,
+        roofline=measured_roofline() if with_roofline else None,
+        host=host.describe(),
+        notes=collected.notes,
+        delegations=tuple(delegate(graph, each) for each in wanted),
+        ethos=tuple(compiler.estimate(file.path, unit) for compiler, unit in units),
+    )
+    return replace(found, advice=advise(found))
+
+
+def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
+    """Return the graph with the tensor shapes of a run; unchanged if there are none."""
+    if shapes is None:
+        return graph
+    main = graph.subgraphs[0]
+    known = (tuple(shape) for shape in shapes[: len(main.tensors)])
+    tensors = tuple(replace(tensor, shape=shape) for tensor, shape in zip(main.tensors, known, strict=True))
+    return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
+
+
+def _rows(
+    seen: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
+) -> tuple[OperatorTime, ...]:
+    total, cumulative = sum(times) or 1.0, 0.0
+    rows = []
+    for position, (event, node, time_us) in enumerate(zip(seen, matched, times, strict=True)):
+        cumulative += time_us / total
+        known = node is not None and time_us > 0
+        rows.append(
+            OperatorTime(
+                position=position,
+                kernel=event.tag,
+                type=node.name if node else event.tag,
+                where="builtin" if event.builtin else "XNNPACK",
+                time_us=time_us,
+                first_us=float(event.time_us),
+                share=time_us / total,
+                cumulative=cumulative,
+                node=node,
+                gflops=2 * node.macs / time_us / 1e3 if node and known and node.macs else None,
+                gbytes=node.bytes_moved / time_us / 1e3 if node and known else None,
+            )
+        )
+    return tuple(rows)
+
+
+def nodes(model: Model) -> tuple[ProfiledOperator, ...]:
+    """Return the operators of the main graph."""
+    costs = count(model).operators
+    return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
+
+
+def match(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
+    """Return the operator of each event, None if it is not known."""
+    known = nodes(model)
+    builtin = [known[event.operator] if event.builtin and event.operator < len(known) else None for event in events]
+    found = [node if node and node.name == event.tag else None for node, event in zip(builtin, events, strict=True)]
+    taken = {node.index for node in found if node is not None}
+    rest = [known[index] for index in execution_order(model, taken) if index not in taken]
+    waiting: dict[frozenset[str], list[int]] = {}
+    for position, event in enumerate(events):
+        if found[position] is None and (kind := kind_of(event.tag)):
+            waiting.setdefault(kind, []).append(position)
+    for kind, positions in waiting.items():
+        left = [node for node in rest if node.name in kind]
+        if len(left) == len(positions):
+            for position, node in zip(positions, left, strict=True):
+                found[position] = node
+    return tuple(found)
+
+
+def kind_of(tag: str) -> frozenset[str] | None:
+    """Return the operators that can become an XNNPACK kernel of this name, None if unknown."""
+    name = tag.removeprefix("Delegate/")
+    if "DWConv" in name:
+        name = "DWConv"
+    return next((frozenset(kinds.split()) for start, kinds in _KINDS if name.startswith(start)), None)
+
+
+def _node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
+    tensors = model.tensors
+    inputs = [tensors[position] for position in operator.inputs if position >= 0]
+    outputs = [tensors[position] for position in operator.outputs]
+    shown = [_shown(tensor) for tensor in inputs if not tensor.is_constant]
+    moved = sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values())
+    return ProfiledOperator(cost.index, operator.name, tuple(shown), tuple(map(_shown, outputs)), cost.macs, moved)
+
+
+def _shown(tensor: Tensor) -> str:
+    return f"{tensor.dtype} {'x'.join(map(str, tensor.shape)) or 'scalar'}"
+
+
+@lru_cache(maxsize=1)
+def measured_roofline() -> Roofline:
+    """Measure this machine at one thread in a child process (Williams et al. 2009), once per process: 1 s."""
+    return Roofline(**call_json(f"{__name__}:collect_roofline", 60.0, "roofline"))
+
+
+def collect_roofline() -> dict[str, object]:
+    """Return GFLOP/s of a float32 matrix product and GB/s of a copy (bytes read plus written) at one thread."""
+    generator = np.random.default_rng(0)
+    left, right = (generator.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2))
+    product = np.empty_like(left)
+    source, target = np.ones(COPY_BYTES, np.uint8), np.empty(COPY_BYTES, np.uint8)
+    compute = _best_seconds(lambda: np.matmul(left, right, out=product))
+    copy = _best_seconds(lambda: np.copyto(target, source))
+    return {"gflops": 2 * SIDE**3 / compute / 1e9, "gbytes": 2 * COPY_BYTES / copy / 1e9}
+
+
+def _best_seconds(work: Callable[[], object]) -> float:
+    """Return the shortest CPU time of a call within ``SECONDS``; time of other processes does not count."""
+    work()
+    end, best = time.perf_counter() + SECONDS, float("inf")
+    while time.perf_counter() < end or best == float("inf"):
+        start = time.thread_time()
+        work()
+        best = min(best, time.thread_time() - start)
+    return best

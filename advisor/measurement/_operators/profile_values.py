@@ -1,0 +1,233 @@
+"""The profile of a file as values, its operators, its operator types and the whole, and the advice that it gives."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from advisor.core import Written, plural
+from advisor.measurement import _host as host
+from advisor.measurement._delegation import Delegation
+from advisor.measurement._microcontrollers import EthosEstimate
+
+FALLBACK_SHARE = 0.2
+CONVERSION_SHARE = 0.1
+COMPUTE_SHARE = 0.9
+FIRST_SHARE = 0.25
+# More partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates).
+MANY_PARTITIONS = 3
+MEMORY_SHARE = 0.2
+NEAR_ROOF = 0.5
+DOMINANT_SHARE = 0.5
+
+_COMPUTE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
+_CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}
+_SLOW_INT16 = "16-bit activations run on slow reference kernels here: prefer int8 or float32 on this target"
+_NO_SWISH = "prefer float32 or a variant with relu6 on this target"
+_NO_DYNAMIC = "prefer weight_int8, int8 or float32 to dynamic_int8 on this target"
+_REMEDIES = {
+    ("HARD_SWISH", "int8"): _NO_SWISH,
+    ("HARD_SWISH", "uint8"): _NO_SWISH,
+    ("DEPTHWISE_CONV_2D", "float32"): _NO_DYNAMIC,
+    ("CONV_2D", "float32"): _NO_DYNAMIC,
+}
+
+
+@dataclass(frozen=True)
+class ProfiledOperator:
+    """One operator of the file's main graph, as a profile shows it.
+
+    Inputs that are activations, and outputs, are texts such as ``float32 1x224x224x3``. ``bytes_moved`` are those of
+    its inputs, constants and outputs; each tensor counts once.
+    """
+
+    index: int
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    macs: int
+    bytes_moved: int
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The limits of one core: 10^9 float32 operations per second (a matrix product in cache; a MAC is two operations).
+
+    ``gbytes`` are 10^9 bytes per second between processor and memory (a copy; bytes read plus written).
+    """
+
+    gflops: float
+    gbytes: float
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """One step of a run, in ``XNNPACK`` or ``builtin``; its ``type`` is the kernel's name if the operator is unknown.
+
+    ``time_us`` is the interquartile mean over the undisturbed runs, which is finer than the clock's microsecond and as
+    robust as the median; ``first_us`` is the time in the first of them. Shares (0-1) are of the sum of all operators;
+    the cumulative one is the sum up to this step. ``gflops`` are 10^9 operations (float or integer) per second, two per
+    MAC, and ``gbytes`` 10^9 bytes per second; None if unknown.
+    """
+
+    position: int
+    kernel: str
+    type: str
+    where: str
+    time_us: float
+    first_us: float
+    share: float
+    cumulative: float
+    node: ProfiledOperator | None
+    gflops: float | None
+    gbytes: float | None
+
+
+@dataclass(frozen=True)
+class TypeTime:
+    """All operators of one type in XNNPACK or in the builtin kernels; shares are as of :class:`OperatorTime`.
+
+    ``data_type`` is that of the first one's output, empty if unknown.
+    """
+
+    type: str
+    where: str
+    count: int
+    time_us: float
+    share: float
+    cumulative: float
+    macs: int
+    data_type: str
+
+
+@dataclass(frozen=True)
+class Profile(Written):
+    """The profile of one file at one thread count."""
+
+    entries = (
+        "schema_version", "model", "runtime", "kernels", "threads", "runs", "rejected_runs", "whole_us", "plain_us",
+        "operators", "coverage", "macs", "parameters", "arena_bytes", "partitions", "roofline", "host", "notes",
+        "ethos", "accelerators=delegations", "overhead", "by_type", "advice",
+    )  # fmt: skip
+    schema_version = 1
+
+    model: str
+    runtime: str
+    kernels: str  #: ``default`` (XNNPACK for the operators that it supports) or ``builtin``
+    threads: int
+    runs: int  #: number of undisturbed runs that the figures are based on; other processes disturbed the rejected ones
+    rejected_runs: int
+    whole_us: float  #: median time of a whole run with the profiler; ``plain_us`` is that without it
+    plain_us: float
+    operators: tuple[OperatorTime, ...]  #: in order of execution
+    coverage: float  #: sum of the operators divided by the whole; 0.95-1.02 is good
+    macs: int
+    parameters: int  #: number of weights: elements of the constants that are not shapes or axes
+    arena_bytes: int  #: memory that the activations need at once, computed from their lifetimes
+    partitions: int  #: how often the run enters XNNPACK
+    roofline: Roofline | None  #: limits of this machine at one thread, None if not measured
+    host: host.Host
+    notes: tuple[str, ...]
+    advice: tuple[str, ...] = ()  #: what to improve; each sentence contains its evidence
+    #: computed delegations of the file to the requested accelerators; they are not measured
+    delegations: tuple[Delegation, ...] = ()
+    ethos: tuple[EthosEstimate, ...] = ()  #: estimates for the requested Ethos-U by its compiler
+
+    @property
+    def overhead(self) -> float:
+        """Additional time of a run with the profiler: 0.05 is 5 %."""
+        return self.whole_us / self.plain_us - 1
+
+    @property
+    def by_type(self) -> tuple[TypeTime, ...]:
+        """The operators summed by type and kind of kernel, the slowest type first."""
+        groups: dict[tuple[str, str], list[OperatorTime]] = {}
+        for row in self.operators:
+            groups.setdefault((row.type, row.where), []).append(row)
+        summary: list[TypeTime] = []
+        for rows in sorted(groups.values(), key=lambda rows: -sum(row.time_us for row in rows)):
+            time_us, share = sum(row.time_us for row in rows), sum(row.share for row in rows)
+            cumulative = share + (summary[-1].cumulative if summary else 0.0)
+            known = [row.node for row in rows if row.node]
+            kind = next((node.outputs[0] for node in known if node.outputs), "").partition(" ")[0]
+            macs = sum(node.macs for node in known)
+            summary.append(TypeTime(rows[0].type, rows[0].where, len(rows), time_us, share, cumulative, macs, kind))
+        return tuple(summary)
+
+    def top(self, count: int = 10) -> tuple[OperatorTime, ...]:
+        """Return the slowest operators."""
+        return tuple(sorted(self.operators, key=lambda row: -row.time_us)[:count])
+
+
+def advise(profile: Profile) -> tuple[str, ...]:
+    """Return the sentences that apply, the most important first; there is always at least one."""
+    rules = (_outside, _memory, _first, _compute)
+    return tuple(sentence for rule in rules for sentence in rule(profile)) or (_balanced(profile),)
+
+
+def _outside(profile: Profile) -> Iterator[str]:
+    """Name the types that run outside XNNPACK and take much of the time, conversions, and many partitions."""
+    for row in profile.by_type if profile.kernels != "builtin" else ():
+        if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
+            default = f"another compression or a variant without {row.type} may be faster on this target"
+            remedy = _SLOW_INT16 if row.data_type == "int16" else _REMEDIES.get((row.type, row.data_type), default)
+            yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_typed(row)}): {remedy}"
+    share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
+    if share >= CONVERSION_SHARE:
+        yield f"{share:.0%} of the time converts between types: keep one type from input to output"
+    if profile.partitions > MANY_PARTITIONS:
+        kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
+        outside = f"{', '.join(kinds)} run{'s' if len(kinds) == 1 else ''} outside it"
+        yield f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry takes time"
+
+
+def _memory(profile: Profile) -> Iterator[str]:
+    """Name the operators that wait for memory: they read weights at half the copy speed or more."""
+    if profile.roofline is None:
+        return
+    speed, dense = profile.roofline.gbytes, [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
+    rows = [row for row in dense if row.gbytes and row.gbytes >= NEAR_ROOF * speed]
+    share = sum(row.share for row in rows)
+    if share >= MEMORY_SHARE:
+        moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
+        yield (
+            f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed "
+            f"({speed:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
+        )
+
+
+def _first(profile: Profile) -> Iterator[str]:
+    """Report that a single operator dominates."""
+    row = profile.top(1)[0]
+    if row.share >= FIRST_SHARE and len(profile.operators) >= 5 and row.where != "builtin":
+        step = f"operator {row.node.index}" if row.node else f"step {row.position}"
+        shape = f", {row.node.outputs[0]}" if row.node and row.node.outputs else ""
+        yield f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"
+
+
+def _compute(profile: Profile) -> Iterator[str]:
+    """Report that the arithmetic of the layers takes nearly all of the time."""
+    share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
+    if share < COMPUTE_SHARE:
+        return
+    rate, roof, speed = 2 * profile.macs / profile.whole_us / 1e3, profile.roofline, ""
+    floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
+    if profile.macs:
+        limit = ""
+        if roof and floating and profile.threads == 1:  # the limit is measured: a run can exceed it by a few percent
+            part = rate / roof.gflops
+            limit = ", the measured limit of this core" if part >= 1 else f", {part:.0%} of the limit of this core"
+        speed = f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
+    yield f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is faster"
+
+
+def _balanced(profile: Profile) -> str:
+    """Name the largest type, and say that none stands out if it takes less than half of the time."""
+    row = profile.by_type[0]
+    if row.share >= DOMINANT_SHARE:
+        kernels = " in the builtin kernels, because XNNPACK is off" if profile.kernels == "builtin" else ""
+        return f"{row.share:.0%} of the time is {row.type} ({_typed(row)}){kernels}"
+    return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_typed(row)})"
+
+
+def _typed(row: TypeTime) -> str:
+    """Return ``11 operators, int8``."""
+    return plural(row.count, "operator") + (f", {row.data_type}" if row.data_type else "")

@@ -1,0 +1,281 @@
+"""Collect the profiled runs of a file, select the undisturbed ones, and check that the operators add up to the whole.
+
+The runs come from the profiler if its version is known. Else each operator is timed with a file that ends with it: its
+time is that of this file minus the time of the file that ends before it. Every runtime can run such files, but
+differences of times are rough, and the last of several fused operators gets their whole time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import compress, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from advisor.core import StageError
+from advisor.isolation import AgentError, new_interpreter, one_line, resize, runtime, set_inputs
+from advisor.measurement._processes import Reported, call_json
+
+TESTED_RUNTIME = "ai-edge-litert==2.3."
+PROFILER = "advisor.measurement._operators.profiler_process:collect"
+BY_CUTS = (
+    "timed by cutting the file after each operator, because the profiler of the installed library cannot be used: "
+    "the times are rough, and where an operator ran is computed, not measured"
+)
+ATTEMPTS = 3
+LEAST_RUNS, MOST_RUNS = 5, 40
+SECONDS_A_CUT = 0.05
+
+TIMEOUT_S = 120.0
+BUILTIN_EVENT = 2
+REJECT_BELOW, REJECT_ABOVE = 0.9, 1.02  # operators / whole; 0.93-0.99 is usual, and more is not plausible
+UNDISTURBED = 1.2  # a run that took more than this times the shortest one was preempted
+STEP_GAP_US = 2.0  # time between two operators; it matters if operators take microseconds
+RUN_GAP_US = 15.0  # time before the first and after the last operator; 10 % of a run of 150 microseconds
+# XNNPACK's clock drops the fraction of a microsecond (xnn_get_elapsed_time), on average half a microsecond.
+DROPPED_US = 0.5
+
+
+class ProfilerEvent(NamedTuple):
+    """One event of TensorFlow Lite's profiler: kernel, event type, operator as the kernel reports it, microseconds."""
+
+    tag: str
+    kind: int
+    operator: int
+    time_us: float
+
+    @property
+    def builtin(self) -> bool:
+        """True if a builtin kernel reported it."""
+        return self.kind == BUILTIN_EVENT
+
+    @property
+    def true_us(self) -> float:
+        """Its time, plus the fraction that the delegate's clock dropped."""
+        return self.time_us + (0.0 if self.builtin else DROPPED_US)
+
+
+@dataclass(frozen=True)
+class ProfiledRun:
+    """One profiled run: the time of the whole graph, and the events in order of execution."""
+
+    whole_us: float
+    events: tuple[ProfilerEvent, ...]
+
+    @property
+    def operators_us(self) -> float:
+        """Sum of the operators' times."""
+        return sum(event.true_us for event in self.events)
+
+
+@dataclass(frozen=True)
+class ProfileRequest:
+    """One file and how to run it; the shape is that of the first input, if the file does not state it."""
+
+    path: Path
+    threads: int
+    runs: int
+    kernels: str
+    shape: Sequence[int] | None
+
+    def run(self, function: str, kernels: str, **options: int) -> Collected:
+        """Run a profiling process and return its events."""
+        shape = list(self.shape) if self.shape else None
+        given = {"path": str(self.path.absolute()), "threads": self.threads, "kernels": kernels, "shape": shape}
+        document = call_json(function, TIMEOUT_S, self.path.name, **given, **options)
+        runs = tuple(
+            ProfiledRun(whole_us, tuple(ProfilerEvent(*event) for event in events))
+            for whole_us, events in document.pop("runs")
+        )
+        return Collected(**document, runs=runs, kernels=kernels)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """All runs of a file by some ``kernels``; ``shapes`` of the tensors are None if the file states them."""
+
+    runtime: str
+    plain_us: Sequence[float]
+    shapes: Sequence[Sequence[int]] | None
+    runs: tuple[ProfiledRun, ...]
+    kernels: str
+    notes: tuple[str, ...] = ()
+
+
+def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
+    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or the profiler fails or crashes."""
+    notes = [BY_CUTS]
+    try:
+        if not by_cuts:
+            return profiled(request)
+    except StageError as error:
+        if isinstance(error, Reported) and error.kind != "runtime":
+            raise
+        notes.append(error.message)
+    return replace(request.run(f"{__name__}:collect_cuts", request.kernels), notes=tuple(notes))
+
+
+def profiled(request: ProfileRequest) -> Collected:
+    """Return the profiler's first runs that add up; the last attempt uses the builtin kernels."""
+    name = request.path.name
+    tried = [request.kernels] * ATTEMPTS + (["builtin"] if request.kernels != "builtin" else [])
+    found = 0.0
+    for kernels in tried:
+        collected = request.run(PROFILER, kernels, runs=request.runs)
+        if not collected.runs or not collected.runs[0].events:
+            raise _unsupported(f"{name}: the profiler of {collected.runtime} reported no operators")
+        good = undisturbed(collected.runs)
+        found = coverage(good)
+        if adds_up(good):
+            return replace(collected, notes=_notes(collected.runtime, request.kernels, kernels, found))
+    raise _unsupported(f"{name}: the operators add up to {found:.0%} of the whole in {len(tried)} attempts")
+
+
+def undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
+    """Return the runs with the most frequent list of events that no other process delayed.
+
+    The three shortest ones are always kept.
+    """
+    shapes = [tuple(event[:3] for event in run.events) for run in runs]
+    usual = max(set(shapes), key=shapes.count)
+    alike = [run for run, shape in zip(runs, shapes, strict=True) if shape == usual]
+    shortest = sorted(alike, key=lambda run: run.whole_us)
+    limit = UNDISTURBED * shortest[0].whole_us
+    return [run for position, run in enumerate(shortest) if position < 3 or run.whole_us <= limit]
+
+
+def undisturbed_median(values: Sequence[float]) -> float:
+    """Return the median of the values that are close to the smallest."""
+    least = min(values)
+    return statistics.median(value for value in values if value <= UNDISTURBED * least)
+
+
+def operator_times(runs: Sequence[ProfiledRun]) -> list[float]:
+    """Return the interquartile mean of each event over the runs, in microseconds."""
+    columns = zip(*(run.events for run in runs), strict=True)
+    return [interquartile_mean([event.true_us for event in column]) for column in columns]
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """Return the mean of the middle half of the values (of all if they are fewer than four)."""
+    ordered, cut = sorted(values), len(values) // 4
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
+
+
+def coverage(runs: Sequence[ProfiledRun]) -> float:
+    """Return the median over the runs of the sum of the operators divided by the whole; 0 if the whole is missing."""
+    return statistics.median(run.operators_us / run.whole_us if run.whole_us else 0.0 for run in runs)
+
+
+def adds_up(runs: Sequence[ProfiledRun]) -> bool:
+    """Return True if the operators add up to the whole: within 0.9-1.02, or within the clock's steps for short runs."""
+    if REJECT_BELOW <= coverage(runs) <= REJECT_ABOVE:
+        return True
+    gap_us = statistics.median(run.whole_us - run.operators_us for run in runs)
+    steps = len(runs[0].events) + 1
+    return -DROPPED_US * steps <= gap_us <= STEP_GAP_US * steps + RUN_GAP_US
+
+
+def partitions(events: Sequence[ProfilerEvent]) -> int:
+    """Return how often the run enters the delegate: its index starts again, or a builtin kernel came before."""
+    entered, last = 0, -1
+    for event in events:
+        if not event.builtin and (last < 0 or event.operator <= last):
+            entered += 1
+        last = -1 if event.builtin else event.operator
+    return entered
+
+
+def _unsupported(message: str) -> Reported:
+    """Return the error of a profiler whose events are not plausible."""
+    return Reported(message, f"the profiler is tested with {TESTED_RUNTIME}x", "runtime")
+
+
+def _notes(runtime: str, requested: str, used: str, found: float) -> tuple[str, ...]:
+    other = f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole"
+    builtin = "XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower"
+    rough = f"the operators add up to {found:.0%} only, because the run is short for a clock of microseconds"
+    applies = (not runtime.startswith(TESTED_RUNTIME), used != requested, found < REJECT_BELOW)
+    return tuple(compress((other, builtin, rough), applies))
+
+
+def prefix(data: bytes, count: int, still: set[int]) -> bytes:
+    """Return the file that ends after its first ``count`` operators; its outputs are the inputs of later ones.
+
+    Operators that are ``still`` only expand constants; their results are not outputs.
+    """
+    from advisor.tflite import drop_unused_buffers, pack, unpack
+
+    model = unpack(data)
+    graph = model.subgraphs[0]
+    kept, later = graph.operators[:count], graph.operators[count:]
+    moving = [operator for position, operator in enumerate(kept) if position not in still]
+    made = [int(index) for operator in moving for index in operator.outputs]
+    wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
+    graph.operators = kept
+    graph.outputs = [index for index in dict.fromkeys(made) if index in wanted] or made[-1:]
+    used = {int(index) for operator in kept for index in (*operator.inputs, *operator.outputs)} | set(graph.inputs)
+    for index, tensor in enumerate(graph.tensors):
+        tensor.buffer = tensor.buffer if index in used else 0
+    model.signatureDefs, model.metadata = None, []
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
+    """Return the median of the faster half of the runs in microseconds; CPU time at one thread, else wall time."""
+    interpreter = new_interpreter("", threads, kernels, content)
+    resize(interpreter, shape)
+    interpreter.allocate_tensors()
+    set_inputs(interpreter)
+    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    for _ in range(2):
+        interpreter.invoke()
+    limit, times = time.perf_counter() + SECONDS_A_CUT, list[int]()
+    while len(times) < MOST_RUNS and (len(times) < LEAST_RUNS or time.perf_counter() < limit):
+        start = clock()
+        interpreter.invoke()
+        times.append(clock() - start)
+    return statistics.median(sorted(times)[: (len(times) + 1) // 2]) / 1e3
+
+
+def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, object]:
+    """Return the same document as the profiler's process: one run with one event per operator. Runs in a child."""
+    from scipy.optimize import isotonic_regression
+
+    from advisor.measurement._accelerators import expands_constants
+    from advisor.tflite import read
+
+    data = Path(path).read_bytes()
+    model = read(data, path)
+    still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
+    positions = [index for index in range(len(model.operators)) if index not in still]
+    measured = [prefix_us(prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
+    ends = isotonic_regression(measured).x.tolist()  # no operator takes negative time
+    steps = [end - start for start, end in pairwise([0.0, *ends])]
+    events = [
+        ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, step)
+        for position, step in zip(positions, steps, strict=True)
+    ]
+    _module, package, version = runtime()
+    return {
+        "runtime": f"{package}=={version}",
+        "plain_us": [measured[-1]],
+        "runs": [(measured[-1], events)],
+        "shapes": resolved_shapes(path, shape) if shape else None,
+    }
+
+
+def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
+    """Return the shape of every tensor of the main graph once the first input has ``shape``."""
+    interpreter = new_interpreter(path, 1, "builtin")
+    try:
+        resize(interpreter, shape)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error
+    details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
+    return [[int(side) for side in detail["shape"]] for detail in details]

@@ -1,0 +1,306 @@
+"""The answer: the short table, its sentences and the pick with its figures, for every form of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from advisor.core import HOST, Evaluation, Quantity
+from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
+from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
+from advisor.reporting._confidence import threshold_blocks
+from advisor.reporting._explanation import TITLE, explanation, incumbent_sentences, opening
+from advisor.reporting._frames import AnswerRows, chosen
+from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
+from advisor.reporting._risks import Risk, risks, warnings
+from advisor.reporting._steps import step_blocks
+from advisor.reporting._view import RunView, report_parts
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Columns and spacing of the table: ``roomy`` has two spaces between columns, otherwise there is one.
+
+    With ``origins``, rows say where their figures are from if they differ, otherwise the legend does. ``robust`` is the
+    accuracy under capture conditions; ``intervals`` have both ends, otherwise their larger side; ``folded`` has a
+    training recipe on a line above the compression; ``written`` has what a document shows.
+    """
+
+    roomy: bool = False
+    origins: bool = False
+    robust: bool = False
+    intervals: bool = False
+    memory: bool = True
+    folded: bool = False
+    written: bool = False
+
+
+_WRITTEN = _Layout(origins=True, robust=True, intervals=True, written=True)
+
+_LAYOUTS = (
+    _Layout(roomy=True, origins=True, robust=True, intervals=True),
+    _Layout(origins=True, robust=True, intervals=True),
+    _Layout(robust=True, intervals=True),
+    _Layout(robust=True),
+    _Layout(),
+    _Layout(folded=True),
+    _Layout(memory=False),
+    _Layout(memory=False, folded=True),
+)
+"""The table has the first of these layouts that the terminal is wide enough for."""
+
+MEMORY_WIDTH = 100
+"""Terminal width from which the memory is always shown, even if long names take several lines."""
+
+_UNLIMITED = 10_000
+"""Columns of a terminal that every table fits."""
+
+_NAMES = ("", "model", "compression", "device")
+"""Titles of the columns that hold names, aligned to the left."""
+
+JUDGED = (
+    "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out, which is measured "
+    "once, for finalists. Robust: the hold-out under capture conditions."
+)
+
+MAX_FLIPS = 3
+
+
+def print_answer(view: RunView, console: Console | None = None, rows: AnswerRows | None = None) -> None:
+    """Write the answer to ``console``, or to standard output; ``rows`` says which rows, and their order."""
+    console = console or blocks.default_console()
+    if view.unfinished:
+        blocks.show([Paragraph(view.unfinished_sentence, "warn"), Paragraph("")], console)
+    if view.decision.pick:
+        file, *lines = [text.plain(line) for line in opening(view)] or [""]
+        whole = Text(file, style="bold", no_wrap=True, overflow="ignore")  # a path that is broken cannot be copied
+        blocks.write([whole, *map(Text, lines), Text()], console)
+        shown = chosen(view, shortlist(view), rows)
+        nothing = Text("No row passes the filter.", style="yellow")
+        blocks.write([_fitted_table(view, console, shown) if shown else nothing, Text()], console)
+    blocks.show(_sentences(view), console)
+
+
+def _sentences(view: RunView) -> Iterator[Block]:
+    """Return what the terminal says below the table."""
+    decision, dataset = view.decision, view.dataset
+    pick = "Pick for all devices" if view.by_device else "Pick"
+    unmet = "Nothing meets the budget" if decision.pick else "No result"
+    label, look = (pick, "good") if decision.feasible else (unmet, "warn")
+    yield Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
+    if decision.pick is not None:
+        yield from (Labelled(name, figure) for name, figure in figures.expectations(view, decision.pick))
+    if sure := figures.certainty(view):
+        yield Labelled("How sure", sure)
+    if decision.why_not_faster:
+        yield Labelled("Why not the faster tie", decision.why_not_faster)
+    for part in report_parts().values():
+        yield from [each for each in part.blocks(view) if isinstance(each, Labelled)][:1]
+    yield from threshold_blocks(view)
+    yield from warned(view)
+    yield from alternatives(view, MAX_FLIPS)
+    if not decision.feasible and not decision.relaxations and decision.pick is not None:
+        yield Labelled("To meet the budget", "no change of the limits admits a candidate")
+    yield from step_blocks(view)
+    yield Paragraph(counts(view), "dim")
+    yield from (Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
+    if view.next_command:
+        yield blocks.next_command(view.next_command)
+
+
+def warned(view: RunView) -> list[Labelled]:
+    """Return what every form of an answer shows: what does not prove itself, high risks, another file, labels."""
+    found = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
+    said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
+    more = {
+        "File that ships": figures.on_all_images(view.decision.pick) if view.decision.pick else "",
+        "Labels": wrong_labels(view),
+    }
+    proof = [Labelled("Warning, run folder", problem, "warning") for problem in view.problems]
+    proof += [Labelled("Warning, own file", remark, "warning") for remark in view.remarks]
+    return [*proof, *said, *(Labelled(name, words) for name, words in more.items() if words)]
+
+
+def other_risks(view: RunView) -> list[Risk]:
+    """Return the risks of the pick that are no warnings."""
+    found = risks(view, view.decision.pick) if view.decision.pick else ()
+    return [risk for risk in found if risk not in warnings(found)]
+
+
+def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
+    """Return the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
+    decision = view.decision
+    results = figures.device_results(view, decision.pick) if decision.pick else ()
+    yield from (Labelled("On each device", result.sentence) for result in results)
+    if compared := figures.runtimes_sentence(view):
+        yield Labelled("Runtimes", compared)
+    for own in figures.device_decisions(view):
+        yield Labelled(f"On {own.device}", "the same pick" if own.same else own.decision.reason)
+    yield from (Labelled(TITLE, each) for each in incumbent_sentences(view))
+    if decision.runner_up is not None:
+        yield Labelled("Runner-up", decision.runner_up_reason or text.name(decision.runner_up))
+    yield from (Labelled("The pick changes if", flip.text, colon=False) for flip in decision.flips[:flips])
+    yield from (Labelled("A looser limit", loosening.text) for loosening in decision.loosenings)
+    yield from (Labelled("To meet the budget", relaxation.text) for relaxation in decision.relaxations)
+
+
+def headline(view: RunView) -> Iterator[Block]:
+    """Return the beginning of a document: the pick, why, its warnings and the question."""
+    decision = view.decision
+    nothing = "nothing meets the budget" if decision.pick else "no result yet" if view.unfinished else "no result"
+    title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
+    yield blocks.Heading(f"advisor: {title}", "answer")
+    if view.unfinished:
+        yield Paragraph(Span(view.unfinished_sentence, "strong"), "unfinished")
+    yield blocks.Items(opening(view))
+    if short := explanation(view):
+        yield Labelled("In short", short, "lead")
+    yield Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
+    if decision.rule:
+        yield Paragraph(decision.rule)
+    yield from threshold_blocks(view)
+    yield from warned(view)
+    question = [f"{label} {limit}" for label, limit in limits(view)]
+    yield Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")
+
+
+def summary(view: RunView) -> Iterator[Block]:
+    """Return what a notebook shows."""
+    decision = view.decision
+    if view.unfinished:
+        yield Paragraph(view.unfinished_sentence)
+    yield from (Paragraph(Span(line, "strong")) for line in opening(view))
+    yield Paragraph(decision.reason)
+    yield from warned(view)
+    if decision.runner_up is not None:
+        yield Labelled("Runner-up", decision.runner_up_reason)
+    yield from (Paragraph(relaxation.text) for relaxation in decision.relaxations)
+    if decision.pick is not None:
+        yield from written_table(view)
+    yield Paragraph((f"{counts(view)} Report: ", Span(f"{view.folder}/report.html", "code")))
+
+
+def _fitted_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
+    """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
+    for layout in (each for each in _LAYOUTS if each.memory or console.width < MEMORY_WIDTH):
+        block = _laid_out(view, rows, layout)
+        table = blocks.table(block.columns, block.rows, console, int(layout.roomy))
+        for row, look in zip(table.rows, block.looks, strict=True):
+            row.style = blocks.style(look)
+        table.caption = Text("\n".join(map(text.plain, block.notes)), style="dim")
+        table.caption_justify = "left"
+        needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))
+        if needed.maximum <= console.width:
+            break
+    return table
+
+
+def written_table(view: RunView) -> list[Block]:
+    """Return the short table for a document; nothing without a result."""
+    rows = shortlist(view)
+    return [_laid_out(view, rows, _WRITTEN)] if rows else []
+
+
+def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> blocks.DataTable:
+    cells = [_cells(view, row, rows, layout) for row in rows]
+    notes = [text.provenance_note(row) for row in rows]
+    columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]
+    shown = [list(by_title.values()) for by_title in cells]
+    per_row = layout.written or (layout.origins and len(set(notes)) > 1)
+    if per_row:
+        columns.append(TableColumn(f"from ({view.metric}, latency)", left=True))
+        shown = [[*row, note] for row, note in zip(shown, notes, strict=True)]
+    legend = [] if layout.written else _legend(view, rows, () if per_row else notes)
+    if layout.written and _are_judged(rows):
+        legend = [JUDGED]
+    return blocks.DataTable(columns, shown, looks=[_look(view, row) for row in rows], notes=legend)
+
+
+def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _Layout) -> dict[str, Words]:
+    """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
+    target, whole, judged = row.configuration.target, layout.intervals, _are_judged(rows)
+    recipes = row.configuration.variant_name
+    first, _, second = recipes.partition(" ")
+    cells: dict[str, Words] = {
+        "": verdict(view, row) if layout.written else _mark(view, row.configuration.key),
+        "model": row.configuration.card,
+        "compression": (first, Span(second, "line")) if layout.folded and second else recipes,
+    }
+    if layout.written or any(other.configuration.target.device != HOST for other in rows):
+        cells["device"] = target.device
+    cells["threads" if whole else "thr."] = str(target.threads)
+    last = row.holdout_accuracy if judged else row.accuracy
+    if judged:
+        shown = text.with_interval(row.accuracy) if whole else text.percent(row.accuracy)
+        cells["validation % (95 %)" if whole else "valid."] = shown
+    title = f"{'hold-out' if judged else view.metric} %{' (95 %)' if whole else ''}"
+    cells[title] = text.with_interval(last) if whole else _with_half_width(last)
+    if layout.robust and (any(other.capture.holdout for other in rows) or (layout.written and judged)):
+        cells["robust %"] = text.percent(row.capture.holdout)
+    size, memory = text.megabytes(row.size), text.megabytes(row.memory)
+    if layout.written:
+        sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
+        deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
+        latencies = {"median ms": text.milliseconds(row.latency), "p90 ms": text.milliseconds(row.latency_p90)}
+        return {**cells, **latencies, "size MB": size, "memory MB": memory, "deflated MB": deflated, "zstd MB": zstd}
+    p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
+    title = "ms, median (p90)" if judged else "latency ms, median (p90)"
+    cells[title if whole else "ms (p90)"] = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
+    cells["size MB" if layout.memory else "MB"] = size
+    return {**cells, "memory MB": memory} if layout.memory else cells
+
+
+def _mark(view: RunView, key: str) -> str:
+    shipped = any(key == each.evaluation.configuration.key for each in view.incumbents)
+    return "▶" if key == view.pick_key else "○" if shipped else "≈" if key in view.tie_keys else ""
+
+
+def _are_judged(rows: Sequence[Evaluation]) -> bool:
+    """Return whether there are two accuracies, on validation and on the hold-out."""
+    return any(row.holdout_accuracy for row in rows)
+
+
+def _with_half_width(quantity: Quantity | None) -> str:
+    """Format a share with the larger side of its interval, for a narrow table."""
+    if quantity is None or quantity.low is None or quantity.high is None:
+        return text.percent(quantity)
+    return f"{text.percent(quantity)} ±{max(quantity.value - quantity.low, quantity.high - quantity.value):.1f}"
+
+
+def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
+    lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
+    if _are_judged(rows):
+        chooses = "validation under capture conditions" if view.request.question.robust else "validation"
+        ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
+        lines.append(f"{ranked}: expect that on images like these")
+        if parts := dict.fromkeys(row.holdout_part.shown for row in rows if row.holdout_part):
+            lines.append(f"hold-out: judged on {', '.join(parts)}, as the time limit left no time for more")
+        missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
+        if missing:
+            early = "the search ended before that, or picked another file"
+            why = early if view.pick_key in missing else "the file can hardly become the pick"
+            lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
+        if any(row.capture.holdout for row in rows):
+            lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
+    if view.by_device:
+        lines.append("each file with its figures on its slowest device; the other devices are listed below")
+    lines += figures.foreign_runtimes(view, rows)
+    if any(row.card_facts.as_it_is for row in rows):
+        lines.append("○ what you ship today")
+    if any(row.configuration.key in view.tie_keys for row in rows):
+        lines.append("≈ statistically tied with the most accurate")
+    if any(row.contended for row in rows):
+        lines.append("* timed while other programs used the machine")
+    hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
+    return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
+
+
+def _look(view: RunView, row: Evaluation) -> str:
+    key = row.configuration.key
+    if key == view.pick_key:
+        return "strong good" if view.decision.feasible else "strong warn"
+    return "" if key in view.tie_keys or key in view.front_keys else "dim"

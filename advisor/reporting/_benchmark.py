@@ -1,0 +1,259 @@
+"""The answer of ``advisor benchmark`` on the terminal, for this machine and for other devices and accelerators."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from advisor.core import Provenance, plain, plural
+from advisor.devices import SOURCE
+from advisor.measurement import (
+    Benchmark,
+    DeviceBenchmark,
+    DeviceRow,
+    FileBenchmark,
+    LatencyResult,
+    ModelTiming,
+    OutputAgreement,
+    Pipeline,
+    Ratio,
+    Verdict,
+)
+from advisor.reporting import _blocks as blocks
+from advisor.reporting._blocks import WIDE, Block, Cell, Labelled, Span, TableColumn, table_of
+from advisor.reporting._frames import Rows, rows_of
+from advisor.reporting._profile import delegation_lines
+from advisor.reporting._text import figure, span
+
+LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}
+DEVICE_LOOKS = {"failed": "strong bad", "throttled": "strong warn", "contended": "warn", "unstable": "warn"}
+
+FileTiming = tuple[FileBenchmark, LatencyResult | None]
+"""A file at one thread count; None if it could not be measured."""
+
+TIMINGS: Rows[FileTiming] = rows_of(
+    {
+        "file": "0.model", "size_bytes": "0.size_bytes", "arena_bytes": "0.arena_bytes", "threads": "1.threads",
+        "latency_median_ms": "1.wall.median", "latency_p90_ms": "1.wall.p90", "latency_cpu_ms": "1.cpu.median",
+        "load_ms": "1.load_ms", "first_ms": "1.first_ms", "verdict": "1.verdict", "failure": "0.failure",
+    }
+)  # fmt: skip
+"""Timings of files on this machine."""
+
+DEVICE_ROWS: Rows[DeviceRow] = rows_of(
+    {
+        "file": "model", "device": "device", "threads": "threads", "latency_median_ms": "latency.value",
+        "first_ms": "first_ms", "load_ms": "load_ms", "memory_bytes": "memory_bytes", "arena_bytes": "arena_bytes",
+        "size_bytes": "size_bytes", "runtime": "runtime", "status": "status",
+    }
+)  # fmt: skip
+"""Timings of files on devices."""
+
+
+def timings(found: Benchmark) -> tuple[FileTiming, ...]:
+    """Return every file at every thread count."""
+    return tuple((file, row) for file in found.files for row in (file.timing.results if file.timing else (None,)))
+
+
+def with_timings(found: Benchmark, shown: Sequence[FileTiming]) -> Benchmark:
+    """Return a benchmark with some of its timings: files in the order of their first one."""
+    by_file: dict[str, list[LatencyResult]] = {}
+    for file, row in shown:
+        by_file.setdefault(file.model, []).extend([row] if row else [])
+    known = {file.model: file for file in found.files}
+    files = (
+        replace(file, timing=file.timing and replace(file.timing, results=tuple(rows)))
+        for file, rows in ((known[model], rows) for model, rows in by_file.items())
+    )
+    return replace(found, files=tuple(files))
+
+
+def print_benchmark(
+    found: Benchmark, console: Console | None = None, timed: Sequence[FileTiming] | None = None
+) -> None:
+    """Write the tables and sentences to the console; the first table has the latencies ``timed``, all if None."""
+    # A, B, ..., Z, AA, AB, ...; a single file needs no name
+    letters = ("",) if len(found.files) == 1 else map(_letters, range(len(found.files)))
+    names = {file.model: letter for file, letter in zip(found.files, letters, strict=True)}
+    timed = timings(found) if timed is None else timed
+    latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
+    shown: list[Block] = [*_head(found, names), table_of(LATENCY, latencies), *_reasons(found, names)]
+    if found.ratios:
+        shown.append(table_of(RATIOS, [(names[row.model], row) for row in found.ratios]))
+    ran = [(names[file.model], file, file.timing) for file in found.files if file.timing]
+    shown.append(table_of(LOADING, ran))
+    if loaded := [(names[file.model], row, Span("as requested", "dim")) for file in found.files for row in file.loaded]:
+        shown += [blocks.Heading("With a load on the other processors"), table_of(LATENCY, loaded)]
+    if pipelines := [(names[file.model], file.pipeline) for file in found.files if file.pipeline]:
+        shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
+    shown += (Labelled(names[file.model] or "Found", sentence) for file in found.files for sentence in file.advice)
+    shown += (Labelled("Note", note, "warn") for note in found.notes)
+    shown += [blocks.next_command(f"advisor profile {file.model}") for file in found.files if file.timing][:1]
+    blocks.show(shown, console)
+
+
+def _letters(index: int) -> str:
+    return (_letters(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
+
+
+def _head(found: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+    unlike = len({Path(model).name for model in names}) == len(names)
+    for model, letter in names.items():
+        name = Path(model).name if unlike else model
+        yield blocks.Paragraph(tuple(Span(part, "strong") for part in (letter and f"{letter} ", letter and " ", name)))
+    kernels = "XNNPACK off" if found.kernels == "builtin" else "XNNPACK on"
+    yield blocks.Paragraph(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}", "dim")
+
+
+Timed = tuple[str, LatencyResult | None, Span]
+"""A row of the table of latencies: the name of the file, its timing, and the verdict on it."""
+
+
+def _verdict(row: LatencyResult | None) -> Span:
+    return Span(row.verdict.value, LOOKS[row.verdict]) if row else Span("failed", "strong bad")
+
+
+def _timed(title: str, cell: Callable[[LatencyResult], Cell], width: int = 0) -> TableColumn[Timed]:
+    """Return a column of a figure, with a dash for a file that could not be measured."""
+    return TableColumn(title, lambda own: cell(own[1]) if own[1] else None, width=width)
+
+
+def _mega(size: int | None) -> float | None:
+    return None if size is None else size / 1e6
+
+
+LATENCY: tuple[TableColumn[Timed], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    _timed("thr.", lambda row: row.threads),
+    _timed("median ms", lambda row: row.wall.median),
+    _timed("95 % ms", lambda row: span(row.wall.low, row.wall.high)),
+    _timed("p90 ms", lambda row: row.wall.p90),
+    _timed("p99 ms", lambda row: row.wall.p99, WIDE),
+    _timed("min ms", lambda row: row.wall.min, WIDE),
+    _timed("max ms", lambda row: row.wall.max, WIDE),
+    _timed("CV %", lambda row: f"{row.wall.cv:.1%}".rstrip("%"), WIDE),
+    _timed("CPU ms", lambda row: row.cpu.median if row.cpu else None),
+    _timed("runs", lambda row: row.wall.runs, WIDE),
+    TableColumn("verdict", lambda own: own[2], left=True),
+)
+LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("file MB", lambda own: own[1].size_bytes / 1e6),
+    TableColumn("arena MB", lambda own: own[1].arena_bytes / 1e6),
+    TableColumn("peak MB", lambda own: _mega(own[2].peak_memory_bytes)),
+    TableColumn("load ms", lambda own: own[2].results[0].load_ms),
+    TableColumn("from bytes ms", lambda own: own[2].load_content_ms),
+    TableColumn("first run ms", lambda own: own[2].results[0].first_ms),
+)
+RATIOS: tuple[TableColumn[tuple[str, Ratio]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("thr.", lambda own: own[1].threads),
+    TableColumn("times the first", lambda own: f"{own[1].ratio:.3f}"),
+    TableColumn("95 %", lambda own: f"{own[1].low:.3f}\u2013{own[1].high:.3f}"),
+    TableColumn(
+        "differs",
+        lambda own: "no, the interval contains 1" if not own[1].differs else "slower" if own[1].ratio > 1 else "faster",
+        left=True,
+    ),
+)
+PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("decode", lambda own: own[1].decode_ms),
+    TableColumn("norm.", lambda own: own[1].normalise_ms),
+    TableColumn("copy in", lambda own: own[1].copy_in_ms),
+    TableColumn("model", lambda own: own[1].invoke_ms),
+    TableColumn("copy out", lambda own: own[1].copy_out_ms),
+    TableColumn("answer", lambda own: own[1].answer_ms),
+    TableColumn("pipeline ms", lambda own: own[1].pipeline_ms),
+)
+
+
+def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+    """Return the reason for each verdict, on one line where all are stable."""
+    timed = [(file, row) for file in found.files if file.timing for row in file.timing.results]
+    if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
+        most = max(row.wall.block_cv for _, row in timed)
+        yield Labelled("Verdict", f"all stable, block medians vary by {most:.1%} at most", "good")
+    else:
+        for file, row in timed:
+            label = f"{names[file.model]}, {plural(row.threads, 'thread')}".removeprefix(", ")
+            ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
+            yield Labelled(label, f"{row.verdict.value}, {row.reason}{ranked}", LOOKS[row.verdict])
+    yield from (Labelled("Failed", file.failure, "bad") for file in found.failed)
+
+
+def _ends(row: DeviceRow) -> str | None:
+    ends = row.latency
+    return None if ends is None or ends.low is None or ends.high is None else span(ends.low, ends.high)
+
+
+def _file_of(row: DeviceRow) -> str:
+    """Return the name of a row's file, with the device if the rows are of several."""
+    return f"{Path(row.model).name} in {row.device}" if row.device else Path(row.model).name
+
+
+def _status(row: DeviceRow) -> Span:
+    return Span(row.status, DEVICE_LOOKS.get(row.status, "command" if row.status == Provenance.PREDICTED else ""))
+
+
+DEVICE: tuple[TableColumn[DeviceRow], ...] = (
+    TableColumn("file", _file_of, left=True),
+    TableColumn("thr.", lambda row: row.threads or None),
+    TableColumn("ms", lambda row: row.latency.value if row.latency else None),
+    TableColumn("interval ms", _ends),
+    TableColumn("first ms", lambda row: row.first_ms),
+    TableColumn("load ms", lambda row: row.load_ms),
+    TableColumn("memory MB", lambda row: _mega(row.memory_bytes)),
+    TableColumn("arena MB", lambda row: row.arena_bytes / 1e6),
+    TableColumn("", _status, left=True),
+)
+
+
+def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
+    """Write the table and sentences to ``console``, or to standard output."""
+    where = ":".join(filter(None, (found.device, found.target)))
+    head = blocks.Paragraph((Span(where, "strong"), f"  {_how(found)}"))
+    files = [(Path(model).name, delegation) for model, delegation in found.delegations]
+    blocks.show([head, table_of(DEVICE, found.rows), *_remarks(found), *delegation_lines(files)], console)
+
+
+def _how(found: DeviceBenchmark) -> str:
+    """Return how the figures were obtained: measured, published by others, predicted, or both of the latter."""
+    if found.connection:
+        where = "on this machine, in turn" if not found.target else f"over {found.connection}"
+        return plain(f"measured {where}, effort {found.effort}")
+    latencies = [row.latency for row in found.rows if row.latency]
+    provenances = {latency.provenance for latency in latencies}
+    known = ["published by others"] if Provenance.PUBLISHED in provenances else []
+    if provenances != {Provenance.PUBLISHED}:
+        kernels = any(latency.source.startswith(SOURCE) for latency in latencies)
+        basis = SOURCE if kernels else "measurements of other models on this and similar devices"
+        known.append(f"predicted from {basis}")
+    return f"{' or '.join(known)}, not measured: 80 % intervals"
+
+
+def _remarks(found: DeviceBenchmark) -> Iterator[Block]:
+    for row in found.rows:
+        name = _file_of(row)
+        if row.failure:
+            yield Labelled("Failed", row.failure, "bad")
+        elif row.agreement:
+            yield Labelled("Outputs", f"{name}: {_said(row.agreement)}", "good" if row.agreement.alike else "bad")
+        elif row.reason:
+            said = f"{name}, {plural(row.threads, 'thread')}: {row.reason}"
+            yield Labelled("Note", said, "warn" if row.throttled else "")
+    for ratio in found.ratios:
+        differs = "" if ratio.differs else ", which is not a significant difference"
+        takes = f"{Path(ratio.model).name} takes {ratio.ratio:.3f} times {Path(ratio.reference).name}"
+        yield Labelled("Ratio", f"{takes} [{span(ratio.low, ratio.high)}]{differs}")
+    yield from (Labelled("Note", note, "warn") for note in found.notes)
+
+
+def _said(found: OutputAgreement) -> str:
+    """Return how far the outputs differ from those of the CPU."""
+    answer = "the same class" if found.same_answer else "ANOTHER class"
+    whole = "fully delegated" if found.whole else "not fully delegated"
+    verdict = "agree with" if found.alike else "DIFFER from"
+    distance = f"largest difference {found.largest_difference:.3g} of a range of {found.output_range:.3g}"
+    return f"{verdict} the CPU's ({distance}, {answer}); {whole}"

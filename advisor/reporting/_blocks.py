@@ -1,0 +1,359 @@
+"""A report as a value: blocks that the terminal, pages, Markdown and notebooks draw, each in its own way.
+
+A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, ``command``, ``code``, ``small``, or
+``name`` (from a user's data, with its own writing direction). Each form draws those that it knows. On pages, the others
+are classes. Pages and notebooks draw blocks by ``templates/blocks.html.j2``.
+"""
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from rich import box
+from rich.console import Console, Group as Printed, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from advisor.core import markdown as escaped
+from advisor.reporting import _text as text
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of text with a look."""
+
+    text: str
+    look: str
+
+
+Words = str | Span | tuple[str | Span, ...]
+"""Text, some of which may have a look."""
+
+Cell = Words | float | None
+"""A cell of a table: a float is shown with three significant digits, None as a dash."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading; ``id`` names the section whose title it is, and is empty inside one."""
+
+    words: Words
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph."""
+
+    words: Words
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A sentence with a label; there is no ``colon`` between them where the sentence continues the label."""
+
+    label: str
+    words: Words
+    look: str = ""
+    colon: bool = True
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of sentences."""
+
+    rows: Sequence[Words]
+
+
+@dataclass(frozen=True)
+class Code:
+    """A command to copy."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TableColumn(Generic[T]):
+    """A column of a table of ``T``, whose ``title`` has the unit, and whose ``cell`` makes the content of a row.
+
+    Names are aligned to the ``left``. Terminals show the column from a ``width`` on, narrow ones with a ``short``
+    title. The cells of a ``whole`` one stay on one line, so that names can be copied. Those of the ``head`` name the
+    rows; the first column does if none is set.
+    """
+
+    title: str
+    cell: Callable[[T], Cell] | None = None
+    left: bool = False
+    width: int = 0
+    short: str = ""
+    whole: bool = False
+    head: bool = False
+
+
+PAGES = 100_000
+"""Width of a column that only pages show."""
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """A table with its caption on a page, the look of each row (empty for none), and notes below it."""
+
+    columns: Sequence[TableColumn[Any]]
+    rows: Sequence[Sequence[Words]]
+    caption: str = ""
+    look: str = ""
+    looks: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A labelled figure with its unit; the remark is its limit, interval and provenance.
+
+    ``share_of_limit`` is the figure divided by its limit (1 = just met), None without a limit of this kind.
+    """
+
+    label: str
+    value: str
+    remark: str = ""
+    share_of_limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Key figures side by side."""
+
+    rows: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Blocks that belong together; with a ``summary``, a reader opens them."""
+
+    blocks: "Sequence[Block]"
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines in a plot with its caption and the titles of its axes; only pages draw it, so a table must say the same.
+
+    A series is a name and its points (x, y). The axes span all points.
+    """
+
+    caption: str
+    x: str
+    y: str
+    series: Sequence[tuple[str, Sequence[tuple[float, float]]]]
+
+    WIDTH, HEIGHT, MARGIN = 640, 260, 44
+
+    @property
+    def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Least and largest x, and least and largest y; the largest is above the least."""
+        xs, ys = (sorted(point[axis] for _, points in self.series for point in points) for axis in (0, 1))
+        return (xs[0], max(xs[-1], xs[0] + 1e-9)), (ys[0], max(ys[-1], ys[0] + 1e-9))
+
+    def place(self, x: float, y: float) -> str:
+        """Return where a point is drawn, as SVG writes it."""
+        (left, right), (low, high) = self.ends
+        across = self.MARGIN + (x - left) / (right - left) * (self.WIDTH - 2 * self.MARGIN)
+        down = self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
+        return f"{across:.1f},{down:.1f}"
+
+    def path(self, points: Sequence[tuple[float, float]]) -> str:
+        """Return the points of a line, as SVG writes them."""
+        return " ".join(self.place(*point) for point in points)
+
+
+Block = Heading | Paragraph | Labelled | Items | Code | DataTable | Figures | Chart | Group
+
+
+def columns(*titles: str, left: Collection[str] = ()) -> tuple[TableColumn[Any], ...]:
+    """Return columns that every form shows; those in ``left`` hold names."""
+    return tuple(TableColumn(title, left=title in left) for title in titles)
+
+
+def table_of(columns: Sequence[TableColumn[T]], items: Iterable[T], caption: str = "", look: str = "") -> DataTable:
+    """Return the table of some items, each cell made by its column."""
+    return DataTable(columns, [[_said(column, item) for column in columns] for item in items], caption, look)
+
+
+def _said(column: TableColumn[T], item: T) -> Words:
+    cell = column.cell(item) if column.cell else ""
+    if cell is None or isinstance(cell, float):
+        return text.figure(cell)
+    return cell if isinstance(cell, str | Span | tuple) else str(cell)
+
+
+def next_command(command: str) -> Labelled:
+    """Return the line that names the command to run next."""
+    return Labelled("Next", Span(command, "command"))
+
+
+# ---- the terminal, for any width and encoding ----
+
+WIDE = 118
+"""Terminal width from which the tables show every figure."""
+
+PIPE_WIDTH = 160
+"""Width assumed where the output is not a terminal, so that a log file is complete."""
+
+NARROW = 72
+"""Terminal width below which names are folded, to leave space for a figure."""
+
+STYLES: Mapping[str, str] = {
+    "strong": "bold", "dim": "dim", "good": "green", "warn": "yellow", "warning": "yellow", "bad": "red",
+    "command": "cyan",
+}  # fmt: skip
+"""Style of each look."""
+
+_ASCII = str.maketrans(
+    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
+)
+
+
+def default_console() -> Console:
+    """Return a console on standard output that is wide enough where nobody looks at a window."""
+    console = Console(highlight=False)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console
+    return Console(highlight=False, width=PIPE_WIDTH)
+
+
+def show(report: Iterable[Block], console: Console | None = None) -> None:
+    """Write blocks to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal)."""
+    console = console or default_console()
+    write(_lines(report, console), console)
+
+
+def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType]:
+    """Yield what is printed, with an empty line around tables and groups, and before headings."""
+    apart = False
+    for number, block in enumerate(report):
+        around = isinstance(block, DataTable | Group)
+        if number and (apart or around or isinstance(block, Heading)):
+            yield Text()
+        apart = around
+        match block:
+            case DataTable():
+                yield table(block.columns, block.rows, console)
+            case Group():
+                yield from _lines(block.blocks, console)
+            case Heading():
+                yield styled(block.words, "bold")
+            case Paragraph():
+                yield styled(block.words, style(block.look))
+            case Labelled():
+                label = f"{text.plain(block.label)}{': ' if block.colon else ' '}"
+                yield Text.assemble((label, f"bold {style(block.look)}".strip()), styled(block.words))
+
+
+def style(look: str) -> str:
+    """Return the style of a look."""
+    return " ".join(STYLES[word] for word in look.split() if word in STYLES)
+
+
+def styled(words: Words, base: str = "") -> Text:
+    """Return words with their styles, safe for a terminal; those with the look ``line`` begin a line."""
+    made = Text(style=base)
+    for part in _spans(words):
+        made.append(("\n" if part.look == "line" else "") + text.inner(part.text), style(part.look) or None)
+    return made
+
+
+def _spans(words: Words) -> list[Span]:
+    parts = words if isinstance(words, tuple) else (words,)
+    return [Span(part, "") if isinstance(part, str) else part for part in parts]
+
+
+def table(
+    header: Sequence[TableColumn[Any]], rows: Iterable[Sequence[Words]], console: Console, gap: int | None = None
+) -> Table:
+    """Return a table of the columns that fit the console; each row has a cell for every column.
+
+    A cell has ``gap`` spaces at both sides; by default some at its right, as the console has room.
+    """
+    roomy = console.width >= WIDE
+    indices = [index for index, column in enumerate(header) if console.width >= column.width]
+    padding = (0, 2 if roomy else 1, 0, 0) if gap is None else (0, gap)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="bold", show_edge=False)
+    for column in (header[index] for index in indices):
+        title = column.title if roomy else column.short or column.title
+        whole = column.whole and console.width >= NARROW
+        made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)
+    for row in rows:
+        made.add_row(*(styled(row[index]) for index in indices))
+    return made
+
+
+def write(parts: Iterable[RenderableType], console: Console) -> None:
+    """Print the parts; in ASCII where the output does not support Unicode."""
+    group = Printed(*parts)
+    if console.encoding.lower().startswith("utf"):
+        console.print(group, crop=False)
+        return
+    recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
+    with recorder.capture() as capture:
+        recorder.print(group)
+    console.print(Text(capture.get().rstrip("\n").translate(_ASCII).encode("ascii", "replace").decode("ascii")))
+
+
+# ---- Markdown ----
+
+
+def draw_markdown(report: Iterable[Block]) -> str:
+    """Return blocks one after the other; the rows of lists follow each other without an empty line."""
+    shown = "\n\n".join(filter(None, map(_drawn, report)))
+    return re.sub(r"(?m)^(- .*)\n\n(?=- )", r"\1\n", shown)
+
+
+def _drawn(block: Block) -> str:
+    match block:
+        case Heading():
+            return f"{'##' if block.id else '###'} {_words(block.words)}"
+        case Paragraph():
+            return f"{'> ' if block.look == 'unfinished' else ''}{_words(block.words)}"
+        case Labelled():
+            start = {"lead": "", "warning": "> "}.get(block.look, "- ")
+            return f"{start}**{escaped(block.label)}**{':' if block.colon else ''} {_words(block.words)}"
+        case Items():
+            return "\n".join(f"- {_words(row)}" for row in block.rows)
+        case Code():
+            command = text.plain(block.text)
+            fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
+            return f"{fence}\n{command}\n{fence}"
+        case Group():
+            return (
+                f"<details><summary>{escaped(block.summary)}</summary>\n\n{draw_markdown(block.blocks)}\n\n</details>"
+            )
+        case Figures():
+            titles = columns("figure", "value", "remark", left=("figure", "remark"))
+            return _rows(titles, [(figure.label, figure.value, figure.remark) for figure in block.rows])
+        case DataTable():
+            return "\n\n".join([_rows(block.columns, block.rows), *map(escaped, block.notes)])
+        case Chart():
+            return ""
+
+
+def _rows(columns: Sequence[TableColumn[Any]], rows: Iterable[Sequence[Words]]) -> str:
+    sides = ["---" if column.left else "---:" for column in columns]
+    shown = [[column.title for column in columns], *rows]
+    head, *others = (f"| {' | '.join(map(_words, cells))} |" for cells in shown)
+    return "\n".join([head, f"| {' | '.join(sides)} |", *others])
+
+
+def _words(said: Words) -> str:
+    """Return text with its looks, escaped, on one line."""
+    shown = []
+    for part in _spans(said):
+        if part.look == "code" and "`" not in part.text:
+            shown.append(f"`{text.plain(part.text)}`")
+        else:
+            shown.append(f"**{escaped(part.text)}**" if part.look == "strong" else text.inner(part.text, escaped))
+    return "".join(shown)

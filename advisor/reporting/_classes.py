@@ -1,0 +1,332 @@
+"""Figures of single classes (recall, boxes, confusion: rows are true classes, columns answers), and every metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from advisor.core import (
+    LOG_LOSS,
+    METRICS,
+    WORST_GROUP,
+    ClassBoxes,
+    Evaluation,
+    ImageAnswers,
+    Quantity,
+    UsageError,
+    listed,
+    metric_on_parts,
+    wilson,
+)
+from advisor.reporting import _blocks as blocks, _text as text
+from advisor.reporting._blocks import Block, Labelled, Span, TableColumn, table_of
+
+if TYPE_CHECKING:
+    from advisor.reporting._view import RunView
+
+HEATMAP_CLASSES = 30
+"""Above this many classes the cells of a heat map are unreadable, so only the most confused pairs are listed."""
+
+PAIRS = 10
+
+CLASSES_SHOWN = 20
+"""Classes of the pick, those with the lowest figure, so that the report stays short."""
+
+DIFFERENCES = 5
+"""Pairs of classes in which pick and runner-up differ, at most."""
+
+LEAST = 2
+"""Images by which the counts of a pair must differ: a single one tells nothing."""
+
+Matrix = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class ClassRecall:
+    """Share of a class's images that were recognised, in %; with interval and ``n`` where counts are known.
+
+    The share is None for a class without an image. Of a detector it is the average precision, and ``boxes`` are known.
+    ``precision`` is the share of right ones among the answers with this class, in %; None without such an answer.
+    """
+
+    label: str
+    recall: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    boxes: ClassBoxes | None = None
+    precision: float | None = None
+
+    @property
+    def shares(self) -> tuple[float | None, ...]:
+        """Precision, recall, count error and that of a constant guess (0-1), each None if it is not known."""
+        own = self.boxes
+        return (own.precision, own.recall, own.count_error, own.guess_error) if own else (None,) * 4
+
+    @property
+    def guesses_better(self) -> bool:
+        """Whether a constant guess has the smaller count error."""
+        *_, own, guess = self.shares
+        return own is not None and guess is not None and guess < own
+
+
+@dataclass(frozen=True)
+class Confused:
+    """``count`` images of class ``true`` were classified as ``answer``: ``share`` % of the class."""
+
+    true: str
+    answer: str
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
+class PairDifference:
+    """Images of class ``true`` that were classified as ``answer``, by the pick and by the runner-up."""
+
+    true: str
+    answer: str
+    pick: int
+    runner_up: int
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Counts by true class (rows) and answer (columns), and each as a share of its row in whole %."""
+
+    labels: tuple[str, ...]
+    counts: Matrix
+    shares: Matrix
+
+
+def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None:
+    """Return the confusion matrix as counts, or None where it is missing; a damaged one is a ``UsageError``."""
+    table, size = answers.confusion, len(labels)
+    if not table:
+        return None
+    square = len(table) == size and all(len(row) == size for row in table)
+    if not square or any(count < 0 for row in table for count in row):
+        raise UsageError(f"the confusion matrix is not {size} x {size} counts, one row for every class", "search again")
+    return table
+
+
+def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:
+    """Return the recall of each class: from the confusion matrix with intervals, else ``per_class_recall`` (shares)."""
+    table = _confusion_of(answers, labels)
+    if table is None:
+        boxes = answers.boxes.by_class if answers.boxes else {}
+        return tuple(
+            ClassRecall(label, share and 100 * share, n=0 if share is None else None, boxes=boxes.get(label))
+            for label, share in answers.per_class_recall.items()
+        )
+    answered = [sum(column) for column in zip(*table, strict=True)]
+    found = []
+    for index, (label, row) in enumerate(zip(labels, table, strict=True)):
+        own = wilson(row[index], sum(row)) if sum(row) else None
+        recall, low, high = (100 * own.value, 100 * own.low, 100 * own.high) if own else (None, None, None)
+        precision = 100 * row[index] / answered[index] if answered[index] else None
+        found.append(ClassRecall(label, recall, low, high, sum(row), precision=precision))
+    return tuple(found)
+
+
+def lost(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
+    """Return the points of recall that each class loses from the float32 file to a form of it, on the same images.
+
+    Classes without an image are left out; below zero, the form recognises more.
+    """
+    pairs = {name: (share, form.per_class_recall.get(name)) for name, share in float32.per_class_recall.items()}
+    return {name: 100 * (own - other) for name, (own, other) in pairs.items() if own is not None and other is not None}
+
+
+def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
+    """Return the class with the lowest recall; None where no class has an image."""
+    known = [(each.recall, place) for place, each in enumerate(found) if each.recall is not None]
+    return found[min(known)[1]] if known else None
+
+
+def confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
+    """Return the most frequent wrong answers, at most :data:`PAIRS`."""
+    table = _confusion_of(answers, labels) or ()
+    pairs = [
+        Confused(labels[true], labels[answer], count, 100 * count / sum(row))
+        for true, row in enumerate(table)
+        for answer, count in enumerate(row)
+        if true != answer and count
+    ]
+    return tuple(sorted(pairs, key=lambda pair: (-pair.count, -pair.share))[:PAIRS])
+
+
+def heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
+    """Return the heat map, or None where there is no matrix or it has too many classes."""
+    table = _confusion_of(answers, labels)
+    if table is None or len(labels) > HEATMAP_CLASSES:
+        return None
+    shares = tuple(tuple(round(100 * count / max(sum(row), 1)) for count in row) for row in table)
+    return Heatmap(tuple(labels), table, shares)
+
+
+@dataclass(frozen=True)
+class Confusions:
+    """Confusion matrices on the images of one part, ``hold-out`` or ``validation``.
+
+    ``wrong`` has the number of wrong answers of the pick, and of the runner-up if it was judged on these images.
+    ``pick`` is None if there are too many classes to show its matrix. ``changes`` are the counts of the runner-up less
+    those of the pick, and ``pairs`` the wrong answers that differ by :data:`LEAST` or more, the largest first.
+    """
+
+    part: str
+    images: int
+    wrong: tuple[int, ...]
+    pick: Heatmap | None
+    runner_up: Heatmap | None = None
+    changes: Matrix = ()
+    pairs: tuple[PairDifference, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The wrong answers of both files in words; empty without a runner-up."""
+        if len(self.wrong) < 2:
+            return ""
+        pick, runner_up = self.wrong
+        return f"Of {self.images} {self.part} images, the pick answers {pick} wrongly, and the runner-up {runner_up}."
+
+
+def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[str]) -> Confusions | None:
+    """Return the matrices: of the hold-out if both files ran there, otherwise of validation.
+
+    Without a matrix of the runner-up there is the pick's alone, of the hold-out if it ran there. None without any.
+    """
+    parts = (
+        ("hold-out", pick.holdout_answers, runner_up.holdout_answers if runner_up else None),
+        ("validation", pick.answers, runner_up.answers if runner_up else None),
+    )
+    for part, own, other in parts:
+        first, second = (_confusion_of(each, labels) if each else None for each in (own, other))
+        if own and other and first and second and list(map(sum, first)) == list(map(sum, second)):
+            changes = tuple(
+                tuple(after - before for before, after in zip(*rows, strict=True))
+                for rows in zip(first, second, strict=True)
+            )
+            maps, wrong = (heatmap(own, labels), heatmap(other, labels)), (_wrong(first), _wrong(second))
+            pairs = _differences(first, changes, labels)
+            return Confusions(part, sum(map(sum, first)), wrong, *maps, changes, pairs)
+    for part, own, _ in parts:
+        table = _confusion_of(own, labels) if own else None
+        if own and table:
+            return Confusions(part, sum(map(sum, table)), (_wrong(table),), heatmap(own, labels))
+    return None
+
+
+def _wrong(table: Matrix) -> int:
+    return sum(sum(row) - row[label] for label, row in enumerate(table))
+
+
+def _differences(pick: Matrix, changes: Matrix, labels: Sequence[str]) -> tuple[PairDifference, ...]:
+    differing = [
+        PairDifference(labels[true], labels[answer], pick[true][answer], pick[true][answer] + change)
+        for true, row in enumerate(changes)
+        for answer, change in enumerate(row)
+        if true != answer and abs(change) >= LEAST
+    ]
+    return tuple(sorted(differing, key=lambda pair: -abs(pair.runner_up - pair.pick))[:DIFFERENCES])
+
+
+def class_blocks(view: RunView) -> Iterator[Block]:
+    """Return the weakest classes of the pick, and what it and the runner-up take for what."""
+    pick, task = view.decision.pick, view.task
+    if pick is None or not pick.answers.has_classes:
+        return
+    answers = pick.holdout_answers or pick.answers
+    if not (found := recalls(answers, view.classes)):
+        return
+    weak = sorted(found, key=lambda each: math.inf if each.recall is None else each.recall)[:CLASSES_SHOWN]
+    on = "hold-out" if pick.holdout_answers else "validation"
+    others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
+    counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
+    better = [each.label for each in found if each.guesses_better]
+    guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}." if better else ""
+    said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
+    yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
+    compared = confusions(pick, view.decision.runner_up, view.classes)
+    if compared and compared.sentence:
+        pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)
+        most = f" They differ most in {', '.join(pairs)}." if compared.pairs else ""
+        yield Labelled("Pick and runner-up", compared.sentence + most)
+
+
+def _one_decimal(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
+
+
+def _with_ends(own: ClassRecall) -> str:
+    ends = "" if own.low is None or own.high is None else f" ({own.low:.0f}{text.DASH}{own.high:.0f})"
+    return f"{_one_decimal(own.recall) or text.MISSING}{ends}"
+
+
+def _share(place: int) -> Callable[[ClassRecall], str | None]:
+    return lambda own: None if (share := own.shares[place]) is None else f"{100 * share:.1f}"
+
+
+def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
+    name = TableColumn[ClassRecall]("class", lambda own: Span(own.label, "name"), left=True)
+    if not boxes:
+        return (
+            name,
+            TableColumn("images", lambda own: own.n),
+            TableColumn(f"{metric.lower()} % (95 %)", _with_ends),
+            TableColumn("precision %", lambda own: _one_decimal(own.precision)),
+        )
+    return (
+        name,
+        TableColumn("true", lambda own: own.boxes.true if own.boxes else None),
+        TableColumn("found", lambda own: own.boxes.found if own.boxes else None),
+        TableColumn(f"{metric} %", lambda own: _one_decimal(own.recall)),
+        TableColumn("precision %", _share(0)),
+        TableColumn("recall %", _share(1)),
+        TableColumn("count error %", _share(2)),
+        TableColumn("constant guess %", _share(3)),
+    )
+
+
+def metric_blocks(view: RunView) -> list[Block]:
+    """Return every metric of pick and runner-up, on the hold-out if both ran there, the one that counts first.
+
+    There is a title, what the table shows, and the table; nothing without any metrics.
+    """
+    pick, other = view.decision.pick, view.decision.runner_up
+    if pick is None or not pick.answers.metrics:
+        return []
+    known = [row for row in (pick, other) if row is not None]
+    judged = all(row.holdout_answers and row.holdout_answers.metrics for row in known)
+    rows = []
+    for name, metric in METRICS.items():
+        own, its = (metric_on_parts(row, name)[judged] if row else None for row in (pick, other))
+        if own or its:
+            counts, budget = metric == view.counted, view.budget
+            limit = budget.min_accuracy if counts else dict(budget.min_metrics).get(name)
+            marks = ", ".join(filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else "")))
+            label = f"{metric.label} ({marks})" if marks else metric.label
+            remark = "; ".join(filter(None, (metric.meaning, metric_note(name, own))))
+            rows.append((not counts, (label, text.with_interval(own), text.with_interval(its), remark)))
+    both = f"{text.name(pick)} and the runner-up{f', {text.name(other)},' if other else ''}"
+    said = f"Other ways to count right and wrong answers, of {both} on the {'hold-out' if judged else 'validation'}."
+    ask = "" if view.other_metric else "; --metric asks for another one"
+    picked, names = "pick" if view.decision.feasible else "closest", ("metric", "what it is")
+    cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
+    caption = "In %, with 95 % intervals; higher is better"
+    return [
+        blocks.Heading("Metrics", "metrics"),
+        blocks.Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
+        blocks.DataTable(blocks.columns("metric", picked, "runner-up", "what it is", left=names), cells, caption),
+    ]
+
+
+def metric_note(name: str, quantity: Quantity | None) -> str:
+    """Return what a figure belongs to, or says in another unit; empty if there is nothing to say."""
+    if quantity is None:
+        return ""
+    if name == LOG_LOSS:
+        return f"log loss {-math.log(quantity.value / 100):.3f} nats"
+    return text.plain(quantity.source) if name == WORST_GROUP else ""

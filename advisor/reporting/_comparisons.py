@@ -1,0 +1,116 @@
+"""Comparisons and re-evaluations of runs: as text, as Markdown for a pull request, as JSON for programs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from advisor.core import markdown as escaped, plain, plural, show_figure
+from advisor.engine import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation
+from advisor.reporting._frames import Rows, rows_of
+from advisor.reporting._text import finite
+from advisor.reporting._view import typed_path
+
+FIGURES = Rows(COMPARISON_COLUMNS, ChangedFigure.to_row)
+"""Figures that differ between two runs."""
+
+RESULTS: Rows[Reevaluation] = rows_of(
+    {"run": "parent", "device": "device", "result": "comparison.result", "changed": "changed", "error": "error"}
+)
+"""Results of re-evaluations."""
+
+SCHEMA_VERSION = 1
+SHOWN = 20
+"""Number of differences of a topic, and of figures, that text and Markdown show at most."""
+
+FORMATS = ("text", "markdown", "json")
+
+
+def render_comparison(comparison: Comparison, form: str) -> str:
+    """Return the comparison as ``text`` or ``markdown``, ending in a line break."""
+    markdown = form == "markdown"
+    show, item, arrow = (escaped, "- ", "→") if markdown else (plain, "  ", "->")
+    title = f"{show(comparison.before)} {arrow} {show(comparison.after)}: {comparison.result.value}"
+    lines = [f"## advisor: {title}", ""] if markdown else [title]
+    lines.append(show(comparison.reason))
+    for title, rows in changes(comparison):
+        lines.append(f"\n**{title}**\n" if markdown else f"{title}:")
+        lines += (f"{item}{show(row)}" for row in _shown(rows))
+    return "\n".join(lines) + "\n"
+
+
+def comparison_json(comparison: Comparison) -> dict[str, object]:
+    """Return the comparison as plain values."""
+    value: dict[str, object] = finite(comparison.to_json())
+    return value
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change in words: its subject, its value before and after, and whether it counts; empty without a verdict."""
+
+    what: str
+    before: str
+    after: str
+    verdict: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        return f"{self.what}: {self.before} -> {self.after}{f' ({self.verdict})' if self.verdict else ''}"
+
+
+def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
+    """Return titles with their changes: the differences by topic, then the figures."""
+    for topic in dict.fromkeys(row.topic for row in comparison.differences):
+        rows = [row for row in comparison.differences if row.topic == topic]
+        yield topic, [Change(row.what, row.before or "none", row.after or "none") for row in rows]
+    for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
+        changed = [_changed(row) for row in comparison.figures if row.delta.counts is counts]
+        if changed:
+            yield f"{name} ({len(changed)})", changed
+
+
+def _shown(rows: Sequence[Change]) -> list[str]:
+    lines, more = [row.line for row in rows[:SHOWN]], len(rows) - SHOWN
+    return [*lines, f"and {more} more: --format json shows all"] if more > 0 else lines
+
+
+def _changed(row: ChangedFigure) -> Change:
+    delta = row.delta
+    verdict = ("worse" if delta.worse else "better") if delta.counts else delta.why
+    before, after = (
+        f"{show_figure(delta.figure, each.value)} {each.provenance}" if each else "unknown"
+        for each in (delta.before, delta.after)
+    )
+    return Change(f"{row.key} {delta.figure.replace('_', ' ')}", before, after, verdict)
+
+
+def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
+    """Return the results as ``text`` or ``markdown``, ending in a line break."""
+    changed, failed = sum(result.changed for result in found), sum(bool(result.error) for result in found)
+    summary = f"{plural(len(found), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
+    summary = summary if found else "no new answer"
+    if form == "markdown":
+        lines = [f"## advisor: {summary}", ""]
+        for first, *rest in map(_lines, found):
+            lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
+    else:
+        lines = [*(plain(line) for result in found for line in _lines(result)), summary]
+    return "\n".join(lines) + "\n"
+
+
+def reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
+    """Return the results as plain values."""
+    results = [finite(result.to_json()) for result in found]
+    return {"schema_version": SCHEMA_VERSION, "changed": sum(result.changed for result in found), "results": results}
+
+
+def _lines(result: Reevaluation) -> list[str]:
+    subject, causes = f"{result.parent} on {result.device}", "; ".join(result.causes)
+    if result.error:
+        return [f"{subject}: skipped: {result.error}"]
+    if result.comparison is None:
+        why = f" ({causes})" if causes else ", nothing changed since the run"
+        return [f"{subject}: unchanged{why}", *result.remarks]
+    new = [f"new run: {typed_path(result.run)}"] if result.run else []
+    outcome = f"{subject}: {result.comparison.result.value} ({causes})"
+    return [outcome, result.comparison.reason, *result.remarks, *new]

@@ -1,0 +1,267 @@
+"""The answer of ``advisor compress``, and the diagnosis of a quantized file against its float origin."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from markupsafe import Markup, escape
+from rich.console import Console
+
+from advisor.compression import ANY, Channels, Compression, DiagnosedLayer, Diagnosis, Outlier, RecipeResult, notes_text
+from advisor.core import plural
+from advisor.reporting import _blocks as blocks, _text as text
+from advisor.reporting._blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
+from advisor.reporting._frames import Rows, rows_of
+from advisor.reporting._pages import render
+from advisor.store import value_at
+
+FORMS: Rows[RecipeResult] = rows_of(
+    {
+        "form": "recipe", "status": "status", "size_bytes": "sizes.size_bytes",
+        "download_bytes": "sizes.download_bytes", "arena_bytes": "sizes.arena_bytes",
+        "accuracy_share": "agreement.accuracy.value",
+        "drop_share": "agreement.drop.value", "agreement_share": "agreement.share.value", "snr_db": "agreement.snr_db",
+        "latency_median_ms": "speed.latency_ms", "memory_bytes": "speed.memory_bytes", "verdict": "speed.verdict",
+    }
+)  # fmt: skip
+"""Forms of a file."""
+
+ALL = 0.999
+"""Share of the arithmetic from which the rest is not worth a line."""
+
+
+def _figure(path: str, factor: float, digits: int, sign: str = "") -> Callable[[RecipeResult], Cell]:
+    """Return the cell of a figure of a form, times ``factor``; a dash if it is not known."""
+    return lambda form: _scaled(value_at(form, path), factor, digits, sign)
+
+
+def _percents(path: str) -> Callable[[RecipeResult], Cell]:
+    """Return the cell of an interval of shares."""
+    return lambda form: (own := value_at(form, path)) and f"{100 * own.low:.1f}\u2013{100 * own.high:.1f}"
+
+
+def _lost(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell]:
+    """Return the cell of what a form loses against float32, which is the reference."""
+    return lambda form: None if form.recipe == "float32" else cell(form)
+
+
+def _scaled(value: float | None, factor: float, digits: int, sign: str = "") -> str | None:
+    return None if value is None else f"{factor * value:{sign}.{digits}f}"
+
+
+def _columns(found: Compression) -> tuple[TableColumn[RecipeResult], ...]:
+    """Return the columns: accuracy and drop where images were labelled, otherwise the agreement with float."""
+    answers: tuple[TableColumn[RecipeResult], ...] = (
+        TableColumn("as float %", _figure("agreement.share.value", 100, 1)),
+        TableColumn("95 %", _percents("agreement.share"), width=WIDE),
+        TableColumn("SNR dB", _figure("agreement.snr_db", 1, 0)),
+    )
+    if any(form.agreement and form.agreement.accuracy for form in found.forms):
+        answers = (
+            TableColumn(f"{found.metric} %", _figure("agreement.accuracy.value", 100, 1)),
+            TableColumn("95 %", _percents("agreement.accuracy"), width=WIDE),
+            TableColumn("drop", _lost(_figure("agreement.drop.value", 100, 1, "+"))),
+            TableColumn("95 %", _lost(_percents("agreement.drop")), width=76),
+        )
+    return (
+        TableColumn("form", lambda form: form.recipe, left=True),
+        TableColumn("MB", _figure("sizes.size_bytes", 1e-6, 2)),
+        TableColumn("deflated", _figure("sizes.download_bytes", 1e-6, 2)),
+        TableColumn("zstd", _figure("sizes.download_zstd_bytes", 1e-6, 2), width=96),
+        *answers,
+        TableColumn("ms", lambda form: form.speed.latency_ms if form.speed else None),
+        TableColumn(
+            "95 %", lambda form: text.span(form.speed.low, form.speed.high) if form.speed else None, width=WIDE
+        ),
+        TableColumn("memory MB", _figure("speed.memory_bytes", 1e-6, 1), width=WIDE, short="memory"),
+        TableColumn(
+            f"{found.accelerator} takes",
+            lambda form: f"{form.taken.taken} of {form.taken.operators}" if form.taken else None,
+            width=WIDE,
+        ),
+    )
+
+
+def print_compression(
+    found: Compression, console: Console | None = None, shown: Sequence[RecipeResult] | None = None
+) -> None:
+    """Write the table of the forms ``shown`` (all of them if None) and the sentences to the console."""
+    good = [form for form in (found.forms if shown is None else shown) if form.status == "ok"]
+    report: list[blocks.Block] = [
+        blocks.Paragraph(found.model, "strong"),
+        blocks.Paragraph(f"calibrated on {found.calibration}", "dim"),
+        blocks.Paragraph(f"scored on {found.scored}", "dim"),
+        table_of(_columns(found), good),
+        *_sentences(found),
+    ]
+    blocks.show(report, console)
+
+
+def _sentences(found: Compression) -> Iterator[Labelled]:
+    for form in found.forms:
+        if form.status != "ok":
+            yield Labelled(f"{form.recipe} {form.status}", form.reason, "bad" if form.status == "failed" else "warn")
+        elif form.reason:
+            yield Labelled(form.recipe, f"not timed: {form.reason}", "warn")
+        taken, ratios = form.taken, form.agreement.by_output if form.agreement else {}
+        if taken and taken.left and (taken.share < ALL or taken.pieces > 1):
+            reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
+            runs = f"{found.accelerator} runs {taken.share:.0%} of the arithmetic"
+            pieces = f", in {plural(taken.pieces, 'piece')}" if taken.taken else ""
+            yield Labelled(form.recipe, f"{runs}{pieces}; the rest falls back to the CPU: {reasons}")
+        if any(ratio is not None for ratio in ratios.values()):
+            outputs = (f"{name} {'equal' if ratio is None else f'{ratio:.0f}'}" for name, ratio in ratios.items())
+            yield Labelled(form.recipe, f"SNR by output: {', '.join(outputs)}")
+        if notes := notes_text(form.notes):
+            yield Labelled(form.recipe, notes)
+    if found.max_drop_points is not None:
+        names = ", ".join(form.recipe for form in found.good) or "none"
+        look = "good" if found.good else "warn"
+        yield Labelled("Within --max-drop", f"{names} ({found.max_drop_points:g} points)", look)
+    yield from (Labelled("Note", note, "warn") for note in found.notes)
+    if any(form.status == "ok" for form in found.forms[1:]):
+        yield Labelled("Written", found.folder)
+        scored = [(form.agreement.share.value, form.path) for form in found.forms[1:] if form.agreement]
+        if scored and found.task != ANY:  # the file that differs most from float
+            _, worst = min(scored, key=lambda each: each[0])
+            yield next_command(f"advisor profile {worst} --against {found.model}")
+
+
+SHOWN = 10
+
+WIDTH, HEIGHT = 640, 170
+LEFT, BOTTOM = 44, 22
+BARS = 200
+"""Bars drawn for a layer; with more channels, neighbours share a bar."""
+
+TOP_DB = 60.0
+
+
+def decibel(value: float | None) -> str:
+    """Format a ratio in dB; a dash where nothing differs."""
+    return text.MISSING if value is None else f"{value:.0f}"
+
+
+def _span(ends: tuple[float, float] | None) -> str | None:
+    return ends and f"{ends[0]:.3g} to {ends[1]:.3g}"
+
+
+def _outlier(found: Outlier | None) -> str | None:
+    """Return a channel and its range as a multiple of the median."""
+    return None if found is None else f"{found.channel}: {found.ratio:.1f}x"
+
+
+LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
+    TableColumn("op", lambda layer: layer.index),
+    TableColumn("type", lambda layer: layer.operator, left=True, width=WIDE),
+    TableColumn("layer", lambda layer: blocks.Span(layer.name, "name"), left=True, head=True),
+    TableColumn("data", lambda layer: layer.data, left=True, width=blocks.PAGES),
+    TableColumn("SNR dB alone", lambda layer: decibel(layer.own_snr_db), short="alone"),
+    TableColumn("arriving", lambda layer: decibel(layer.snr_db)),
+    TableColumn("range", lambda layer: _span(layer.range), width=76),
+    TableColumn("values", lambda layer: _span(layer.used), width=blocks.PAGES),
+    TableColumn("used %", lambda layer: _scaled(layer.range_used, 100, 0)),
+    TableColumn("clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"),
+    TableColumn("widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"),
+    TableColumn("kernel", lambda layer: _outlier(layer.kernel), width=WIDE),
+    TableColumn(
+        "scale",
+        lambda layer: None if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor",
+        left=True,
+        width=WIDE,
+    ),
+    TableColumn("left by XNNPACK", lambda layer: layer.refused, left=True, width=blocks.PAGES),
+    TableColumn("why", lambda layer: layer.cause, left=True, width=blocks.PAGES),
+)
+CAPTION = (
+    "Noise of each layer quantized alone, and arriving with all layers before it, in dB; how much of the quantized "
+    "range its values use; its widest channel and the widest channel of its kernel, as multiples of the median"
+)
+
+
+def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
+    """Return the heading, the layers that add most noise (or all, in order), and the verdict, for a terminal."""
+    yield blocks.Heading(f"Compared with {Path(found.against).name}, layer by layer")
+    yield blocks.Paragraph(f"{found.images} images: {found.source}", "dim")
+    if rows := found.layers if everything else found.worst(SHOWN):
+        yield table_of(LAYERS, rows)
+    for index, sentence in enumerate(found.verdict):
+        yield Labelled("Verdict" if index == 0 else "Why", sentence, "good")
+
+
+def diagnosis_html(found: Diagnosis) -> Markup:
+    """Return verdict, plots and every layer; names from the files are escaped."""
+    layers = {layer.index: layer for layer in found.layers}
+    return render(
+        "diagnosis",
+        found=found,
+        against=Path(found.against).name,
+        snr=snr_plot(found),
+        plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
+        decibel=decibel,
+        layers=[table_of(LAYERS, found.layers, CAPTION, "tall layers")],
+    )
+
+
+def snr_plot(found: Diagnosis) -> Markup:
+    """Draw the signal-to-noise ratio of each layer: quantized alone as a bar, with all layers before it as a line."""
+    bars, points = "", []
+    step = (WIDTH - LEFT) / max(1, len(found.layers))
+    for index, layer in enumerate(found.layers):
+        if (own := layer.own_snr_db) is not None:
+            top, title = _decibel_y(own), f"{layer.index} {layer.name}: {own:.0f} dB"
+            kind, height = "weak" if layer.cause else "bar", HEIGHT - BOTTOM - top
+            bars += _bar(kind, LEFT + index * step, top, max(1.0, step - 1), height, title)
+        if layer.snr_db is not None:
+            points.append(f"{LEFT + (index + 0.5) * step:.1f},{_decibel_y(layer.snr_db):.1f}")
+    arriving = f'<polyline class="arriving" points="{" ".join(points)}"/>'
+    grid = "".join(_tick(_decibel_y(value), f"{value} dB") for value in (0, 20, 40, 60))
+    return _drawing("Signal to noise of every layer", grid + bars + arriving)
+
+
+def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
+    """Draw the range of each channel's values over the range that the quantized file can hold."""
+    ends = [*(layer.range or ()), *layer.used]
+    low, high = float(min(ends)), float(max(ends))
+
+    def place(value: float) -> float:
+        return 8 + (high - value) / ((high - low) or 1.0) * (HEIGHT - BOTTOM - 8)
+
+    held = ""
+    if layer.range is not None:
+        bottom, top = map(place, layer.range)
+        tall = max(1.0, bottom - top)
+        held = f'<rect class="held" x="{LEFT}" y="{top:.1f}" width="{WIDTH - LEFT}" height="{tall:.1f}"/>'
+    grid = "".join(_tick(place(end), f"{end:.3g}") for end in dict.fromkeys((low, high)))
+    return _drawing(f"Channels of {layer.name}", held + grid + "".join(_channel_bars(layer, channels, place)))
+
+
+def _channel_bars(layer: DiagnosedLayer, channels: Channels, place: Callable[[float], float]) -> Iterator[str]:
+    widest = layer.channels.channel if layer.channels else -1
+    size = math.ceil(len(channels.least) / BARS)
+    groups = range(0, len(channels.least), size)
+    step = (WIDTH - LEFT) / max(1, len(groups))
+    for index, start in enumerate(groups):
+        least, most = min(channels.least[start : start + size]), max(channels.most[start : start + size])
+        kind = "weak" if start <= widest < start + size else "bar"
+        title, height = f"channel {start}: {least:.3g} to {most:.3g}", place(least) - place(most)
+        yield _bar(kind, LEFT + index * step, place(most), max(0.8, step - 0.6), max(0.8, height), title)
+
+
+def _bar(kind: str, x: float, y: float, width: float, height: float, title: str) -> str:
+    where = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect class="{kind}" {where}><title>{escape(title)}</title></rect>'
+
+
+def _decibel_y(value: float) -> float:
+    return 8 + (1 - min(1.0, max(0.0, value / TOP_DB))) * (HEIGHT - BOTTOM - 8)
+
+
+def _tick(y: float, label: str) -> str:
+    line = f'<line class="grid" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    return f'{line}<text x="{LEFT - 4}" y="{y + 4:.1f}">{label}</text>'
+
+
+def _drawing(title: str, body: str) -> Markup:
+    box = f'class="drawing" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+    return Markup(f'<svg {box} aria-label="{escape(title)}">{body}</svg>')  # noqa: S704 - every name in it is escaped

@@ -1,0 +1,369 @@
+"""Confidence: reliability, thresholds, the risk-coverage curve, and guarantees of thresholds that are not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from advisor.core import (
+    FLOAT,
+    BoxFacts,
+    BoxGuarantee,
+    ConfidenceFacts,
+    Evaluation,
+    Interval,
+    Reachable,
+    RecallThreshold,
+    UnknownFacts,
+    listed,
+    plural,
+    recipe_of,
+    show_bytes,
+    wilson,
+)
+from advisor.measurement import KEPT
+from advisor.reporting import _text as text
+from advisor.reporting._blocks import Block, Labelled, Span
+
+if TYPE_CHECKING:
+    from advisor.reporting._view import RunView
+
+NAMED = 3
+"""Classes that a sentence names; the others are counted."""
+
+SURE = "95 %"
+"""Probability with which a threshold keeps its guarantee, in words."""
+
+PRECISION, RECALL, COVERAGE = "Precision", "Recall", "Coverage"
+
+SHOWN = 100
+"""Rows of a table, at most."""
+
+BOXES = {"precision": "the boxes that count are right", "recall": "the true boxes are found"}
+"""What a threshold of a detector guarantees, after a share."""
+
+ROUND = 0.1
+"""The curve's axis begins at the next multiple of this share of right answers below its lowest point."""
+
+
+class Mark(NamedTuple):
+    """A point of the drawing: its place in percent of the sides, from the left and from the top, and what it is."""
+
+    x: float
+    y: float
+    title: str
+
+
+class Curve(NamedTuple):
+    """A risk-coverage curve to draw: its points, the chosen threshold if there is one, and the lowest share (0-1)."""
+
+    points: tuple[Mark, ...]
+    chosen: Mark | None
+    lowest: float
+
+
+def confidence(view: RunView) -> Mapping[str, object] | None:
+    """Return the variables of the section's template; None if the run keeps no probabilities."""
+    pick = view.decision.pick
+    facts = (pick.holdout_answers or pick.answers).confidence if pick else None
+    if pick is None or facts is None or facts.guaranteed is None:
+        return None
+    own = facts.wanted.precision.by_class  # whose answers, the guaranteed share of right ones, the threshold
+    rows = [("other classes" if own else "all classes", facts.guaranteed, facts.threshold)]
+    rows += [(name, own.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
+    return {
+        "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
+        "facts": facts,
+        "thresholds": rows[:SHOWN],
+        "recalls": list(facts.recall.items())[:SHOWN],
+        "asked": list(threshold_blocks(view)),
+        "curve": curve_of(facts),
+        "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
+    }
+
+
+def curve_of(facts: ConfidenceFacts) -> Curve | None:
+    """Return the risk-coverage curve with the threshold that counts, or would count; None if it was not kept."""
+    if not facts.curve:
+        return None
+    of = facts.curve[-1].images
+    lowest = min(point.right / point.images for point in facts.curve)
+    floor = min(ROUND * (lowest // ROUND), 1 - ROUND)
+
+    def mark(images: int, right: float, score: float) -> Mark:
+        share, said = images / of, f"from {score:.3f} on: {100 * images / of:.1f} % answered, {100 * right:.1f} % right"
+        return Mark(100 * share, 100 * (1 - right) / (1 - floor), said)
+
+    chosen = facts.answered or facts.threshold
+    return Curve(
+        tuple(mark(point.images, point.right / point.images, point.score) for point in facts.curve),
+        mark(chosen.images, chosen.precision.value, chosen.score) if chosen and chosen.precision else None,
+        floor,
+    )
+
+
+def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the guarantees of thresholds; nothing if none was asked for.
+
+    Each has the name of the guarantee, and a sentence that says what is reachable or what was seen.
+    """
+    chosen, held = evaluation.answers.confidence, evaluation.holdout_answers
+    for boxes in (evaluation.answers.boxes, held.boxes if held else None):
+        asked = boxes.guarantee if boxes else None
+        if asked and (broken := _broken(asked, held is not None and boxes is held.boxes)):
+            yield asked.of.capitalize(), broken
+    if chosen is None or not chosen.wanted.options:
+        return
+    yield from _precision(chosen)
+    missing = {name: one for name, one in chosen.recall.items() if not one.kept}
+    if missing:
+        said = [f"'{name}' {_percent(one.wanted)} ({_best(one)})" for name, one in missing.items()]
+        yield (
+            RECALL,
+            f"No threshold can guarantee the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
+            "recall threshold for them: add images of these classes, or ask for less with --min-recall.",
+        )
+    cover = chosen.coverage
+    if cover is not None and not cover.kept:
+        yield (
+            COVERAGE,
+            f"No threshold can guarantee that {_percent(cover.wanted)} of the images are answered: the {cover.at.of} "
+            f"images support {_percent(cover.guaranteed)} at most. Add images, or ask for less with --min-coverage.",
+        )
+    seen = evaluation.holdout_answers.confidence if evaluation.holdout_answers else None
+    if seen is not None:
+        yield from _contradicted(seen)
+
+
+def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
+    """Return what is wrong with the guarantee of a detector; empty if nothing is."""
+    what = BOXES[guarantee.of]
+    if not guarantee.kept and not held_out:
+        return (
+            f"No threshold can guarantee that {_percent(guarantee.wanted)} of {what}. The bundle has the one with the "
+            f"best F1: add images, or ask for less with --min-{guarantee.of}."
+        )
+    if held_out and guarantee.kept and guarantee.seen and guarantee.seen.high < guarantee.wanted:
+        seen = f"{100 * guarantee.seen.value:.1f} % of {what}"
+        return f"On the hold-out {seen}, less than the {_percent(guarantee.wanted)} that was guaranteed."
+    return ""
+
+
+def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
+    wanted, cover = chosen.wanted.precision, chosen.coverage
+    if wanted.plain is not None and chosen.threshold is None:
+        others = " of the other classes" if wanted.by_class else ""
+        left = "no threshold"
+        if cover is not None and cover.kept:
+            left = f"the threshold for the wanted coverage, which guarantees {_percent(cover.precision)}"
+        yield (
+            PRECISION,
+            f"No threshold can guarantee {_percent(wanted.plain)} of right answers{others}: the images support "
+            f"{_most(chosen.reachable)}. The bundle has {left}: add images, or ask for less with --min-precision.",
+        )
+    missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
+    if missing:
+        best = {name: f"(the images support {_most(chosen.reachable_by_class.get(name))})" for name in missing}
+        said = [f"'{name}' {_percent(wanted.by_class[name])} {best[name]}" for name in missing]
+        yield (
+            PRECISION,
+            f"No threshold can guarantee the wanted share of right answers of these classes: {listed(said, NAMED)}. "
+            "The bundle has no own threshold for them: add images of these classes, or ask for less with "
+            "--min-precision.",
+        )
+    if wanted.plain is not None and chosen.threshold and cover and chosen.threshold.score > cover.at.score:
+        yield (
+            COVERAGE,
+            f"{_percent(wanted.plain)} of right answers need a probability of {chosen.threshold.score:.3f}, which "
+            f"{_percent(chosen.threshold.coverage)} of the images reach, not {_percent(cover.wanted)}. With "
+            f"{_percent(cover.wanted)} of the images answered, {_percent(cover.precision)} of right answers can be "
+            "guaranteed. The bundle has the threshold for precision.",
+        )
+
+
+def _best(one: RecallThreshold) -> str:
+    """Say which recall can be guaranteed, and what it costs."""
+    if not one.guaranteed:
+        return "validation has no image of it"
+    return f"the images support {_percent(one.guaranteed)} at most, which flags {_percent(one.flagged)} of all images"
+
+
+def _contradicted(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
+    """Yield what the hold-out says against a guarantee: its 95 % interval lies below what was guaranteed."""
+    asked, cover, end = seen.wanted.precision, seen.coverage, "that was guaranteed."
+    own = [(f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()]
+    for what, share, one in (("the answers", asked.plain, seen.threshold), *own):
+        if share is not None and one and one.precision and one.precision.high < share:
+            right = f"{100 * one.precision.value:.1f} % of {what} from the threshold on are right"
+            yield PRECISION, f"On the hold-out {right}, less than the {_percent(share)} {end}"
+    for name, found in seen.recall.items():
+        if found.kept and found.recall and found.recall.high < found.wanted:
+            reach = f"{100 * found.recall.value:.1f} % of the images of '{name}' reach their threshold"
+            yield RECALL, f"On the hold-out {reach}, less than the {_percent(found.wanted)} {end}"
+    if cover is not None and cover.kept and cover.at.of and wilson(cover.at.images, cover.at.of).high < cover.wanted:
+        reach = f"{100 * cover.at.coverage:.1f} % of the images reach the threshold"
+        yield COVERAGE, f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}"
+
+
+def _most(best: Reachable | None) -> str:
+    if best is None or not best.precision:
+        return "less than 50 %"
+    return f"{_percent(best.precision)} at most, with {_percent(best.coverage)} of them answered"
+
+
+def _percent(share: float) -> str:
+    return f"{round(100 * share, 1):g} %"
+
+
+def threshold_blocks(view: RunView) -> Iterator[Block]:
+    """Return the thresholds that the user asked for and that the file has, and what they answer; nothing without any.
+
+    A guarantee that no threshold keeps is a risk, see :func:`unkept`.
+    """
+    pick = view.decision.pick
+    answers = (pick.holdout_answers or pick.answers) if pick else None
+    if pick is None or answers is None:
+        return
+    if answers.boxes:
+        yield from _box_blocks(answers.boxes, pick.holdout_answers is not None)
+    if (facts := answers.confidence) is None:
+        return
+    said = [*_counting(facts), *_recalling(facts)]
+    if (answered := facts.answered) and answered.precision:
+        where = "the hold-out" if pick.holdout_answers else "validation"
+        said.append(
+            f"On {where}, {_percent(answered.coverage)} of the images are answered, {text.share(answered.precision)} % "
+            f"of these right; the other {_percent(1 - answered.coverage)} go to a person."
+        )
+    if said:
+        yield Labelled("Threshold", " ".join(said))
+
+
+def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
+    """Yield what a detector's threshold guarantees, and how far its scores can be believed."""
+    on, asked = "the hold-out" if held_out else "validation", boxes.guarantee
+    if asked and asked.kept:
+        seen = f" On {on} it is {text.share(asked.seen)} %." if asked.seen else ""
+        kept = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {SURE} certainty"
+        yield Labelled("Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {kept}.{seen}")
+    if boxes.scores:
+        after, before = (f"{100 * each.value:.1f}" for each in (boxes.scores.error, boxes.scores.error_before))
+        changed = (boxes.scores.slope, boxes.scores.offset) != (1.0, 0.0)
+        was = f"; before the calibration in the file it was {before}" if changed else ""
+        said = f"A score is the probability that a box is right. On {on} it is off by {after} points on average{was}."
+        yield Labelled("Scores", said)
+
+
+def _counting(facts: ConfidenceFacts) -> Iterator[str]:
+    """Yield from which probability on an answer counts, and what this guarantees."""
+    limits, asked, cover = facts.thresholds, facts.wanted.precision, facts.coverage
+    if limits.plain is not None:
+        kept = f"{_percent(asked.plain)} of these answers are right" if asked.plain and facts.threshold else ""
+        if not kept and cover is not None:
+            kept = f"{_percent(cover.wanted)} of the images are answered"
+        yield f"An answer counts from a probability of {limits.plain:.3f} on: at least {kept}, with {SURE} certainty."
+    if own := [f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()]:
+        yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(own, NAMED)}."
+
+
+def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
+    """Yield from which probability of a class on an image may be of it."""
+    own = [f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})" for name, at in facts.thresholds.recall.items()]
+    if own:
+        yield (
+            "From these probabilities of a class on, an image may be of it, with the share of its images that is "
+            f"guaranteed to reach them: {listed(own, NAMED)}."
+        )
+
+
+SAMPLE = "advisor search --unknown DIR"
+"""The search that judges the user's own images of other things."""
+
+
+def unknown(view: RunView) -> Mapping[str, object] | None:
+    """Return the variables of the section's template; None if it was not tried."""
+    pick = view.decision.pick
+    if pick is None or pick.unknown is None:
+        return None
+    facts = pick.unknown
+    return {
+        "facts": facts,
+        "lead": left_out(pick, facts),
+        "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
+        "some": len(facts.by_class) < len(view.classes),
+        "kept": KEPT,
+        "larger": larger(pick, facts),
+        "command": command(view, facts),
+        "hint": SAMPLE,
+        "given_up": given_up,
+    }
+
+
+def unknown_blocks(view: RunView) -> Iterator[Block]:
+    """Return the same in three lines; nothing if it was not tried."""
+    pick = view.decision.pick
+    if pick is None or pick.unknown is None:
+        return
+    facts, ships, more = pick.unknown, command(view, pick.unknown), larger(pick, pick.unknown)
+    yield Labelled("Unknown images", left_out(pick, facts))
+    yield Labelled("Your images of other things", other_things(facts) or (Span(SAMPLE, "code"), " judges them."))
+    costs = [f"is {more} larger"] if more else []
+    if facts.kept is not None:
+        costs.append(f"gives up {text.share(given_up(facts.kept))} % of the known images")
+    said = [f"The file with the class '{facts.label}' {' and '.join(costs)}."] if costs else []
+    if said := [*said, f"To ship it: {ships}"] if ships else said:
+        yield Labelled("With one more class", " ".join(said))
+
+
+def left_out(pick: Evaluation, facts: UnknownFacts) -> str:
+    """Return what was seen of the classes that were left out in turn, and what this is worth."""
+    if facts.auroc is None:
+        return "No class could be left out in turn: this takes three classes, and five validation images of the class."
+    ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}"
+    if pick.configuration.compression != FLOAT and facts.float_auroc is not None:
+        ranks += f"; float32: {facts.float_auroc.value:.2f}"
+    said = f"{ranks}.{f' {TOO_HIGH}' if flattered(pick) else ''}"
+    if facts.accepted is None:
+        return said
+    return (
+        f"An image of something that is none of your classes passes as known in {100 * facts.accepted:.0f} % of the "
+        f"cases, if {100 * KEPT:.0f} % of the known images are to pass. {said}"
+    )
+
+
+TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
+
+
+def flattered(pick: Evaluation) -> bool:
+    """Return whether the network learnt from the classes that were left out: only the head was fitted without them."""
+    return recipe_of(pick.configuration.training).tunes_backbone
+
+
+def other_things(facts: UnknownFacts) -> str:
+    """Return how the user's images of other things are answered; empty without any."""
+    if facts.others is None:
+        return ""
+    found, images = text.share(facts.others.found), plural(facts.others.images, "image")
+    return (
+        f"The file with the class '{facts.label}' finds {found} % of your {images} of other things; "
+        f"AUROC {text.bounds(facts.others.auroc, 2)}."
+    )
+
+
+def larger(pick: Evaluation, facts: UnknownFacts) -> str:
+    """Return by how much the file with one more class is larger than the pick; empty if this is not known."""
+    more = facts.size_bytes - pick.size.value if pick.size else 0
+    return show_bytes(more) if more > 0 else ""
+
+
+def given_up(kept: Interval) -> Interval:
+    """Return the share of known images that are answered with the class for unknown things."""
+    return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
+
+
+def command(view: RunView, facts: UnknownFacts) -> str:
+    """Return the command that exports the file with one more class; empty if there is no file."""
+    if not facts.file or not view.folder:
+        return ""
+    own = view.next_command.startswith("advisor export")  # the pick is that of another question
+    return f"{view.next_command if own else f'advisor export {view.folder} --to bundle'} --unknown-class"

@@ -1,0 +1,206 @@
+"""The findings of a data check: on the terminal, and as a contact sheet of the images, which loads nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from advisor.core import plural
+from advisor.datasets import SMALL_SIDE, Box, Finding, Kind, MeasureDistribution, ObjectSizes
+from advisor.engine import DataCheck
+from advisor.reporting import _blocks as blocks
+from advisor.reporting._blocks import Labelled, Paragraph, Span, TableColumn, table_of
+from advisor.reporting._frames import Rows
+from advisor.reporting._pages import COLOURS, data_uri, outlines, render_page
+
+FAULTS: Rows[Finding] = Rows(
+    ("found", "what", "images"),
+    lambda finding: {"found": finding.kind.value, "what": finding.message, "images": len(finding.images)},
+)
+"""Possible faults in a set of images."""
+
+GROUPS, MEMBERS = 60, 6
+"""Groups shown of each finding, and images shown of each group; the rest is counted."""
+
+CLASSES = 20
+"""Classes whose images are counted one by one on the terminal, at most."""
+
+FEWEST = 5
+"""Classes with the fewest images that are named instead, at most."""
+
+SIDE, BOXED_SIDE = 132, 240
+"""Longer side of a thumbnail in pixels, and that of images with boxes."""
+
+SAMPLES = 12
+"""Images with boxes that are shown whether or not there are findings, to see that the boxes are in place."""
+
+NAMED = 3
+"""Examples of each finding on the terminal; the page shows more."""
+
+_GRAVE = frozenset(
+    {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
+)
+_SIZES: tuple[TableColumn[ObjectSizes], ...] = (
+    TableColumn("input", lambda one: str(one.input)),
+    TableColumn("object side px: 5 %", lambda one: f"{one.low:.0f}"),
+    TableColumn("median", lambda one: f"{one.median:.0f}"),
+    TableColumn("95 %", lambda one: f"{one.high:.0f}"),
+    TableColumn(f"under {SMALL_SIDE:.0f} px %", lambda one: f"{100 * one.small:.1f}"),
+)
+_CONDITIONS: tuple[TableColumn[MeasureDistribution], ...] = (
+    TableColumn("image quality", lambda one: one.name, left=True),
+    TableColumn("5 %", lambda one: f"{one.low:.3g}"),
+    TableColumn("median", lambda one: f"{one.median:.3g}"),
+    TableColumn("95 %", lambda one: f"{one.high:.3g}"),
+    TableColumn("poor %", lambda one: f"{100 * one.outside:.1f}"),
+    TableColumn("meaning", lambda one: one.words, left=True, width=blocks.PAGES),
+)
+
+
+def print_data_check(
+    checked: DataCheck,
+    sheet: Path,
+    manifest: Path | None = None,
+    console: Console | None = None,
+    shown: Sequence[Finding] | None = None,
+) -> None:
+    """Write the tables to the console, with the findings ``shown`` in their order, and the files that were written."""
+    columns: tuple[TableColumn[Finding], ...] = (
+        TableColumn("found", lambda one: Span(one.kind.value, "bad" if one.kind in _GRAVE else "warn"), left=True),
+        TableColumn("what", lambda one: one.message, left=True),
+        TableColumn("for example", lambda one: _examples(checked, one) or None, left=True, width=100),
+    )
+    counts = f"{checked.content.summary}: {_counts(checked.content.counts)}"
+    findings: blocks.Block = Paragraph(Span("No problems found.", "strong good"))
+    if checked.findings:
+        findings = table_of(columns, checked.findings if shown is None else shown)
+    parts = [*map(Paragraph, (counts, *_split(checked))), findings, *_sizes(checked)]
+    parts.append(table_of(_CONDITIONS, checked.conditions))
+    blocks.show([*parts, *_next(checked, sheet, manifest)], console)
+
+
+def _split(checked: DataCheck) -> tuple[str, ...]:
+    if checked.split:
+        return checked.split.lines
+    return (f"A search would refuse these images: {checked.not_split}", *checked.survey.dataset.notes)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """Return the count of each class; of many classes, the range and the smallest ones."""
+    ascending = sorted(counts, key=lambda name: counts[name])
+    if len(counts) <= CLASSES:
+        return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    fewest, most = counts[ascending[0]], counts[ascending[-1]]
+    if fewest == most:
+        return f"{fewest:,} in each"
+    smallest = ", ".join(f"{name} {counts[name]:,}" for name in ascending[:FEWEST])
+    return f"{fewest:,} to {most:,} in each, the fewest in {smallest}"
+
+
+def _examples(checked: DataCheck, finding: Finding) -> str:
+    examples = [" = ".join(map(checked.survey.dataset.shown, group[:NAMED])) for group in finding.groups[:NAMED]]
+    if finding.notes:
+        examples = [f"{path}: {note}" for path, note in zip(examples, finding.notes, strict=False)]
+    return " ".join(examples)
+
+
+def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
+    return [table_of(_SIZES, checked.content.sizes)] if checked.content.sizes else []
+
+
+def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
+    """Return advice, the files that were written, and the next command; ``--fix`` leaves out images and boxes."""
+    for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
+        yield Labelled("Advice", advice, "good")
+    if checked.not_judged:
+        yield Labelled("Note", f"wrong labels and crops were not checked: {checked.not_judged}", "warn")
+    elif checked.judged_by:
+        yield Labelled("Note", f"labels and crops judged with the features of {checked.judged_by}")
+    yield Labelled("Written", f"{sheet} (the suspicious images)")
+    marked = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
+    boxes = f"; {plural(marked, 'box', 'boxes')} excluded" if marked else ""
+    if manifest:
+        images, excluded = checked.survey.dataset.images, checked.left_out
+        left = sum(image.path in excluded for image in images)
+        yield Labelled("Written", f"{manifest} ({plural(len(images) - left, 'image')}, {left} excluded{boxes})")
+        if checked.content.next_command:
+            yield blocks.next_command(checked.content.next_command.format(manifest=manifest))
+    elif checked.left_out or boxes:
+        yield blocks.next_command("the same command with --fix cleaned.csv excludes the suspicious images")
+
+
+def render(checked: DataCheck) -> str:
+    """Return the whole page; names and labels are escaped."""
+    figures, shown = _Figures(checked), samples(checked)
+    return render_page(
+        "sheet",
+        styles=["report.css", "sheet.css"],
+        scripts=[],
+        checked=checked,
+        dataset=checked.survey.dataset,
+        counts=list(checked.content.counts.items()),
+        colours=figures.colours if shown else {},
+        samples=[figures.show(path) for path in shown],
+        sizes=_sizes(checked),
+        conditions=[table_of(_CONDITIONS, checked.conditions)],
+        sections=sections(checked),
+        split=_split(checked),
+    )
+
+
+def samples(checked: DataCheck) -> list[Path]:
+    """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
+    images, shots = checked.survey.dataset.images, checked.survey.shots
+    drawn = [(shot.orientation == 1, image.path) for image, shot in zip(images, shots, strict=True)]
+    drawn = [
+        (straight, path)
+        for straight, path in drawn
+        if (found := checked.content.drawing(path)) and (found.boxes or found.layer)
+    ]
+    rotated = [path for straight, path in drawn if not straight][: SAMPLES // 2]
+    others = [path for straight, path in drawn if straight]
+    return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
+
+
+def sections(checked: DataCheck) -> list[dict[str, Any]]:
+    """Return the findings with their images, as the template shows them; each image is read once."""
+    figures, found = _Figures(checked), []
+    for finding in checked.findings:
+        notes, marked = (
+            (*known, *[nothing] * len(finding.groups)) for known, nothing in ((finding.notes, ""), (finding.marked, ()))
+        )
+        groups = [
+            {
+                "images": [figures.show(path, boxes) for path in paths[:MEMBERS]],
+                "more": max(0, len(paths) - MEMBERS),
+                "note": note,
+            }
+            for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False)
+        ]
+        found.append({"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)})
+    return found
+
+
+class _Figures:
+    """Makes the figures of a page; each image is read once."""
+
+    def __init__(self, checked: DataCheck) -> None:
+        self._checked, self._excluded = checked, checked.left_out
+        self.colours = {name: number % COLOURS for number, name in enumerate(checked.content.counts)}
+        self._image = cache(partial(data_uri, side=BOXED_SIDE if checked.content.sizes else SIDE))
+
+    def show(self, path: Path, marked: Sequence[Box] = ()) -> dict[str, object]:
+        """Return an image as the template shows it, with its boxes and those that a finding is about."""
+        content, label = self._checked.content, self._checked.content.label(path)
+        drawing = content.drawing(path)
+        return {
+            "name": self._checked.survey.dataset.shown(path),
+            "label": label,
+            "out": path in self._excluded,
+            "image": self._image(path) if label else "",
+            "size": drawing.size if drawing else (0, 0),
+            "layer": drawing.layer if drawing else "",
+            "outlines": outlines(drawing.boxes, marked, self.colours) if drawing else (),
+        }

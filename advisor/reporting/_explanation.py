@@ -1,0 +1,260 @@
+"""The answer in plain lines, the pick for a person who knows the product, and beside what the user ships today."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+
+from advisor.core import (
+    HOST,
+    Evaluation,
+    Provenance,
+    Quantity,
+    Status,
+    Target,
+    UsageError,
+    plural,
+    show_bytes,
+    show_ms,
+    top1_on_parts,
+)
+from advisor.engine import Incumbent
+from advisor.reporting import _text as text
+from advisor.reporting._classes import recalls, weakest
+from advisor.reporting._confidence import flattered
+from advisor.reporting._steps import failed_int8, int8_size, lacks_int8
+from advisor.reporting._view import RunView
+
+TITLE = "What you ship today"
+UNJUDGED = "; it did not run on the hold-out"
+LEARNT = "Its figures are too high if it has learnt from your images."
+
+REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flagship", 2023)}
+"""Phones for which the pick is predicted where the question names no device, each with its year: their CPUs, which the
+code of a bundle uses."""
+
+
+def opening(view: RunView) -> tuple[str, ...]:
+    """Return the lines that every form of an answer begins with; none without a pick.
+
+    They are the file to ship, how often it is right, how long it takes, what was not made of it, and what is not known.
+    """
+    pick = view.decision.pick
+    if pick is None or pick.accuracy is None or pick.latency is None:
+        return ()
+    made = pick.on_all.file if pick.on_all and pick.on_all.file else pick.artefact
+    file = f"{view.folder}/{made}" if made else text.name(pick)
+    size = f" ({show_bytes(pick.size.value)})" if pick.size else ""
+    first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
+    unknown = "; ".join(_unknown(view, pick))
+    lines = (
+        f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
+        " ".join(filter(None, (_right(view, pick), _leaks(view)))),
+        _time(view, pick),
+        _compressed(view, pick),
+        f"Not known: {unknown}." if unknown else "",
+    )
+    return tuple(filter(None, lines))
+
+
+def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
+    """Return whether a pick did not run on the hold-out, and other files did."""
+    return pick.holdout_accuracy is None and any(row.holdout_accuracy for row in view.ok)
+
+
+def _compressed(view: RunView, pick: Evaluation) -> str:
+    """Return why a float pick is not compressed: int8 of it failed, or was not reached; empty if it was judged."""
+    failed = failed_int8(view, pick)
+    if failed is not None:
+        return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
+    if view.unfinished or not lacks_int8(view, pick):
+        return ""
+    return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
+
+
+def _right(view: RunView, pick: Evaluation) -> str:
+    """Return how often the pick is right, with its interval."""
+    counted, (plain, judged) = pick.holdout_accuracy or pick.accuracy, top1_on_parts(pick)
+    reached = (judged or plain) if view.other_metric else counted
+    if reached is None:
+        return ""
+    if view.request.question.data is None:
+        return f"Right on {reached.value:.0f} of 100 images of ImageNet; on your images nobody knows yet."
+    ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
+    held = judged or pick.holdout_accuracy
+    said = _is_unjudged(view, pick)
+    images, only = ("like yours", "") if held else ("that chose it", "" if said else "; no other images judged it")
+    if not view.task.probabilities:
+        return f"Reaches {reached.value:.0f} % {view.task.metric} on images {images}{ends}{only}."
+    other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
+    right = "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
+    return f"Right on {right} of 100 images {images}{ends}{only}.{other}"
+
+
+def _leaks(view: RunView) -> str:
+    """Return what the images that are learnt from and that judge share: it stands beside the accuracy."""
+    dataset = view.dataset
+    return " ".join(filter(None, (dataset.copied, dataset.leaking))) if dataset else ""
+
+
+def _time(view: RunView, pick: Evaluation) -> str:
+    """Return the latency on the device of the question; beside this machine, that of two phones."""
+    assert pick.latency is not None, "only a pick with a latency has an opening"
+    phones = _on_reference_phones(view)
+    target = pick.configuration.target
+    place = "this machine" if target.device == HOST else target.device
+    known = {**phones, f"{_unit(target)} of {place} (": pick.latency}
+    parts = [f"{show_ms(each.value)} on {where}{_origin(each)})" for where, each in known.items()]
+    return f"{'About ' if phones else ''}{', '.join(parts)}."
+
+
+def _unit(target: Target) -> str:
+    """Return what of a device runs a file: ``2 CPU threads``, ``the NPU``."""
+    return plural(target.threads, "CPU thread") if target.accelerator == "cpu" else f"the {target.accelerator.upper()}"
+
+
+def _origin(latency: Quantity) -> str:
+    """Return where a latency comes from, of a prediction with its interval."""
+    if latency.low is None or latency.high is None or latency.provenance is Provenance.MEASURED:
+        return latency.provenance.value
+    return f"{latency.provenance}, {text.number(latency.low)} to {text.number(latency.high)}"
+
+
+def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
+    """Say what a reader may take for known and is not."""
+    if view.only_here:
+        held = "the budget was checked" if view.budget.latency_ms else "all was measured"
+        yield f"the latency on your device, as {held} on this machine (name yours: --device)"
+    if why := view.unknown_conditions(pick):
+        yield f"the accuracy on another visit, camera or day, as {why}"
+    without = view.manifest.get("without_weights") or {}
+    tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
+    planned = {*tried, *without, *(view.manifest.get("weights") or ())}
+    if tried != planned:
+        more = f"; {len(without)} without weights here: advisor catalog fetch --all" if without else ""
+        yield f"{len(planned) - len(tried)} of {len(planned)} networks ({len(tried)} tried{more})"
+
+
+@cache
+def _on_phones(threads: int) -> Callable[[Evaluation], dict[str, Quantity]]:
+    """Return what predicts a file's latency by the words for each reference phone; its model is fitted once."""
+    from advisor.engine import DevicePredictor, TargetDevice, select_devices
+
+    predictor, devices = DevicePredictor(), dict[str, TargetDevice]()
+    for name, (kind, year) in REFERENCES.items():
+        (phone,) = select_devices((name,), (), "--device")
+        cpus = {target.threads: target for target in phone.profile.targets if target.accelerator == "cpu"}
+        count = max((count for count in cpus if count <= threads), default=min(cpus))
+        device = replace(phone, target=cpus[count])
+        devices[f"{_unit(device.identity)} of {kind} ({phone.profile.title}, {year}: "] = device
+
+    def predicted(file: Evaluation) -> dict[str, Quantity]:
+        rows_of_phones = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
+        rows = [(words, row) for words, evaluations in rows_of_phones.items() for row in evaluations]
+        return {words: row.latency for words, row in rows if row.latency and row.status is Status.OK}
+
+    return predicted
+
+
+def _on_reference_phones(view: RunView) -> dict[str, Quantity]:
+    """Return the predicted latency of the pick by the words for each reference phone, up to where it is from.
+
+    Nothing where the question names a device, before the search has ended, and where nothing can be predicted.
+    """
+    pick = view.decision.pick
+    if pick is None or view.unfinished or not view.only_here:
+        return {}
+    return _on_phones(pick.configuration.target.threads)(pick)
+
+
+def explanation(view: RunView) -> str:
+    """Return what the pick takes beside time, what could go wrong and what to do next; empty without a pick."""
+    pick = view.decision.pick
+    if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
+        return ""
+    return " ".join((*_sure(pick), *_could_go_wrong(view, pick)))
+
+
+def _sure(pick: Evaluation) -> Iterator[str]:
+    if pick.memory:
+        yield f"It takes {show_bytes(pick.memory.value)} of memory while it runs."
+    facts = (pick.holdout_answers or pick.answers).confidence
+    chosen = facts.answered if facts else None
+    if facts and chosen and chosen.precision:
+        sure = "from its thresholds on"
+        if not facts.thresholds.by_class:
+            sure = f"when it is at least {100 * chosen.score:.0f} % sure"
+        yield (
+            f"Let it answer only {sure}: then {100 * chosen.precision.value:.0f} of 100 answers are right, and "
+            f"{100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
+        )
+
+
+def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
+    """Say what is weakest, and what happens to images unlike those of the classes."""
+    answers = pick.holdout_answers or pick.answers
+    try:
+        found = recalls(answers, view.classes) if answers.has_classes else ()
+    except UsageError:  # they are damaged, which the section on classes says
+        found = ()
+    weak = weakest(found)
+    if weak is not None and weak.recall is not None and len(found) > 1:
+        what = "of 100 of its images are right" if view.task.probabilities else "%"
+        yield f"It is weakest on '{weak.label}': {weak.recall:.0f} {what}."
+    worst = min(pick.capture.by_condition, key=lambda each: each.top1, default=None)
+    if worst is not None:
+        yield f"Under {worst.condition} it falls to {worst.top1:.0f} {'of 100' if view.task.probabilities else '%'}."
+    yield from _other_things(pick)
+
+
+def _other_things(pick: Evaluation) -> Iterator[str]:
+    """Say how images of other things are answered: the user's own ones, otherwise those of classes left out."""
+    others, accepted = (pick.unknown.others, pick.unknown.accepted) if pick.unknown else (None, None)
+    if others is not None:
+        passing = f"{100 * (1 - others.found.value):.0f} of 100 of your images of other things"
+    elif accepted is not None:
+        passing = f"{'at least ' if flattered(pick) else ''}{100 * accepted:.0f} of 100 such images"
+    else:
+        return
+    yield (
+        f"It answers an image of anything else with one of your classes, too; exported with --unknown-class, this "
+        f"happens to {passing}."
+    )
+
+
+def incumbent_sentences(view: RunView) -> tuple[str, ...]:
+    """Return a sentence about each file that the user ships: it is the pick, or what switching gains and costs."""
+    return tuple(_incumbent(view, each) for each in view.incumbents)
+
+
+def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
+    """Compare a shipped file that is the pick with the best file trained here, on the hold-out; empty if unknown."""
+    pick, rival, points = view.decision.pick, incumbent.rival, incumbent.points
+    if pick is None or rival is None or points is None:
+        return ""
+    pick_share, rival_share = (text.percent(evaluation.holdout_accuracy) for evaluation in (pick, rival))
+    gain = f"{points.value:+.1f} points{text.confidence(points, ', ')}"
+    best = f"the best file trained here, {text.file(rival)}, {rival_share} %"
+    return f"On the hold-out it has {pick_share} %, and {best} ({gain})."
+
+
+def _incumbent(view: RunView, own: Incumbent) -> str:
+    name = text.name(own.evaluation)
+    if own.picked:
+        still = "is still the pick" if view.decision.feasible else "is the closest to the limits"
+        return " ".join(filter(None, (f"{name} {still}.", _beside_the_rival(view, own), LEARNT)))
+    pick, shipped, points = view.decision.pick, own.evaluation, own.points
+    assert pick is not None, "there is an incumbent only beside a pick"
+    changes = []
+    if points is not None:
+        images = f" on the same {plural(points.n, 'image')}" if points.n else ""
+        changes.append(f"{view.metric} by {points.value:+.1f} points{text.confidence(points, ' (', ')')}{images}")
+    for what, to, before, show in (
+        ("latency", pick.latency, shipped.latency, show_ms),
+        ("size", pick.size, shipped.size, show_bytes),
+    ):
+        if to and before and before.value:
+            percent = 100 * (to.value / before.value - 1)
+            changes.append(f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)")
+    judged = shipped.holdout_accuracy if own.part == "hold-out" else shipped.accuracy
+    reached = f" has {text.percent(judged)} % {view.metric}{f' on {own.part}' if own.part else ''}" if judged else ""
+    return f"{name}{reached}. Switching to the pick changes {', '.join(changes)}. {LEARNT}"

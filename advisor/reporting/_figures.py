@@ -1,0 +1,360 @@
+"""The figures of the pick: the key ones with their limits, those of each device, and how reliable the answer is."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from advisor.core import (
+    FLOAT,
+    Decision,
+    DeviceFigures,
+    Evaluation,
+    Provenance,
+    Quantity,
+    plural,
+    show_budget_probability,
+    show_bytes,
+    show_met,
+    show_ms,
+    show_ms_interval,
+    show_probability,
+    variant_of,
+)
+from advisor.reporting import _text as text
+from advisor.reporting._blocks import Figure
+from advisor.reporting._classes import metric_note
+from advisor.reporting._phrases import fastest_per_artefact
+from advisor.reporting._view import RunView
+
+NAMED = 5
+"""Files that a sentence names at most."""
+
+TO_KNOW = "To know it, hold out images of another visit, camera or day by a split of your own"
+
+SURE = 0.8
+"""Share of draws from which the alternatives are not nearly as good."""
+
+RIVALS_NAMED = 3
+"""Files that resampled figures pick instead, named at most."""
+
+
+def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
+    """Return the known ones of accuracy, latency, size, memory and drop of ``evaluation``."""
+    return (*_accuracies(view, evaluation), *_costs(view, evaluation))
+
+
+def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+    quantity, judged, floor = evaluation.accuracy, evaluation.holdout_accuracy, view.budget.min_accuracy
+    if quantity is not None:
+        sample = f" on {quantity.n} images" if quantity.n else ""
+        required = f"at least {floor:g} % required" if floor is not None else ""
+        required = ", ".join(filter(None, (required, show_met(view.budget, evaluation).get("accuracy"))))
+        label = f"{view.task.heading} on validation" if judged else view.task.heading
+        origin = f"{quantity.provenance.value}{sample}"
+        remark = _join(text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity))
+        yield Figure(label, f"{quantity.value:.1f} %", remark)
+    if judged is not None:
+        images = text.held_out_images(evaluation)
+        remark = f"95 %: {text.interval(judged)} · expect this on images like these · {images}, measured once"
+        yield Figure(f"{view.task.heading} on the hold-out", f"{judged.value:.1f} %", remark)
+    boxes = (evaluation.holdout_answers or evaluation.answers).boxes
+    if boxes is not None and boxes.coco is not None:
+        on = "validation" if evaluation.holdout_answers is None else "the hold-out"
+        ends = boxes.coco_interval
+        interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}" if ends else ""
+        remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
+        yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * boxes.coco:.1f} %", remark)
+    for name, figure in (evaluation.holdout_answers or evaluation.answers).figures.items():
+        remark = _join(f"95 %: {text.interval(figure)}" if figure.low is not None else "", figure.source)
+        yield Figure(name, f"{figure.value:.1f} {figure.unit}".rstrip(), remark)
+    expected, robust = evaluation.new_conditions, evaluation.capture.holdout
+    if expected is not None and expected.provenance is not Provenance.MEASURED:
+        remark = f"95 %: {text.interval(expected, 0)} · estimated for another visit, camera or day"
+        yield Figure("Top-1 in new conditions", f"about {expected.value:.0f} %", remark)
+    if robust is not None:
+        label = "Top-1 under capture conditions" if view.other_metric else "Under capture conditions"
+        remark = f"95 %: {text.interval(robust)} · mean over all conditions, {robust.n} images"
+        yield Figure(label, f"{robust.value:.1f} %", remark)
+
+
+def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+    budget, median, file = view.budget, evaluation.latency, evaluation.file_facts
+    latency, limit = evaluation.latency_p90 or median, budget.latency_ms
+    if latency is not None:
+        middle = f"median {show_ms(median.value)}" if median and evaluation.latency_p90 else ""
+        certain = show_budget_probability(evaluation, limit) if limit is not None else ""
+        percentile = f"with {show_probability(budget.confidence)} confidence" if certain else "90th percentile"
+        label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
+        provenance = text.provenance(latency, evaluation.configuration.target.device)
+        remark = _join(middle, certain or _limit(limit, show_ms), provenance)
+        yield Figure(label, show_ms(latency.value), remark, _share(latency, limit))
+    downloads = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
+    known = ", ".join(f"{show_bytes(size)} {name}" for name, size in downloads if size)
+    for label, quantity, most, more in (
+        ("File size", evaluation.size, budget.size_bytes, f"to download {known}" if known else ""),
+        ("Peak memory", evaluation.memory, budget.memory_bytes, ""),
+    ):
+        if quantity is not None:
+            remark = _join(_limit(most, show_bytes), more, text.provenance(quantity))
+            yield Figure(label, show_bytes(quantity.value), remark, _share(quantity, most))
+    drop, limit = evaluation.drop, budget.max_drop_points
+    if drop is not None and evaluation.configuration.compression != FLOAT:
+        allowed = f"of {limit:g} allowed" if limit is not None else ""
+        allowed = ", ".join(filter(None, (allowed, show_met(budget, evaluation).get("drop"))))
+        remark = _join(allowed, text.confidence(drop), text.provenance(drop))
+        yield Figure("Lost by compression", f"{text.points(drop)} points", remark, _share(drop, limit))
+
+
+def _limit(limit: float | None, show: Callable[[float], str]) -> str:
+    return f"of {show(limit)}" if limit is not None else ""
+
+
+def _share(quantity: Quantity, limit: float | None) -> float | None:
+    return max(0.0, quantity.value / limit) if limit else None
+
+
+def _join(*remarks: str) -> str:
+    return " · ".join(remark for remark in remarks if remark)
+
+
+def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
+    """Return what to expect of its accuracy, each with the images that it holds for; empty if nothing is to be said.
+
+    The estimate for new conditions is top-1, and says so where accuracy is another metric.
+    """
+    metric, top1 = (f" {view.other_metric}", " top-1") if view.other_metric else ("", "")
+    judged, estimate = evaluation.holdout_accuracy, evaluation.new_conditions
+    plain, unknown = judged or evaluation.accuracy, view.unknown_conditions(evaluation)
+    if plain is None or (estimate is None and not unknown):
+        return ()
+    where = (
+        f"on {text.held_out_images(evaluation)} of the hold-out"
+        if judged
+        else f"on {plain.n} images of the validation part"
+    )
+    measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
+    if estimate is None or unknown:
+        return (("On images like these", measured), ("In new conditions", _unknown(view, unknown)))
+    if estimate.provenance is Provenance.MEASURED:
+        return (("On images like your hold-out", measured),)
+    ends = text.interval(estimate, 0)
+    shown = f"about {estimate.value:.0f} %{top1} ({ends}), estimated for another visit, camera or day"
+    return (("On images like these", measured), ("In new conditions", shown))
+
+
+def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
+    """Return sentences that say how reliable the answer is."""
+    ties = len({variant_of(e) for e in view.decision.ties})
+    others = plural(ties, "other model file")
+    tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
+    sentences = (
+        _accuracy_basis(evaluation),
+        _new_conditions_basis(view, evaluation),
+        _latency_basis(evaluation),
+        tied if ties else "",
+        certainty(view),
+        _unjudged(view),
+        *(f"{remark}." for remark in foreign_runtimes(view)),
+    )
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def on_all_images(evaluation: Evaluation) -> str:
+    """Return what is known of the file that learns from all images, or why there is none; empty if not asked for."""
+    made = evaluation.on_all
+    if made is None:
+        return ""
+    if not made.file:
+        return f"It has not learnt from all images, but from all outside the hold-out: {made.reason}."
+    share = 100 * made.more / max(1, made.images - made.more)
+    return (
+        f"It has learnt from all {made.images:,} images, {made.more:,} ({share:.0f} %) more than the judged file. Its "
+        "accuracy is not measured: each figure is of the judged file, the same network without the hold-out. Both "
+        f"files give the same answer to {100 * made.same:.1f} % of {made.compared:,} validation images, which both "
+        "have learnt from."
+    )
+
+
+def _accuracy_basis(evaluation: Evaluation) -> str:
+    quantity, judged = evaluation.accuracy, evaluation.holdout_accuracy
+    if quantity is None:
+        return "Its accuracy is unknown."
+    if evaluation.card_facts.as_it_is:
+        return "It was not trained here: what it has learnt from is not known. These images may be among it."
+    if judged is not None:
+        file = "The judged file" if evaluation.on_all and evaluation.on_all.file else "The file that ships"
+        return (
+            f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "
+            f"only. {file} was then run once on {text.held_out_images(evaluation)} of the hold-out. These were used "
+            "neither for training nor for selection: expect that accuracy on images like these."
+        )
+    if quantity.provenance is Provenance.MEASURED:
+        sample = f" on {quantity.n} validation images" if quantity.n else ""
+        return f"Accuracy was measured{sample}, after training on the other images only. The hold-out was not used yet."
+    source = f" ({quantity.source})" if quantity.source else ""
+    return f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images yet."
+
+
+def _unknown(view: RunView, why: str) -> str:
+    less = f" Expect less: {view.task.other_conditions}." if view.task.other_conditions else ""
+    return f"unknown: {why}.{less} {TO_KNOW}"
+
+
+def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
+    quantity, named = evaluation.new_conditions, " top-1" if view.other_metric else ""
+    if unknown := view.unknown_conditions(evaluation):
+        return f"Its accuracy in new conditions (another visit, camera or day) is {_unknown(view, unknown)}."
+    if quantity is None:
+        return ""
+    if quantity.provenance is Provenance.MEASURED:
+        return (
+            "The hold-out is of your own split: its figure holds in the conditions of its images. No other figure is "
+            "estimated for new conditions."
+        )
+    return (
+        f"In new conditions (another visit, camera or day), about {quantity.value:.0f} %{named} is expected, with 95 % "
+        f"confidence {text.interval(quantity, 0).replace(text.DASH, ' to ')} %. This is an estimate: {quantity.source}."
+    )
+
+
+def _latency_basis(evaluation: Evaluation) -> str:
+    quantity = evaluation.latency
+    target = evaluation.configuration.target
+    if quantity is None:
+        return "Its latency is unknown."
+    device = f"{target.device} ({target.runtime}, {target.accelerator}, {plural(target.threads, 'thread')})"
+    if quantity.provenance is Provenance.MEASURED:
+        busy = " Other programs used the machine meanwhile: measure again before you rely on it."
+        return f"Latency was measured on {device}.{busy if evaluation.contended else ''}"
+    ends = text.interval(quantity)
+    margin = f", between {ends.replace(text.DASH, ' and ')} ms" if ends else ""
+    return f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
+
+
+def certainty(view: RunView) -> str:
+    """Return how often other images and timings would give the same pick, and what else; empty without another one."""
+    chances = view.decision.chances
+    if not chances or view.decision.runner_up is None:
+        return ""
+    again = "the validation images and timings" if view.dataset else "the figures within their noise"
+    share = chances.get(view.pick_key, 0.0)
+    sure = f"{show_probability(share)} sure{'' if share >= SURE else '; the alternatives are nearly as good'}"
+    stays = f"{sure}. With {again} drawn again, the pick stays in {show_probability(share)} of the draws"
+    by_key = {e.configuration.key: e for e in view.evaluations}
+    others = [(by_key[key], chance) for key, chance in chances.items() if key != view.pick_key]
+    names = [f"{text.file(other)} ({show_probability(chance)})" for other, chance in others[:RIVALS_NAMED]]
+    left = sum(chance for _, chance in others[RIVALS_NAMED:])
+    more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({show_probability(left)})"] if left else []
+    return f"{stays}; otherwise it is {', '.join((*names, *more))}." if names else f"{stays}."
+
+
+def _unjudged(view: RunView) -> str:
+    """Name the files on the front without a hold-out figure, and say why."""
+    files = fastest_per_artefact(view.decision.front)
+    without = [e for e in files if e.holdout_accuracy is None]
+    if len(without) == len(files) or not without:
+        return ""
+    names = ", ".join(map(text.file, without[:NAMED]))
+    more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
+    return (
+        f"Only files that could still become the pick, and one of each network on the front, ran on the hold-out. "
+        f"Without a figure there: {names}{more}."
+    )
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """One file on one device, which may be ``required`` although the question is not about it.
+
+    The target is in words, and the latency is ``predicted 11.8 ms [10.2-13.9]``, or why the file does not run there.
+    ``97 % sure`` or ``p90 12.1 ms`` is compared with the budget; it is empty where neither is known.
+    """
+
+    device: str
+    target: str
+    latency: str
+    against_budget: str
+    meets: bool
+    required: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
+        also = " (required)" if self.required else ""
+        return f"{self.device}{also}: {self.latency}{f', {self.against_budget}' if self.against_budget else ''}"
+
+
+@dataclass(frozen=True)
+class DeviceDecision:
+    """The decision for one device alone, and whether it picks the same artefact as the decision for all."""
+
+    device: str
+    decision: Decision
+    same: bool
+
+
+def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
+    """Return the results of an evaluation's file on every device of the question."""
+    required = evaluation.required_figures or {}
+    return (
+        *(_result(view, device, figures, False) for device, figures in evaluation.device_figures.items()),
+        *(_result(view, device, figures, True) for device, figures in required.items()),
+    )
+
+
+def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:
+    probability = figures.budget_probability
+    target = f"{figures.accelerator}, {plural(figures.threads, 'thread')}, {figures.runtime}"
+    if figures.reason or figures.latency_ms is None:
+        return DeviceResult(device, target, figures.reason or "not known", "", False, required)
+    p90_ms, limit = figures.p90_ms or figures.latency_ms, view.budget.latency_ms
+    latency = f"{figures.provenance} {show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
+    compared = f"{show_probability(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
+    return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required)
+
+
+def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
+    """Return the decision for each device alone; empty where the question is about one device."""
+    chosen = variant_of(view.decision.pick) if view.decision.pick else None
+    return tuple(
+        DeviceDecision(device, own, chosen is not None and own.pick is not None and variant_of(own.pick) == chosen)
+        for device, own in view.by_device.items()
+    )
+
+
+def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str]:
+    """Return a sentence for each device whose latencies belong to a runtime that cannot run ``.tflite`` files.
+
+    The front and the pick of the run count, and further ``rows`` that are shown.
+    """
+    from advisor.devices import runtime_of, runtime_remark
+
+    pick = view.decision.pick
+    fronts = [each for decision in (view.decision, *view.by_device.values()) for each in decision.front]
+    shown = [*rows, *([pick] if pick else ()), *fronts]
+    runtimes = [(each.configuration.target.device, each.configuration.target.runtime) for each in shown]
+    runtimes += [(device, each.runtime) for device, each in (_figures_of(pick) if pick else {}).items()]
+    remarks = [runtime_remark(*each) for each in runtimes if runtime_of(each[0]) is None]
+    return list(dict.fromkeys(filter(None, remarks)))
+
+
+def runtimes_sentence(view: RunView) -> str:
+    """Return the latencies of the pick in the runtimes of this machine; empty where it was measured in one only.
+
+    For example ``LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long) for the same model on this machine``.
+    """
+    from advisor.devices import title_of
+
+    pick = view.decision.pick
+    known = {title_of(device): each for device, each in (_figures_of(pick) if pick else {}).items() if title_of(device)}
+    times = {title: each.latency_ms for title, each in known.items() if each.latency_ms and not each.reason}
+    if len(times) < 2:
+        return ""
+    first = next(iter(times.values()))
+    longer = (f" ({ms / first:.2f} times as long)" if ms != first else "" for ms in times.values())
+    parts = (f"{title} {show_ms(ms)}{more}" for (title, ms), more in zip(times.items(), longer, strict=True))
+    return f"{', '.join(parts)} for the same model on this machine"
+
+
+def _figures_of(pick: Evaluation) -> dict[str, DeviceFigures]:
+    """Return the figures on the devices of the question and on the required ones."""
+    return {**pick.device_figures, **(pick.required_figures or {})}

@@ -1,0 +1,280 @@
+"""Report files of a run: recommendation.json, front.csv, front.parquet, report.html, and report.md itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError, evaluation_to_json, markdown as escaped
+from advisor.engine import LoadedRun
+from advisor.isolation import ChildPool, Scratch
+from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
+from advisor.reporting._answer import alternatives, headline, other_risks, written_table
+from advisor.reporting._blocks import Labelled, Paragraph
+from advisor.reporting._classes import class_blocks, metric_blocks
+from advisor.reporting._confidence import unknown_blocks
+from advisor.reporting._explanation import opening
+from advisor.reporting._figures import foreign_runtimes, foundations, key_figures
+from advisor.reporting._frames import ANSWER, COLUMNS, AnswerRows, chosen, evaluations_frame, front_of
+from advisor.reporting._html import render_html
+from advisor.reporting._risks import risks
+from advisor.reporting._steps import step_blocks
+from advisor.reporting._view import RunView, load_view, report_parts, view_of
+from advisor.store import RunFolder, ensure_output_dir, write_atomically
+
+_log = logging.getLogger(__name__)
+
+FAILURES_SHOWN, CLASSES_NAMED = 20, 20
+
+
+def render_markdown(view: RunView) -> str:
+    """Return the report. A part that fails becomes an error line; the other parts are not affected."""
+    added = (part.blocks for part in report_parts().values())
+    contents = (
+        headline, *added, _figures, _alternatives, written_table, class_blocks, _metrics, unknown_blocks, _losses,
+        _failures, _data, _method,
+    )  # fmt: skip
+    return "\n\n".join(filter(None, (_part(content, view) for content in contents))) + "\n"
+
+
+def _part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -> str:
+    try:
+        return blocks.draw_markdown(content(view))
+    except Exception as error:
+        _log.exception("report.md: the part '%s' could not be made", content.__name__)
+        return f"> This part could not be made: {escaped(f'{type(error).__name__}: {error}')}"
+
+
+def _figures(view: RunView) -> Iterator[blocks.Block]:
+    if pick := view.decision.pick:
+        yield blocks.Figures(key_figures(view, pick))
+        yield blocks.Items(foundations(view, pick))
+
+
+def _alternatives(view: RunView) -> Iterator[blocks.Block]:
+    yield from alternatives(view)
+    yield from step_blocks(view)
+    yield from (Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}") for risk in other_risks(view))
+
+
+def _metrics(view: RunView) -> Iterable[blocks.Block]:
+    return metric_blocks(view)[1:]
+
+
+def _losses(view: RunView) -> Iterator[blocks.Block]:
+    if view.disagreements is not None:
+        yield Labelled("What compression changes", view.disagreements.sentence)
+    for row, found in view.diagnosed:
+        why = found.verdict[1] if len(found.verdict) > 1 else found.verdict[0]
+        yield Labelled(f"Why {text.name(row)} loses {text.points(row.drop)} points", why)
+
+
+def _failures(view: RunView) -> Iterator[blocks.Block]:
+    if view.evaluations:
+        yield Paragraph(f"Left: {' → '.join(f'{step.left} {step.name}' for step in phrases.funnel(view))}.")
+    if rows := (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED)):
+        more = len(rows) - FAILURES_SHOWN
+        rest = [f"{more} more are in report.html."] if more > 0 else []
+        yield blocks.Group([phrases.failures(rows[:FAILURES_SHOWN], rest)], f"{len(rows)} failed or skipped")
+
+
+def _data(view: RunView) -> Iterator[blocks.Block]:
+    if (dataset := view.dataset) is not None:
+        rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
+        more = ", ..." if len(dataset.classes) > CLASSES_NAMED else ""
+        named = f"{len(dataset.classes)} classes ({', '.join(dataset.classes[:CLASSES_NAMED])}{more})"
+        yield Paragraph(f"Images: {dataset.counted} in {named}, {phrases.parts(dataset)}{rejected}.")
+        yield from map(Paragraph, filter(None, (*dataset.notes, dataset.leaking)))
+
+
+def _method(view: RunView) -> Iterator[blocks.Block]:
+    if command := phrases.command_line(view):
+        yield blocks.Code(command)
+    yield Paragraph(f"Run {view.name}. {phrases.shown(view.manifest.get('versions') or {})}".rstrip())
+
+
+ANSWER_FILE, PARQUET = "recommendation.json", "front.parquet"
+SCHEMA_VERSION = 1
+"""Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
+
+
+def report_folder(folder: Path, force: bool = False) -> Path:
+    """Make the folder for the report files; refuse a run folder, and without ``force`` one with report files."""
+    if (folder / "request.yaml").exists():
+        message = f"--to: '{folder}' is a run folder, which keeps the report of its own question"
+        raise UsageError(message, "choose another folder")
+    ensure_output_dir(folder, REPORT_FILES, force)
+    return folder
+
+
+def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
+    """Write all files into ``folder``, each atomically; those for programs first, in case the page fails.
+
+    ``front.parquet`` is left out if the package that writes it is not installed.
+    """
+    names = tuple(name for name in REPORT_FILES if name != PARQUET or find_spec("fastparquet"))
+    for name in names:
+        content = RENDERERS[name](view)
+        # Bytes of file names that are not text are written as escapes.
+        data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+        write_atomically(folder / name, data)
+    return tuple(folder / name for name in names)
+
+
+def write_own(run: RunFolder, view: RunView | None = None) -> tuple[Path, ...]:
+    """Write all files of a run into its folder, and their hashes into its seal; ``view`` is its content if it is known.
+
+    Raises AdvisorError if the run cannot be read.
+    """
+    files = write_all(view or load_view(run), run.path)
+    run.reseal(*(file.name for file in files))
+    return files
+
+
+def write_at(run: Path) -> None:
+    """Write all files of the run in a folder, see :func:`write_own`."""
+    write_own(RunFolder.open(run))
+
+
+WRITE_AT = f"{__name__}:{write_at.__name__}"
+
+
+class Writers:
+    """Write the files of runs in so many child processes, while the caller answers further runs; here without any."""
+
+    def __init__(self, children: int) -> None:
+        self._pool = ChildPool() if children > 0 else None
+        self._threads = ThreadPoolExecutor(max(1, children))
+        self._written: dict[Path, Future[None]] = {}
+
+    def write(self, run: LoadedRun) -> None:
+        """Write the files of a run that has none."""
+        path = run.folder.path
+        if path in self._written or (path / ANSWER_FILE).exists():
+            return
+        if self._pool is None:
+            write_own(run.folder, view_of(run))
+        else:
+            self._written[path] = self._threads.submit(self._pool.call, WRITE_AT, path)
+
+    def wait(self) -> None:
+        """Return when the files of all runs are written, or could not be."""
+        wait(self._written.values())
+
+    def problem(self, run: Path | None) -> str:
+        """Wait for the files of a run, if any, and return why they could not be written; empty if they were."""
+        error = self._written[run].exception() if run and run in self._written else None
+        return f"its report could not be written: {error}" if error else ""
+
+    def __enter__(self) -> Writers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        if self._pool:
+            self._pool.close()
+
+
+def recommendation_json(view: RunView) -> str:
+    """Return the answer for programs: ``schema_version`` 1, figures in base units with their provenance."""
+    return json.dumps(text.finite(recommendation(view)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, object]:
+    """Return the answer as plain values; ``rows`` says which ones of the front, and in which order."""
+    decision = view.decision
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": view.name,
+        "unfinished": asdict(view.unfinished) if view.unfinished else None,
+        "task": view.request.question.task,
+        "metric": view.metric,
+        "budget": asdict(view.budget),
+        "prefer": view.request.written["prefer"] or "balanced",
+        "feasible": decision.feasible,
+        "opening": opening(view),
+        "unknown_conditions": view.unknown_conditions(decision.pick) if decision.pick else "",
+        "probabilities": view.budget.probabilities(decision.pick) if decision.pick else {},
+        **{name: getattr(decision, name) for name in ("reason", "why_not_faster", "rule")},
+        "pick": evaluation_to_json(decision.pick) if decision.pick else None,
+        "runner_up": _brief(decision.runner_up),
+        "runner_up_reason": decision.runner_up_reason,
+        "incumbents": [
+            {
+                "evaluation": _brief(each.evaluation),
+                "picked": each.picked,
+                "switching_points": each.points.to_json() if each.points else None,
+                "switching_part": each.part,
+            }
+            for each in view.incumbents
+        ],
+        "ties": [evaluation.configuration.key for evaluation in decision.ties],
+        "noise_points": decision.noise_points,
+        "unjudged": decision.unjudged.configuration.key if decision.unjudged else None,
+        "chances": decision.chances,
+        **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
+        "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
+        "front": [_brief(evaluation) for evaluation in chosen(view, decision.front, rows)],
+        "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
+        "labels": asdict(view.labels) if view.labels else None,
+        "remarks": [*view.problems, *view.remarks, *foreign_runtimes(view)],
+        "devices": {device: _device(own) for device, own in view.by_device.items()},
+        **{name: part.document(view) for name, part in report_parts().items()},
+    }
+
+
+def _device(decision: Decision) -> dict[str, object]:
+    """Return the decision for one device alone."""
+    return {
+        "feasible": decision.feasible,
+        "reason": decision.reason,
+        "pick": _brief(decision.pick),
+        "runner_up": decision.runner_up.configuration.key if decision.runner_up else None,
+        "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
+        "front": [evaluation.configuration.key for evaluation in decision.front],
+    }
+
+
+def _brief(evaluation: Evaluation | None) -> dict[str, object] | None:
+    """Return an evaluation without its answers by class and to unknown images, which only the pick has."""
+    if evaluation is None:
+        return None
+    answers = ImageAnswers(file=evaluation.answers.file, metrics=evaluation.answers.metrics)
+    judged = evaluation.holdout_answers
+    held = ImageAnswers(metrics=judged.metrics) if judged and judged.metrics else None
+    return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=held, unknown=None))
+
+
+def front_csv(view: RunView) -> str:
+    """Return the front, one line an evaluation, fastest first; a figure that is not known is an empty cell."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(map(text.spreadsheet, ANSWER.cells((view, each)).values()) for each in front_of(view))
+    return buffer.getvalue()
+
+
+def front_parquet(view: RunView) -> bytes:
+    """Return the table of :func:`front_csv` as a Parquet file, which keeps the types of its columns."""
+    from fastparquet import write
+
+    with Scratch() as folder:
+        write(str(folder / PARQUET), evaluations_frame(view, front_of(view)), object_encoding="utf8")
+        return (folder / PARQUET).read_bytes()
+
+
+RENDERERS: Mapping[str, Callable[[RunView], str | bytes]] = {
+    ANSWER_FILE: recommendation_json,
+    "front.csv": front_csv,
+    PARQUET: front_parquet,
+    "report.md": render_markdown,
+    "report.html": render_html,
+}
+REPORT_FILES = tuple(RENDERERS)

@@ -1,0 +1,333 @@
+"""The self-contained page of a run: it opens offline, loads nothing, and survives a broken section."""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from markupsafe import Markup
+
+from advisor.core import FLOAT, Evaluation, Quantity, TimingFacts, UsageError, p90_of, plural, size_of, top1_on_parts
+from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases
+from advisor.reporting._answer import other_risks, summary, warned
+from advisor.reporting._classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
+from advisor.reporting._compression import diagnosis_html
+from advisor.reporting._confidence import confidence, threshold_blocks, unknown
+from advisor.reporting._explanation import explanation, incumbent_sentences, opening
+from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
+from advisor.reporting._pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
+from advisor.reporting._steps import next_steps
+from advisor.reporting._view import RunView, report_parts
+
+_log = logging.getLogger(__name__)
+
+REJECTED_SHOWN = 100
+
+ROWS_SHOWN = 1000
+"""Evaluations in the page's table, best first; the plots show all of them."""
+
+Variables = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page: its anchor, which is the name of its template, and its title in the navigation.
+
+    ``variables`` returns its blocks, or the variables of its template; nothing where the run has nothing to show. An
+    error affects this section only.
+    """
+
+    id: str
+    title: str
+    variables: Callable[[RunView], Variables | Sequence[blocks.Block] | None]
+    folded: bool = True  #: it is opened by a click, and not printed
+
+
+def _answer(view: RunView) -> Variables:
+    pick = view.decision.pick
+    return {
+        "opening": opening(view),
+        "explanation": explanation(view),
+        "warnings": warned(view),
+        "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),
+        "foundations": foundations(view, pick) if pick else (),
+        "ties": phrases.fastest_per_artefact(view.decision.ties),
+        "risks": other_risks(view),
+        "incumbents": incumbent_sentences(view),
+        "counts": phrases.counts(view),
+        "steps": next_steps(view),
+    }
+
+
+def _devices(view: RunView) -> Variables | None:
+    if not view.by_device and not view.budget.must_run_on:
+        return None
+    pick = view.decision.pick
+    results = device_results(view, pick) if pick else ()
+    return {"results": results, "decisions": device_decisions(view), "runtimes": runtimes_sentence(view)}
+
+
+def _classes(view: RunView) -> Variables | None:
+    pick, labels = view.decision.pick, view.classes
+    if pick is None or not pick.answers.has_classes:
+        return None
+    answers = pick.holdout_answers or pick.answers
+    if not (found := recalls(answers, labels)):
+        return None
+    own = pick.configuration
+    floats = next((row for row in view.ok if row.configuration == replace(own, compression=FLOAT)), None)
+    compressed = floats is not None and own.compression != FLOAT and view.task.probabilities
+    return {
+        "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
+        "recalls": found,
+        "counted": any(each.precision is not None for each in found),
+        "lost": lost(floats.answers, pick.answers) if floats and compressed else {},
+        "weakest": weakest(found),
+        "pairs": confused_pairs(answers, labels),
+        "confusions": confusions(pick, view.decision.runner_up, labels),
+        "boxes": answers.boxes,
+        "promised": list(threshold_blocks(view)) if answers.boxes else [],
+    }
+
+
+def _images(view: RunView) -> Variables | None:
+    pick, labels, changed = view.decision.pick, view.classes, view.disagreements
+    confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
+    mistakes = pages.wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
+    if not mistakes and changed is None:
+        return None
+    changes = pages.changed_photos(changed, view.images, labels) if changed else []
+    return {"mistakes": mistakes, "changes": changes, "changed": changed}
+
+
+def _boxes(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
+    if boxes is None or not boxes.worst:
+        return None
+    return {
+        "shown": pages.photos(boxes.worst, view.images, view.classes),
+        "looks": pages.LOOKS,
+        "threshold": boxes.threshold,
+    }
+
+
+def _overlays(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    overlays = pick.holdout_answers.overlays if pick and pick.holdout_answers else None
+    if overlays is None:
+        return None
+    return {"shown": pages.overlaid_photos(overlays, view.images), "legend": overlays.legend}
+
+
+def _robustness(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    if pick is None or not pick.capture.by_condition:
+        return None
+    rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
+    plain, judged = top1_on_parts(pick)
+    compared = plain if view.other_metric else pick.accuracy
+    return {"robust": pick.capture.holdout, "rows": rows, "usual": judged or plain, "compared": compared}
+
+
+def _operators(view: RunView) -> Variables | None:
+    return {"file": pick.file_features} if (pick := view.decision.pick) and pick.file_features else None
+
+
+def _losses(view: RunView) -> Variables | None:
+    losses = [(row, found, diagnosis_html(found)) for row, found in view.diagnosed]
+    return {"losses": losses} if view.diagnoses else None
+
+
+def _evaluations(view: RunView) -> Variables | None:
+    if not view.evaluations:
+        return None
+    rows = phrases.ranked(view)
+    return {
+        "rows": [(row, phrases.verdict(view, row)) for row in rows[:ROWS_SHOWN]],
+        "several": len({row.configuration.target.device for row in rows}) > 1,
+        "judged": any(row.holdout_accuracy for row in rows),
+        "hidden": max(0, len(rows) - ROWS_SHOWN),
+    }
+
+
+def _data(view: RunView) -> Variables | None:
+    dataset, shown = view.dataset, REJECTED_SHOWN
+    return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
+
+
+SECTIONS = (
+    Section("answer", "Answer", _answer, folded=False),
+    Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None, folded=False),
+    Section("devices", "Devices", _devices, folded=False),
+    Section("classes", "Classes", _classes),
+    Section("metrics", "Metrics", metric_blocks),
+    Section("confidence", "Confidence", confidence),
+    Section("unknown", "Unknown", unknown),
+    Section("images", "Images", _images),
+    Section("boxes", "Boxes", _boxes),
+    Section("overlays", "Pixels", _overlays),
+    Section("robustness", "Capture", _robustness),
+    Section("operators", "Operators", _operators),
+    Section("losses", "Losses", _losses),
+    Section("evaluations", "All evaluations", _evaluations),
+    Section("funnel", "Funnel", lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None),
+    Section("failures", "Failures", phrases.failure_blocks),
+    Section("data", "Data", _data),
+    Section("method", "Method", phrases.method),
+)
+
+
+def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
+    """Return the whole page. A section that fails becomes an error card; the other sections are not affected."""
+    added = [Section(name, part.TITLE, part.blocks, folded=False) for name, part in report_parts().items()]
+    bodies = [(section, _section(section, view)) for section in (sections[0], *added, *sections[1:])]
+    return render_page(
+        "page",
+        styles=["report.css"],
+        scripts=[asset("unpack.js"), asset("report.js")],
+        packed_scripts=[plotly_script()],
+        view=view,
+        limits=phrases.limits(view),
+        sections=[(section, body) for section, body in bodies if body is not None],
+        data=packed(_script_data(view)),
+        library=packed(plotly_script()),
+    )
+
+
+def summary_html(view: RunView) -> str:
+    """Return what a notebook shows: a fragment of HTML without scripts; names are escaped."""
+    return str(Markup("<div>{}</div>").format(draw(summary(view))))
+
+
+def _section(section: Section, view: RunView) -> Markup | None:
+    try:
+        variables = section.variables(view)
+        if isinstance(variables, Mapping):
+            return render(section.id, view=view, pick=view.decision.pick, **variables)
+        return draw(variables) if variables else None
+    except Exception as error:
+        damaged = isinstance(error, UsageError)  # the run folder is at fault, so the code's place tells nothing
+        _log.error("report: the section '%s' could not be made: %s", section.id, error, exc_info=not damaged)
+        return render("error", section=section, error=error, kind=type(error).__name__)
+
+
+def _script_data(view: RunView) -> str:
+    """Return the data of the script; if that fails, the error: the page still has every table."""
+    try:
+        return json_for_script(payload(view))
+    except Exception as error:
+        _log.exception("report: the plots' data could not be made")
+        return json_for_script({"error": f"{type(error).__name__}: {error}"})
+
+
+# ---- the data of the script: the figures of every evaluation, the limits, the filters and the scales ----
+
+LOG_RATIO = 8.0
+"""An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
+
+QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
+
+_FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
+    ("family", "Family", lambda e: e.family),
+    ("compression", "Compression", lambda e: e.configuration.compression),
+    ("training", "Training", lambda e: e.configuration.training),
+    ("threads", "Threads", lambda e: e.configuration.target.threads),
+    ("device", "Device", lambda e: e.configuration.target.device),
+    ("accelerator", "Accelerator", lambda e: e.configuration.target.accelerator),
+)
+
+
+def facets(view: RunView) -> list[dict[str, Any]]:
+    """Return the filters with at least two values: their field, their title, and each value with its label."""
+    licences = _licences(view)
+    found: list[tuple[str, str, list[Any]]] = [
+        (field, title, list(map(value, view.evaluations))) for field, title, value in _FACETS
+    ]
+    filters: list[dict[str, Any]] = []
+    for field, title, values in (*found, ("licence", "Licence", list(licences.values()))):
+        labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in _distinct(values)]
+        filters.append({"field": field, "title": title, "options": labels})
+    return [each for each in filters if len(each["options"]) > 1]
+
+
+def _licences(view: RunView) -> dict[str, str]:
+    """Return the licence of each card, from any of its evaluations."""
+    stated = [(e.configuration.card, e.card_facts.licence) for e in view.evaluations]
+    return dict.fromkeys((card for card, _ in stated), "not stated") | {card: own for card, own in stated if own}
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """Return each value once: numbers ascending, names in order of appearance."""
+    unique = list(dict.fromkeys(values))
+    return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
+
+
+def payload(view: RunView) -> dict[str, object]:
+    """Return the data of the page's script, plain JSON values."""
+    rows, licences, budget = phrases.ranked(view), _licences(view), view.budget
+    sources: dict[str, int] = {}
+    positions = {row.configuration.key: index for index, row in enumerate(rows)}
+    first = [each.configuration.key for each in (view.decision.pick, view.decision.runner_up) if each is not None]
+    return {
+        "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
+        "quantities": QUANTITIES,
+        "metric": view.task.heading,
+        "sources": list(sources),
+        "families": _distinct([row.family for row in view.evaluations]),
+        "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
+        "budget": {"latency": budget.latency_ms, "size": budget.size_bytes, "accuracy": budget.min_accuracy},
+        "log": {"latency": _is_wide(map(p90_of, view.ok)), "size": _is_wide(map(size_of, view.ok))},
+        "compare": [positions[key] for key in first if key in positions],
+    }
+
+
+def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
+    configuration, target = evaluation.configuration, evaluation.configuration.target
+    key, probability = configuration.key, evaluation.budget_probability
+    timing, file = evaluation.timing or TimingFacts(), evaluation.file_facts
+    flags = {
+        "pick": key == view.pick_key,
+        "front": key in view.front_keys,
+        "tie": key in view.tie_keys,
+        "meets": view.budget.met_by(evaluation),
+        "contended": evaluation.contended,
+    }
+    return {
+        "card": configuration.card,
+        "family": evaluation.family,
+        "training": configuration.training,
+        "compression": configuration.compression,
+        "variant": configuration.variant_name,
+        **{name: getattr(target, name) for name in ("threads", "device", "accelerator")},
+        "status": evaluation.status.value,
+        **{name: True for name, value in flags.items() if value},
+        **({} if probability is None else {"budget_probability": _short(probability)}),
+        "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
+        # What hover and comparison show besides, in the order that the script expects.
+        "x": [
+            timing.load_ms, timing.first_ms, file.arena_bytes, evaluation.card_facts.macs, file.download_bytes,
+            file.download_zstd_bytes,
+        ],
+    }  # fmt: skip
+
+
+def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:
+    """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
+    if quantity is None:
+        return None
+    origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
+    ends = [None if end is None else _short(end) for end in (quantity.low, quantity.high)]
+    return [_short(quantity.value), *ends, sources.setdefault(origin, len(sources)), quantity.n]
+
+
+def _short(value: float) -> float:
+    """Round to six significant digits."""
+    return float(f"{value:.6g}")
+
+
+def _is_wide(values: Iterable[float]) -> bool:
+    """Return whether the values span so much that most would be squeezed together on a linear axis."""
+    known = [value for value in values if math.isfinite(value)]
+    return bool(known) and min(known) > 0 and max(known) / min(known) >= LOG_RATIO

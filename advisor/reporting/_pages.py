@@ -1,0 +1,306 @@
+"""Tools for all pages: escaping templates, style sheets, scripts, a content policy, and images with their boxes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.metadata import distribution
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from advisor.core import FLOAT, JudgedBox, JudgedImage, Mistake, Overlays, Quantity, plural, require_extra
+from advisor.datasets import Box, read_thumbnail
+from advisor.reporting import _text as text
+from advisor.reporting._blocks import Block
+
+if TYPE_CHECKING:
+    from advisor.engine import Disagreements
+
+
+_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def render_page(
+    template: str, styles: Sequence[str], scripts: Sequence[str], packed_scripts: Sequence[str] = (), **values: object
+) -> str:
+    """Return a page that loads nothing, from the names of its style sheets and the scripts that it contains.
+
+    These may unpack and run the ``packed_scripts``. The ``values`` are variables of the template.
+    """
+    return render(
+        template,
+        style=trusted("".join(map(asset, styles))),
+        scripts=[trusted(script) for script in scripts],
+        policy=content_policy((*scripts, *packed_scripts)),
+        **values,
+    )
+
+
+def render(template: str, **values: object) -> Markup:
+    """Return a template with its variables: every value is escaped, and a missing one is an error."""
+    return trusted(environment().get_template(f"{template}.html.j2").render(**values))
+
+
+def draw(blocks: Iterable[Block]) -> Markup:
+    """Return blocks as HTML."""
+    return render("blocks", blocks=list(blocks))
+
+
+@cache
+def environment(package: str = "advisor.reporting") -> Environment:
+    """Return the escaping environment for the templates of a package."""
+    loader = PackageLoader(package)
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals["text"] = text
+    environment.filters |= {"cell": cell, "figure": text.figure}
+    macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
+    environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "table")} if macros else {}
+    return environment
+
+
+def cell(quantity: Quantity | None, shown: str, ends: str = "") -> Markup:
+    """Return a table cell with a figure, its interval and provenance (a function, because there are thousands)."""
+    if quantity is None:
+        return Markup('<td class="n none">') + shown
+    title = f"{quantity.source}{f', n = {quantity.n}' if quantity.n else ''}"
+    template = Markup('<td class="n" title="{}">{}<small>{} {}</small>')
+    return template.format(title, shown, ends, quantity.provenance.value)
+
+
+def asset(name: str) -> str:
+    """Return a style sheet or script of the package."""
+    return (files("advisor.reporting") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def plotly_script() -> str:
+    """Return plotly.js: a wheel holds it (``tools/plotly_script.py``), a checkout has the package plotly."""
+    shipped = files("advisor") / "_data" / "plotly.min.js"
+    if shipped.is_file():
+        return shipped.read_text(encoding="utf-8")
+    require_extra("plotly", "build", "a checkout takes plotly.js from plotly, which is not installed")
+    script = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
+    return Path(str(script)).read_text(encoding="utf-8")
+
+
+def trusted(content: str) -> Markup:
+    """Mark content that needs no escaping: our own files, plotly, rendered templates, JSON made for scripts."""
+    return Markup(content)  # noqa: S704
+
+
+def json_for_script(value: object) -> str:
+    """Return JSON that cannot end its script element, whatever the strings contain."""
+    return json.dumps(text.finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
+
+
+@lru_cache(maxsize=2)  # the drawing library, and one report
+def packed(content: str) -> Markup:
+    """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
+    return trusted(base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode())
+
+
+def content_policy(scripts: Sequence[str]) -> str:
+    """Return a content security policy: only these scripts run, and nothing is loaded."""
+    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@lru_cache(maxsize=8)  # the scripts of a page, which are the same in every report
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def data_uri(path: Path, side: int, sha256: str = "") -> str:
+    """Return an image as a JPEG inside a ``data:`` address, its longer side ``side`` pixels; empty if it is unreadable.
+
+    Empty, too, if the image has another hash than ``sha256``.
+    """
+    thumbnail = read_thumbnail(path, side, sha256)
+    return f"data:image/jpeg;base64,{base64.b64encode(thumbnail).decode()}" if thumbnail else ""
+
+
+DRAWN = 400
+"""Boxes drawn in one image, at most."""
+
+COLOURS = 8
+"""Classes with a colour of their own; further ones share them."""
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Boxes of one look: the class of the style sheet, and the SVG path of their edges."""
+
+    name: str
+    path: str
+
+
+def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, int]) -> tuple[Outline, ...]:
+    """Return the outlines of an image: one for each class by its number, and one for the boxes of a finding."""
+    by_colour: dict[int, list[Box]] = {}
+    for box in boxes[:DRAWN]:
+        by_colour.setdefault(colours[box.label] % COLOURS, []).append(box)
+    found = [Outline(f"c{number}", _path(some)) for number, some in sorted(by_colour.items())]
+    return (*found, *([Outline("marked", _path(marked[:DRAWN]))] if marked else []))
+
+
+def _path(boxes: Iterable[Box]) -> str:
+    return "".join(f"M{box.left:.1f} {box.top:.1f}h{box.width:.1f}v{box.height:.1f}h{-box.width:.1f}z" for box in boxes)
+
+
+SIDE = 320
+"""Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
+
+SMALL_SIDE = 160
+"""The same for the images with wrong or changed answers, of which there are more."""
+
+CHANGED_SHOWN = 24
+"""Images on which the pick and its float32 file disagree."""
+
+RIGHT, WRONG = "\u2713", "\u2717"
+
+TRUE = "truth"
+
+MARK = 0.045
+"""Side of the square that marks a centre, over the shorter side of the image."""
+
+LOOKS = {
+    "seen": "true box, found", "missed": "true box, missed", "right": "found, right", "wrong": "found, wrong",
+}  # fmt: skip
+"""Classes of the style sheet and their meanings."""
+
+
+@dataclass(frozen=True)
+class DrawnBox:
+    """A rectangle in pixels of the image: its class of the style sheet, its edges, and its class and score in words."""
+
+    look: str
+    left: float
+    top: float
+    width: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Photo:
+    """One image as the template shows it: its path relative to the data set, and its ``data:`` address.
+
+    The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class and a wrong answer,
+    or how many boxes were found, missed and wrong, in words; ``answers`` are those of two files. Width and height are
+    in pixels of the upright image, 1 if it has no boxes. ``layers`` are addresses of images to lay over it. ``first``
+    begins a row.
+    """
+
+    name: str
+    image: str
+    result: str
+    answers: tuple[str, ...] = ()
+    width: int = 1
+    height: int = 1
+    boxes: tuple[DrawnBox, ...] = ()
+    f1: float | None = None
+    layers: tuple[str, ...] = ()
+    first: bool = False
+
+
+def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
+    """Return images with their boxes.
+
+    Their paths count from ``root``, which is None to leave out their pixels; ``labels`` are the names of the classes.
+    """
+    return [_photo(image, root, labels) for image in images]
+
+
+def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[Photo]:
+    """Return images with wrong answers; arguments as of :func:`photos`."""
+    return [
+        Photo(
+            one.path,
+            _data_uri(root, one.path, one.sha256, SMALL_SIDE),
+            f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {100 * one.probability:.0f} %",
+        )
+        for one in mistakes
+    ]
+
+
+def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
+    """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`."""
+    shown = []
+    for one in overlays.images:
+        image = _data_uri(root, one.path, one.sha256)
+        for said, layer in ((TRUE, one.true), (one.result, one.found)):
+            if layer:
+                layers = (f"data:image/png;base64,{layer}",)
+                first = said == TRUE
+                shown.append(Photo(one.path, image, said, (), one.width, one.height, layers=layers, first=first))
+    return shown
+
+
+def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
+    """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
+    shown = []
+    for one in found.rows[:CHANGED_SHOWN]:
+        answers = []
+        for file, given, right in zip((found.form, FLOAT), (one.own, one.floats), one.right, strict=True):
+            sure = "" if given.probability is None else f", {100 * given.probability:.0f} %"
+            answers.append(f"{file}: {_label(given.label, labels)}{sure} {RIGHT if right else WRONG}")
+        image = _data_uri(root, one.path, one.sha256, SMALL_SIDE)
+        shown.append(Photo(one.path, image, _label(one.label, labels), tuple(answers)))
+    return shown
+
+
+def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
+    missed, wrong = ([box for box in boxes if not box.matched] for boxes in (image.true, image.found))
+    result = [f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"]
+    for said, some in (("missed", missed), ("wrong", wrong)):
+        counts = Counter(_label(box.label, labels) for box in some)
+        if some:
+            result.append(f"{said}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}")
+    true = [_drawn(image, box, "seen" if box.matched else "missed", labels) for box in image.true[:DRAWN]]
+    answered = [_drawn(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
+    return Photo(
+        name=image.path,
+        image=_data_uri(root, image.path, image.sha256),
+        result="; ".join(result),
+        width=image.width,
+        height=image.height,
+        boxes=(*true, *answered),
+        f1=image.f1,
+    )
+
+
+def _label(label: int, labels: Sequence[str]) -> str:
+    return labels[label] if 0 <= label < len(labels) else f"class {label}"
+
+
+def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
+    left, top = box.left * image.width, box.top * image.height
+    width, height = box.right * image.width - left, box.bottom * image.height - top
+    if width <= 0 and height <= 0:
+        width = height = MARK * min(image.width, image.height)
+        left, top = left - width / 2, top - height / 2
+    score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""
+    title = f"{_label(box.label, labels)}: {LOOKS[look]}{score}"
+    return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), title)
+
+
+def _data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:
+    """Return the image as a ``data:`` address; empty without a root, or if the file is gone or has changed."""
+    if root is None or not sha256:
+        return ""
+    return data_uri(root / path, side, sha256)

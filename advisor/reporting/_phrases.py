@@ -1,0 +1,308 @@
+"""Texts that all forms of a report share: the order of evaluations, limits, verdicts, counts, how the run was made."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from advisor.core import (
+    CONFIDENCE,
+    METRICS,
+    ON,
+    Evaluation,
+    Status,
+    accuracy_of,
+    is_floor,
+    latency_of,
+    listed,
+    plural,
+    show_figure,
+    show_ms,
+    show_probability,
+    show_seconds,
+    variant_of,
+)
+from advisor.engine import StageName
+from advisor.reporting import _blocks as blocks, _text as text
+from advisor.reporting._blocks import Span
+
+if TYPE_CHECKING:
+    from advisor.reporting._view import DatasetSummary, RunView
+
+_SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
+"""Entries of the manifest that the report shows apart from the others."""
+
+NOT_STARTED = "not started"
+"""Begins the reason of a configuration that a search did not begin; the list of failures and skips has it."""
+
+WRONG_NAMED = 3
+"""Images with a likely wrong label that are named; the others are counted."""
+
+TABLE_ROWS, TIES_SHOWN, REASONS_SHOWN, FAILURES_SHOWN = 10, 4, 3, 500
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the funnel: evaluations left after it, those that stopped here, and the most frequent reasons."""
+
+    name: str
+    left: int
+    lost: int
+    reasons: tuple[tuple[str, int], ...] = ()
+
+
+def limits(view: RunView) -> tuple[tuple[str, str], ...]:
+    """Return every limit set, by its name, as text."""
+    budget = view.budget
+    metrics = {name: metric.label for name, metric in METRICS.items()}
+    labels = {"latency": "p90 latency", "accuracy": view.metric, **metrics}
+    numbers = [
+        (labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}")
+        for name, value in budget.limits.items()
+    ]
+    words = (
+        ("confidence", "" if budget.confidence == CONFIDENCE else show_probability(budget.confidence)),
+        ("licence", ", ".join(budget.licence)),
+        ("must run on", ", ".join(budget.must_run_on)),
+        ("prefer", str(view.request.written["prefer"])),
+    )
+    return (*numbers, *((label, value) for label, value in words if value))
+
+
+def verdict(view: RunView, evaluation: Evaluation) -> str:
+    """Return the verdict on an evaluation in one or two words."""
+    key = evaluation.configuration.key
+    if key == view.pick_key:
+        return "pick" if view.decision.feasible else "closest"
+    if evaluation.status is not Status.OK:
+        return evaluation.status.value
+    if evaluation.card_facts.as_it_is:
+        return "shipped today"
+    if key in view.device_picks:
+        return f"pick on {evaluation.configuration.target.device}"
+    if key in view.tie_keys:
+        return "tie"
+    if key in view.front_keys:
+        return "front"
+    broken = [f"budget {name}" if name.startswith(ON) else name for name in view.budget.violations(evaluation)]
+    return f"over {', '.join(broken)}" if broken else "dominated"
+
+
+def so_far(view: RunView) -> str:
+    """Return the answer so far on one line; empty where no candidate has a result."""
+    pick = view.decision.pick
+    if pick is None:
+        return ""
+    judged = f" ({pick.holdout_accuracy.value:.1f} % on the hold-out)" if pick.holdout_accuracy else ""
+    accuracy = f", {pick.accuracy.value:.1f} %{judged}" if pick.accuracy else ""
+    latency = f", {show_ms(pick.latency.value)}" if pick.latency else ""
+    start = ":" if view.decision.feasible else " nothing meets the budget; closest is"
+    return text.plain(f"so far{start} {text.file(pick)}{accuracy}{latency}")
+
+
+@dataclass(frozen=True)
+class ConfigurationCounts:
+    """The configurations of a run by how they ended; each belongs to one group."""
+
+    planned: int  #: all of them
+    meet: int  #: within the limits
+    over: int  #: over a limit
+    unranked: int  #: without an accuracy
+    failed: int  #: failed
+    skipped: int  #: skipped for a reason
+    unreached: int  #: not reached when the search ended
+
+
+def count_configurations(view: RunView) -> ConfigurationCounts:
+    """Return the one count of a run's configurations, which every part of a report uses."""
+    meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
+    unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
+    failed, skipped = len(view.with_status(Status.FAILED)), view.with_status(Status.SKIPPED)
+    stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
+    planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
+    return ConfigurationCounts(
+        planned=planned,
+        meet=meet,
+        over=len(view.ok) - meet - unranked,
+        unranked=unranked,
+        failed=failed,
+        skipped=len(skipped) - stopped,
+        unreached=planned - len(view.evaluations) + stopped,
+    )
+
+
+def counts(view: RunView) -> str:
+    """Return how many configurations meet the budget, failed, were skipped, and were not reached by the search."""
+    tally = count_configurations(view)
+    left = f", {tally.unreached} not reached" if tally.unreached else ""
+    unranked = f"{tally.unranked} without an accuracy, " if tally.unranked else ""
+    return (
+        f"{plural(tally.planned, 'configuration')}: {tally.meet} {'meets' if tally.meet == 1 else 'meet'} the budget, "
+        f"{tally.over} {'does' if tally.over == 1 else 'do'} not, {unranked}{tally.failed} failed, "
+        f"{tally.skipped} skipped{left}."
+    )
+
+
+def parts(dataset: DatasetSummary) -> str:
+    """Return what the images were used for."""
+    own = " (your own split)" if dataset.own_split else ""
+    return (
+        f"{dataset.train} for training, {dataset.validation} to compare candidates (validation), {dataset.holdout} "
+        f"held out to test the finalists{own}"
+    )
+
+
+def wrong_labels(view: RunView) -> str:
+    """Return how many labels are doubtful, the first of them, and the command that shows all; empty for none."""
+    checked = view.labels
+    if checked is None or not checked.found:
+        return ""
+    count, data = len(checked.found), view.request.written["data"]
+    named = listed([f"{one.path} ({one.label}, rather {one.suggested})" for one in checked.found], WRONG_NAMED)
+    return (
+        f"{count:,} of {checked.images:,} images outside the hold-out ({100 * count / checked.images:.1f} %) "
+        f"{'has' if count == 1 else 'have'} a doubtful label: it is wrong, or the image is hard. The most doubtful: "
+        f"{named}. Look at them: {shlex.join(['advisor', 'data', 'check', str(data)])}"
+    )
+
+
+def method(view: RunView) -> dict[str, object]:
+    """Return how the run was made, as the variables of the page's last section."""
+    manifest = view.manifest
+    others = {key: value for key, value in manifest.items() if key not in _SHOWN_ALONE}
+    request, more = (
+        {key: shown(value) for key, value in given.items() if value not in (None, "", [], {}) and value is not False}
+        for given in (view.request.written, others)
+    )
+    durations = manifest.get("durations") or {}
+    return {
+        "command_line": command_line(view),
+        "weights": {name: shown(origin) for name, origin in (manifest.get("weights") or {}).items()},
+        "versions": manifest.get("versions") or {},
+        "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
+        "request": request,
+        "manifest": more,
+    }
+
+
+def command_line(view: RunView) -> str:
+    """Return the command line, ready to be typed again; the program is without its folder."""
+    given = view.manifest.get("command_line") or ""
+    if isinstance(given, str):
+        return given
+    program, *arguments = (str(part) for part in given)
+    name = PurePath(program).name
+    return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
+
+
+def shown(value: object) -> str:
+    """Return a value of the manifest on one line."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(shown(item) for item in value)
+    return text.plain(value)
+
+
+def shortlist(view: RunView) -> tuple[Evaluation, ...]:
+    """Return the evaluations for the short table: the pick, its first ties, what the user ships, the front.
+
+    Of the front, those at even distances, with both ends.
+    """
+    decision = view.decision
+    ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
+    shipped = (each.evaluation for each in view.incumbents if not each.picked)
+    chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
+    others = [row for row in decision.front if row.configuration.key not in chosen]
+    if len(others) > (count := TABLE_ROWS - len(chosen)):
+        step = (len(others) - 1) / (count - 1)
+        others = [others[round(index * step)] for index in range(count)]
+    return (*chosen.values(), *sorted(others, key=accuracy_of, reverse=True))
+
+
+def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Keep the fastest evaluation of every artefact, in the given order; the number of threads makes no other file."""
+    best: dict[tuple[str, str, str], Evaluation] = {}
+    for evaluation in evaluations:
+        known = best.setdefault(variant_of(evaluation), evaluation)
+        if latency_of(evaluation) < latency_of(known):
+            best[variant_of(evaluation)] = evaluation
+    return tuple(best.values())
+
+
+def ranked(view: RunView) -> tuple[Evaluation, ...]:
+    """Return what was begun: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
+    front = view.front_keys
+
+    def rank(row: Evaluation) -> tuple[int, float]:
+        key, ok = row.configuration.key, row.status is Status.OK
+        groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
+        return groups.index(True), -accuracy_of(row)
+
+    return tuple(sorted((row for row in view.evaluations if not row.reason.startswith(NOT_STARTED)), key=rank))
+
+
+def funnel(view: RunView) -> tuple[Step, ...]:
+    """Return how many evaluations are left after each step, from all configurations to the pick.
+
+    Stages are in the order of the work; unknown names come last. Budget, front and pick follow.
+    """
+    found = count_configurations(view)
+    left = found.planned
+    steps = [Step("planned", left, 0)]
+    order = {stage.value: index for index, stage in enumerate(StageName)}
+    stopped = [row for row in view.evaluations if row.status is not Status.OK]
+    stages = dict.fromkeys(row.stage for row in stopped)
+    if found.unreached:
+        stages[StageName.STOP] = None
+    for stage in sorted(stages, key=lambda stage: order.get(stage, len(order))):
+        lost = [row.reason or row.status.value for row in stopped if row.stage == stage]
+        if stage == StageName.STOP:  # most of those that a search did not reach have no row
+            lost += ["not reached"] * (found.unreached - len(lost))
+        left -= len(lost)
+        reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))
+        steps.append(Step(stage or "unnamed stage", left, len(lost), reasons))
+    meets = sum(view.budget.met_by(row) for row in view.ok)
+    exceeded = Counter(f"over the {limit} limit" for row in view.ok for limit in view.budget.violations(row))
+    steps.append(Step("meets the budget", meets, left - meets, tuple(exceeded.most_common())))
+    if not view.decision.feasible:
+        return tuple(steps)
+    front = len(view.decision.front)
+    dominated = (("another candidate is as good or better in every figure", meets - front),)
+    return (*steps, Step("on the front", front, meets - front, dominated), Step("the pick", 1, front - 1))
+
+
+def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.DataTable:
+    """Return the table of evaluations without a result, each with its reason."""
+    titles = ("configuration", "status", "stage", "reason")
+    cells = [
+        (text.name(row), Span(row.status.value, f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
+        for row in rows
+    ]
+    header, caption = blocks.columns(*titles, left=titles), "Configurations without a result"
+    return blocks.DataTable(header, cells, caption, "stopped", notes=notes)
+
+
+def failure_blocks(view: RunView) -> list[blocks.Block]:
+    """Return the section on what failed, was skipped, or has no weights; nothing if all went well."""
+    stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
+    without_weights = view.manifest.get("without_weights") or {}
+    if not stopped and not without_weights:
+        return []
+    more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all." if stopped[FAILURES_SHOWN:] else ""
+    found = count_configurations(view)
+    groups = ((found.failed, "failed"), (found.skipped, "were skipped"), (found.unreached, "were not reached"))
+    said = ", ".join(f"{count} {how}" for count, how in groups if count)
+    said = f"Of {plural(found.planned, 'configuration')}, {said}. A failure does not stop the run.{more}"
+    shown: list[blocks.Block] = [blocks.Heading("Failures and skips", "failures"), blocks.Paragraph(said, "lead")]
+    if stopped:
+        shown.append(failures(stopped[:FAILURES_SHOWN]))
+    if without_weights:
+        models = plural(len(without_weights), "model was", "models were")
+        reasons = blocks.Items([f"{card}: {reason}" for card, reason in without_weights.items()])
+        shown.append(blocks.Group([reasons], f"{models} skipped: no weights could be fetched"))
+    return shown

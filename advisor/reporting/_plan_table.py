@@ -1,0 +1,192 @@
+"""The plan of a search on the terminal: the candidates, what is skipped and why, and the cost."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rich.console import Console
+
+from advisor.core import HOST, Provenance, Quantity, listed, plural, recipe_of, show_bytes, show_ms, show_seconds
+from advisor.engine import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
+from advisor.reporting._blocks import DataTable, Paragraph, Span, TableColumn, Words, show
+from advisor.reporting._frames import Rows
+
+PLAN = Rows(tuple(FORECAST_COLUMNS), Forecast.to_row)
+"""Configurations of a plan."""
+
+MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
+LEGEND = "latency: timed here before, ~ predicted from other machines and timings here, ? rough (from MACs only)"
+LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs only)"
+NAMES_SHOWN = 8
+
+ROOMY = 100
+"""Terminal width from which the table also shows accuracy, size and the source of the weights."""
+
+
+def print_plan(
+    view: PlanView, console: Console | None = None, shown: Sequence[Forecast] | None = None, every: bool = False
+) -> None:
+    """Write the plan to the console, with the configurations ``shown`` in their order.
+
+    None stands for one row a card, that of its fastest form with the cost of all; or for ``every`` form, by card.
+    """
+    rows = list(_fastest_forms(view)) if shown is None and not every else shown
+    more = [] if rows is None or rows is shown else [f"The cost is that of all {len(view.forecasts)} forms: --all."]
+    show([_table(view, rows), *map(Paragraph, (*more, *sentences(view)))], console)
+
+
+def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
+    """Yield the forecasts of the fastest form of each card; the first has the cost of all forms of the card."""
+    for card in view.cards:
+        every = [row for row in view.forecasts if row.configuration.card == card.card]
+        best = min(every, key=lambda row: (bool(row.filtered), row.latency.value, row.configuration))
+        own = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
+        others_s = sum(row.price_s for row in every if row not in own)
+        yield replace(own[0], price_s=own[0].price_s + others_s)
+        yield from own[1:]
+
+
+def sentences(view: PlanView) -> Iterator[str]:
+    """Return the lines below the table, one sentence each."""
+    question = view.request.question
+    yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
+    yield from (f"Note: {remark}" for remark in view.remarks)
+    yield from _filtered(view.forecasts)
+    yield from _images(view)
+    skipped: dict[str, list[str]] = {}
+    for name, reason in view.left_out.items():
+        skipped.setdefault(reason, []).append(name)
+    yield from (f"Skipped: {listed(names, NAMES_SHOWN)}: {reason}." for reason, names in skipped.items())
+    yield _cost(view)
+    if question.tuning_limited and view.tuning_s:
+        tuned, possible = view.tuned
+        which = f"the most promising {tuned} of {possible} cards" if tuned < possible else plural(possible, "card")
+        recipe = next(each for each in question.trainings if recipe_of(each).tunes_backbone)
+        yield (
+            f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} ({recipe}). --training head "
+            f"leaves it out; --training {recipe} tunes every card that can still win."
+        )
+    yield _weights(view)
+    yield "Nothing was spent. To start, use the same options with advisor search."
+
+
+def _filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield a line for each reason to leave configurations out; reasons that differ only in figures are one."""
+    alike: dict[str, list[Forecast]] = {}
+    filtered = [forecast for forecast in forecasts if forecast.filtered]
+    for forecast in filtered:
+        alike.setdefault(re.sub(r"(under )?\d[\d.,]*", "", forecast.filtered), []).append(forecast)
+    if filtered:
+        yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations, marked x:"
+    for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
+        first, same = rows[0], len({row.filtered for row in rows}) == 1
+        which = "" if same else f", such as {first.configuration.card} {first.configuration.variant_name}:"
+        yield f"  {len(rows)} x{which} {first.filtered}"
+
+
+def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
+    cards, question = {card.card: card for card in view.cards}, view.request.question
+    if by_card := shown is None:
+        order = {card: index for index, card in enumerate(cards)}
+        shown = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
+    budget = question.limits.latency_ms
+    counts = [count for count in question.thread_counts if count in {_threads(row) for row in shown}]
+    place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)} devices"
+    threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
+    ranged = question.devices != (HOST,) and any(_interval(row.latency) for row in shown)
+    header: list[TableColumn[Forecast]] = [
+        TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
+        TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
+        TableColumn(f"latency ms\n{threads if question.devices == (HOST,) else place}", whole=True),
+        *([TableColumn[Forecast]("80 %\ninterval", width=ROOMY, whole=True)] if ranged else []),
+        *([] if budget is None else [TableColumn[Forecast](f"meets\n{show_ms(budget)}", whole=True)]),
+        TableColumn("size MB", width=ROOMY, whole=True),
+        TableColumn("cost", whole=True),
+        TableColumn("weights", left=True, width=ROOMY),
+    ]
+    variants: dict[tuple[str, str], list[Forecast]] = {}
+    for each in shown:
+        variants.setdefault((each.configuration.card, each.configuration.variant_name), []).append(each)
+    rows, previous = list[Sequence[Words]](), ""
+    for (name, variant), forecasts in variants.items():
+        by_count = sorted(forecasts, key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0)
+        if by_card and name != previous:
+            rows.append([Span(name, "strong"), *[""] * (len(header) - 2), _place(cards[name])])
+            previous = name
+        first = f"  {variant}" if by_card else f"{name} {variant}"
+        rows.append([first, *_figures(by_count, budget is not None, ranged), "" if by_card else _place(cards[name])])
+    return DataTable(header, rows)
+
+
+def _threads(row: Forecast) -> int:
+    return row.configuration.target.threads
+
+
+def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str]:
+    """Return the accuracy, the latency by threads and its interval, the probability to meet a budget, size and cost."""
+    row, chances = rows[0], [each.chance for each in rows if each.chance is not None]
+    latencies = (f"{MARKS.get(each.latency.provenance, '')}{show_ms(each.latency.value)}" for each in rows)
+    return [
+        f"{row.accuracy.value:.1f}" if row.accuracy else "-",
+        " / ".join(latency.removesuffix(" ms") for latency in latencies),
+        *([_interval(row.latency)] if ranged else []),
+        *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
+        f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
+        "x" if row.filtered else show_seconds(sum(each.price_s for each in rows)),
+    ]
+
+
+def _interval(latency: Quantity) -> str:
+    """Return the 80 % interval in ms of a latency that is predicted without any measurement on its device, else ""."""
+    if latency.provenance is not Provenance.PREDICTED or latency.n != 0 or latency.low is None or latency.high is None:
+        return ""
+    return f"{show_ms(latency.low).removesuffix(' ms')} to {show_ms(latency.high).removesuffix(' ms')}"
+
+
+def _place(card: CardForecast) -> str:
+    if card.on_disk:
+        return "here"
+    if card.download_bytes is None:
+        return "to download"
+    return f"to download, {show_bytes(card.download_bytes)}" if card.download_bytes else "none"
+
+
+def _images(view: PlanView) -> Iterator[str]:
+    if view.split is None:
+        return
+    counts = Counter[str]()
+    for part in (view.split.boxes or view.split.parts).values():
+        counts.update(part)
+    fewest, most = min(counts.values()), max(counts.values())
+    each = f"{fewest} in each" if fewest == most else f"{fewest} to {most} in each"
+    boxes = f" with {counts.total():,} boxes" if view.split.boxes else ""
+    yield f"Images: {view.images:,}{boxes} in {plural(len(counts), 'class', 'classes')}, {each}."
+    yield from view.split.lines
+
+
+def _cost(view: PlanView) -> str:
+    count, execution = sum(not forecast.filtered for forecast in view.forecasts), view.request.execution
+    if not count:
+        return "Nothing would be trained: no candidate is left."
+    planned = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"
+    text = f"Cost: about {show_seconds(view.price_s)} for {planned}"
+    if execution.time_limit_s is not None and view.price_s > execution.time_limit_s:
+        text += f"; with --time-limit {execution.time_limit} about {view.reached} of them"
+    elif view.course is not None and view.reached < count:
+        text += f": about {view.reached} of them, those that are expected to be worth it"
+    elif view.reached < count:
+        text += f"; with --max-trials {execution.max_trials} only {view.reached} of them"
+    return f"{text}. First result after about {show_seconds(view.cheapest.first_s)} ({view.cheapest.card})."
+
+
+def _weights(view: PlanView) -> str:
+    here = sum(card.on_disk for card in view.cards)
+    missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
+    start = f"Weights: {here} of {plural(len(view.cards), 'card')} on this machine"
+    if not missing:
+        return f"{start}, nothing to download."
+    unknown = sum(card.download_bytes is None for card in missing)
+    size = show_bytes(view.download_bytes) if view.download_bytes else "sizes unknown"
+    more = f", and {unknown} of unknown size" if unknown and view.download_bytes else ""
+    return f"{start}; to download: {len(missing)} ({size}{more})."

@@ -1,0 +1,270 @@
+"""The answer of ``advisor profile``: on the terminal, and the files that it writes; the page loads nothing."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from advisor.compression import Diagnosis
+from advisor.core import UsageError, plural, show_bytes
+from advisor.measurement import Delegation, EthosEstimate, OperatorTime, Profile, TypeTime
+from advisor.reporting import _blocks as blocks
+from advisor.reporting._blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of
+from advisor.reporting._compression import diagnosis_html, diagnosis_lines
+from advisor.reporting._frames import Rows, rows_of
+from advisor.reporting._pages import asset, json_for_script, plotly_script, render_page, trusted
+from advisor.reporting._text import figure
+
+FILES = {"html": "profile.html", "json": "profile.json"}
+"""Forms of a profile, with the names of their files in a folder."""
+
+BARS = 20
+
+STEPS: Rows[OperatorTime] = rows_of(
+    {
+        "position": "position", "type": "type", "where": "where", "time_us": "time_us", "time_share": "share",
+        "macs": "node.macs", "moved_bytes": "node.bytes_moved", "gflops": "gflops", "output": "node.outputs.0",
+    }
+)  # fmt: skip
+"""Steps of a run."""
+
+SHOWN = 10
+REASONS_SHOWN = 6
+GOOD_COVERAGE = (0.95, 1.02)
+
+
+def _where(row: OperatorTime | TypeTime) -> blocks.Words:
+    return Span(row.where, "warn") if row.where == "builtin" else row.where
+
+
+TYPES: tuple[TableColumn[TypeTime], ...] = (
+    TableColumn("type", lambda row: Span(row.type, "name"), left=True),
+    TableColumn("where", _where, left=True),
+    TableColumn("count", lambda row: row.count),
+    TableColumn("time us", lambda row: row.time_us),
+    TableColumn("share %", lambda row: f"{100 * row.share:.1f}"),
+    TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
+    TableColumn("million MACs", lambda row: row.macs / 1e6 if row.macs else None),
+    TableColumn("data", lambda row: row.data_type, left=True),
+)
+Step = tuple[OperatorTime, float]
+"""A step with the sum of the shares up to it (0-1)."""
+
+OPERATORS: tuple[TableColumn[Step], ...] = (
+    TableColumn("step", lambda step: step[0].position),
+    TableColumn("type", lambda step: Span(step[0].type, "name"), left=True, head=True),
+    TableColumn("where", lambda step: _where(step[0]), left=True),
+    TableColumn("time us", lambda step: step[0].time_us, short="us"),
+    TableColumn("share %", lambda step: f"{100 * step[0].share:.1f}", short="%"),
+    TableColumn("sum %", lambda step: f"{100 * step[1]:.1f}"),
+    TableColumn(
+        "million MACs", lambda step: step[0].node.macs / 1e6 if step[0].node and step[0].node.macs else None, width=WIDE
+    ),
+    TableColumn("kB moved", lambda step: step[0].node.bytes_moved / 1e3 if step[0].node else None, width=WIDE),
+    TableColumn("GOP/s", lambda step: step[0].gflops or None),
+    TableColumn("GB/s", lambda step: step[0].gbytes or None),
+    TableColumn(
+        "inputs", lambda step: ", ".join(step[0].node.inputs) if step[0].node else None, left=True, width=blocks.PAGES
+    ),
+    TableColumn("output", lambda step: ", ".join(shape for _, shape in _outputs(step)) or None, left=True),
+    TableColumn("data", lambda step: next((kind for kind, _ in _outputs(step)), None), left=True, width=128),
+    TableColumn("kernel", lambda step: Span(step[0].kernel, "name"), left=True, width=blocks.PAGES),
+)
+
+
+def _outputs(step: Step) -> list[tuple[str, str]]:
+    """Return data type and shape of each output."""
+    found = (each.partition(" ") for each in (step[0].node.outputs if step[0].node else ()))
+    return [(kind, shape) for kind, _, shape in found]
+
+
+def print_profile(
+    profile: Profile,
+    console: Console | None = None,
+    *,
+    everything: bool = False,
+    written: Sequence[Path] = (),
+    diagnosis: Diagnosis | None = None,
+    steps: Sequence[OperatorTime] | None = None,
+) -> None:
+    """Write the tables, the advice and the names of files that were ``written`` to the console.
+
+    Without ``everything``, only the first ``steps`` in their order are shown, or the slowest ones if None.
+    """
+    if steps is None:
+        rows = profile.operators if everything else profile.top(SHOWN)
+        title = "Every step" if everything else f"The {len(rows)} slowest of {len(profile.operators)} steps"
+    else:
+        rows = tuple(steps if everything else steps[:SHOWN])
+        title = f"{len(rows)} of {len(profile.operators)} steps, as selected"
+    shown: list[blocks.Block] = [
+        *_head(profile),
+        blocks.Heading("By type"),
+        table_of(TYPES, profile.by_type),
+        blocks.Heading(title),
+        _operators_table(rows, everything and steps is None),
+        *delegation_lines([("", delegation) for delegation in profile.delegations]),
+        *_ethos_lines(profile.ethos),
+        *(Labelled("Advice", sentence, "good") for sentence in profile.advice),
+        *(Labelled("Note", note, "warn") for note in profile.notes),
+        *(diagnosis_lines(diagnosis, everything) if diagnosis else ()),
+        *(Labelled("Written", str(path)) for path in written),
+    ]
+    if not written:
+        shown.append(blocks.next_command(f"advisor profile {profile.model} --html profile.html"))
+    blocks.show(shown, console)
+
+
+def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[blocks.Block]:
+    """Return a heading, and for each file and accelerator a sentence and why operators are not supported.
+
+    Each delegation comes with the file's name, which is shown if there are several; nothing without any.
+    """
+    if not delegations:
+        return
+    lines: list[blocks.Block] = [blocks.Heading("Accelerators (computed from the file, not measured)")]
+    described: set[str] = set()
+    several = len({name for name, _ in delegations}) > 1
+    for file, delegation in delegations:
+        unit = delegation.accelerator
+        label = f"{file}, {unit.name}" if several else unit.name
+        lines.append(Labelled(label, delegation.sentence, "warn" if delegation.objections else "good"))
+        if unit.about and unit.name not in described:
+            lines.append(Paragraph(f"  {unit.about}", "dim"))
+        described.add(unit.name)
+        lines += [Paragraph(f"  not supported: {reason}") for reason in unsupported(delegation)]
+    yield blocks.Group(lines)
+
+
+def _ethos_lines(found: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
+    """Return a heading, and for each Ethos-U what its compiler makes of the file; nothing without one."""
+    if not found:
+        return
+    lines: list[blocks.Block] = [blocks.Heading("Arm Ethos-U (estimated by its compiler, not measured)")]
+    for each in found:
+        lines.append(Labelled(each.unit.name, each.sentence, "warn" if each.on_cpu else "good"))
+        lines += [Paragraph(f"  not supported: {reason}") for reason in each.reasons[:REASONS_SHOWN]]
+    yield blocks.Group(lines)
+
+
+def unsupported(delegation: Delegation) -> list[str]:
+    """Return the most frequent reasons with their counts, and how many more there are."""
+    found = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in delegation.reasons.items()]
+    more = len(found) - REASONS_SHOWN
+    return found[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
+
+
+def _head(profile: Profile) -> Iterator[blocks.Block]:
+    whole = f"  {figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
+    roof = profile.roofline
+    peak = f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s" if roof else ""
+    entered = "XNNPACK not used" if profile.kernels == "builtin" else plural(profile.partitions, "XNNPACK partition")
+    yield Paragraph((Span(Path(profile.model).name, "strong"), whole))
+    yield Paragraph(
+        f"{profile.parameters / 1e6:.2f} million parameters, {profile.macs / 1e6:.1f} million MACs, activations "
+        f"{show_bytes(profile.arena_bytes)}, {plural(len(profile.by_type), 'operator type')}, {entered}"
+    )
+    yield Paragraph(_quality(profile), "dim")
+    yield Paragraph(f"{profile.runtime} on {profile.host}{peak}", "dim")
+
+
+def _quality(profile: Profile) -> str:
+    """Return how reliable the figures are."""
+    low, high = GOOD_COVERAGE
+    good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
+    return (
+        f"the operators make up {profile.coverage:.1%} of the run time{good}; the profiler slows a run by "
+        f"{profile.overhead:+.1%}; {plural(profile.runs, 'run')}, {profile.rejected_runs} disturbed runs excluded"
+    )
+
+
+def _operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.DataTable:
+    """Return steps of a run; ``in_order`` says that the rows are all of them."""
+    cumulative, steps = 0.0, []
+    for row in rows:
+        cumulative = row.cumulative if in_order else cumulative + row.share
+        steps.append((row, cumulative))
+    return table_of(OPERATORS, steps, look="tall")
+
+
+def requested_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the file of each form, and make their folders before anything is measured, or raise a ``UsageError``."""
+    wanted = {**({form: folder / name for form, name in FILES.items()} if folder else {}), **paths}
+    for path in wanted.values():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error.strerror) from error
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            raise _unwritable(path, "it is a folder" if path.is_dir() else "its folder is not writable")
+    return wanted
+
+
+def _unwritable(path: Path, why: str | None) -> UsageError:
+    return UsageError(f"cannot write '{path}': {why}", "choose another place")
+
+
+def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnosis | None = None) -> None:
+    """Write the requested forms; the diagnosis goes into the JSON and the page. An error is a ``UsageError``."""
+    more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
+    for form, path in wanted.items():
+        document = json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False) if form == "json" else ""
+        try:
+            path.write_text(document or render(profile, diagnosis), encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(path, error.strerror) from error
+
+
+def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
+    """Return the page: the slowest operators, the roofline, every figure in tables; names from the file are escaped."""
+    return render_page(
+        "profile",
+        styles=["report.css", "profile.css"],
+        scripts=[plotly_script(), asset("profile.js")],
+        profile=profile,
+        name=Path(profile.model).name,
+        facts=[blocks.Figures(_facts(profile))],
+        types=[table_of(TYPES, profile.by_type)],
+        operators=[_operators_table(profile.operators, True)],
+        quality=_quality(profile),
+        diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
+        reasons=unsupported,
+        data=trusted(json_for_script(_payload(profile))),
+    )
+
+
+def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
+    """Return the key figures."""
+    slowest = profile.top(1)[0]
+    partitions = "off" if profile.kernels == "builtin" else plural(profile.partitions, "partition")
+    runs = f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}"
+    good, parameters = "good is 95 to 102 %; profiler", f"{profile.parameters / 1e6:.2f} million parameters"
+    return (
+        blocks.Figure("A run", f"{figure(profile.plain_us / 1e3)} ms", runs),
+        blocks.Figure("Operators / run", f"{profile.coverage:.1%}", f"{good} {profile.overhead:+.1%}"),
+        blocks.Figure("MACs", f"{figure(profile.macs / 1e6)} million", parameters),
+        blocks.Figure("Activations", show_bytes(profile.arena_bytes), "peak, computed from their lifetimes"),
+        blocks.Figure("XNNPACK", partitions, f"slowest step: {slowest.type}, {slowest.share:.1%}"),
+    )
+
+
+def _payload(profile: Profile) -> dict[str, object]:
+    """Return the data of the plots: the slowest operators, the roofline, and every operator below it."""
+    roof, steps = profile.roofline, [row for row in profile.operators if row.gflops and row.gbytes]
+    return {
+        "bars": [_drawn(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
+        "points": [
+            _drawn(row, x=2 * row.node.macs / row.node.bytes_moved if row.node else 0.0, y=row.gflops) for row in steps
+        ],
+        "roof": {"gflops": roof.gflops, "gbytes": roof.gbytes} if roof else None,
+    }
+
+
+def _drawn(row: OperatorTime, **place: Any) -> dict[str, object]:
+    """Return what the plots show of an operator at a place."""
+    output = row.node.outputs[0] if row.node and row.node.outputs else ""
+    shown = {"us": row.time_us, "share": row.share, "type": row.type, "where": row.where, "step": row.position}
+    return {**place, **shown, "kernel": row.kernel, "output": output}

@@ -1,0 +1,302 @@
+"""Risks of an answer: the images it was judged on, the budget, compression, capture conditions, the licence."""
+
+import math
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass
+from enum import StrEnum
+
+from advisor.core import (
+    FLOAT,
+    HOST,
+    PERMISSIVE_WORD,
+    ROBUST,
+    TOP1,
+    Budget,
+    Evaluation,
+    Provenance,
+    Quantity,
+    allows,
+    listed,
+    plural,
+    show_ms,
+    show_probability,
+    top1_on_parts,
+    wilson,
+)
+from advisor.engine import Question
+from advisor.reporting import _text as text
+from advisor.reporting._confidence import NAMED, other_things, unkept
+from advisor.reporting._view import DatasetSummary, RunView
+
+TIGHT = 0.1
+"""A measured latency is far from the limit if at least this share of the limit is left."""
+
+SURE = 0.95
+
+FEW = 10
+"""A class with fewer validation images than this says little: one image is more than ten points of its accuracy."""
+
+FEW_GROUPS = 3
+"""With fewer groups, a class cannot have one in each part of the images."""
+
+BUDGET = "Latency budget"
+
+APART = 0.9
+"""AUROC (0-1) from which on images of other things are told apart well enough."""
+
+FOUND = 0.5
+"""Share (0-1) of the user's images of other things; if fewer are found, most of them pass as known."""
+
+
+class Level(StrEnum):
+    """Severity of a risk."""
+
+    LOW = "low"
+    SOME = "some"
+    HIGH = "high"
+
+
+@dataclass(frozen=True)
+class Risk:
+    """One risk.
+
+    Attributes:
+        name: its topic.
+        level: its severity.
+        text: a sentence with its figures.
+    """
+
+    name: str
+    level: Level
+    text: str
+
+    @property
+    def warns(self) -> bool:
+        """Whether every form of an answer shows it beside the pick, because it is high.
+
+        A latency over its limit is not such a risk: nothing meets the budget then, and the answer begins with that.
+        """
+        return self.level is Level.HIGH and self.name != BUDGET
+
+
+def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
+    """Return every risk of an evaluation of a run; see :func:`risks_of`."""
+    return risks_of(view.request.question, view.dataset, evaluation)
+
+
+def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> tuple[Risk, ...]:
+    """Return every risk; where a figure is missing, the risk says that it is unknown."""
+    grouped = list(_few_groups(dataset))
+    found = (
+        *_leaks(dataset),
+        *_few_images(dataset),
+        *grouped,
+        *_flattered(evaluation),
+        *_new_conditions(question, evaluation),
+        *_fitting(question, evaluation, bool(grouped)),
+        *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
+        _budget(question.limits, evaluation),
+        _compression(evaluation),
+        _capture(question, dataset, evaluation),
+        _unknown(evaluation),
+        _licence(question.limits, evaluation),
+    )
+    return tuple(risk for risk in found if risk is not None)
+
+
+def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
+    """Return the risks that every form of an answer shows beside the pick."""
+    return tuple(risk for risk in found if risk.warns)
+
+
+def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    if dataset is None:
+        return
+    if dataset.copied:
+        yield Risk("Copies in your split", Level.HIGH, dataset.copied)
+    if dataset.leaking:
+        yield Risk("Leaks", Level.HIGH, dataset.leaking)
+
+
+def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    validated = dataset.validated_per_class if dataset else {}
+    if missing := [repr(name) for name, count in validated.items() if not count]:
+        shown = f"{_share(missing, validated)} no validation image: {listed(missing, NAMED)}"
+        advice = "The figures say nothing there: add images to the validation part."
+        yield Risk("Missing classes", Level.HIGH, f"{shown}. {advice}")
+    few = {name: count for name, count in validated.items() if 0 < count < FEW}
+    if few and len(validated) == 1:
+        yield Risk("Few images", Level.HIGH, f"The validation part has only {min(few.values())} images: add images.")
+    elif few:
+        worst = min(few, key=lambda name: few[name])
+        share = f"{_share(few, validated)} fewer than {FEW} validation images"
+        yield Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
+
+
+def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    groups = dataset.groups_per_class if dataset else {}
+    few = {name: count for name, count in groups.items() if count < FEW_GROUPS}
+    if not few:
+        return
+    worst = min(few, key=lambda name: few[name])
+    share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
+    if len(groups) == 1:
+        share = f"There are fewer than {FEW_GROUPS} groups of images"
+    lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
+    then = "expect less in new conditions than is estimated, and add" if lone else "add"
+    yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
+
+
+def _flattered(evaluation: Evaluation) -> Iterator[Risk]:
+    """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
+    validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
+    if validated is None or judged is None:
+        return
+    noise = math.hypot(_half_width(validated), _half_width(judged))
+    more = judged.value - validated.value
+    if abs(more) <= noise or not math.isfinite(noise):
+        return
+    figures = f"{validated.value:.1f} % on validation, which chose the pick, {judged.value:.1f} % on the hold-out"
+    apart = f"{figures}: {abs(more):.1f} points apart, where chance explains {noise:.1f}"
+    if more < 0:
+        yield Risk("Validation", Level.HIGH, f"{apart}. Expect the figure of the hold-out on other images.")
+    else:
+        yield Risk("Validation", Level.SOME, f"{apart}. The images of the hold-out are easier.")
+
+
+def _half_width(quantity: Quantity) -> float:
+    """Return half of the 95 % interval of a figure itself, infinite where it is unknown.
+
+    A range on other images is wider by the root of two, and allows for few groups; its standard error alone does not.
+    """
+    if quantity.low is None or quantity.high is None or quantity.provenance is not Provenance.MEASURED:
+        return math.inf
+    half = (quantity.high - quantity.low) / 2
+    return half if quantity.error is None else half / math.sqrt(2.0)
+
+
+def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
+    """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
+    plain, judged = top1_on_parts(evaluation)
+    expected, measured = evaluation.new_conditions, judged or plain
+    if expected and measured and measured.low is not None and expected.value < measured.low:
+        expect = (
+            f"{expected.value:.1f} %{' top-1' if question.metric != TOP1 else ''}{text.confidence(expected, ' (', ')')}"
+        )
+        said = f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
+        yield Risk("New conditions", Level.HIGH, said)
+
+
+def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
+    """Compare the head's cross-validation with validation: they differ by more than both 95 % intervals allow.
+
+    Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
+    """
+    (judged, _), head = top1_on_parts(evaluation), evaluation.head
+    if head is None:
+        return
+    known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT  # else its loss of top-1 is not
+    if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
+        lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
+        crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
+        difference = 100 * crossed.value - judged.value - lost
+        allowed = math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2)
+        if difference > allowed or (-difference > allowed and not few_groups):
+            figures = f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on validation"
+            why = (
+                "differ from the training images. Other images can differ as much again"
+                if difference > 0
+                else "resemble the training images. Expect less on images that do not"
+            )
+            yield Risk("Cross-validation", Level.HIGH, f"{figures}: validation images {why}.")
+    if head.at_grid_end:
+        end = f"C = {head.regularization:g} of the head is at the end of the values tried"
+        said = f"{end}: cross-validation found no optimum, so do not rely on it."
+        yield Risk("Regularization", Level.HIGH, said)
+
+
+def _share(some: Sized, classes: Sized) -> str:
+    """Return the subject of a sentence about some of the classes, with its verb."""
+    return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
+
+
+def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
+    limit, latency = limits.latency_ms, evaluation.latency_p90 or evaluation.latency
+    if limit is None or latency is None:
+        return None
+    device, probability = evaluation.configuration.target.device, evaluation.budget_probability
+    if probability is not None:
+        level = Level.SOME if probability >= limits.confidence else Level.HIGH
+        level = Level.LOW if probability >= SURE else level
+        provenance = evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED
+        sure = show_probability(probability)
+        chance = f"{sure} sure to meet {show_ms(limit)} on {device}: {provenance}, not measured"
+        return Risk(BUDGET, level, f"{chance}. A few measurements on the device would narrow the interval.")
+    room = 1 - latency.value / limit
+    if room < 0:
+        return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
+    level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
+    if device == HOST:
+        said = f"The budget was checked on this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
+        return Risk("Not your device", Level.SOME, f"{said} Name the device to ship on: --device.")
+    return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
+
+
+def _compression(evaluation: Evaluation) -> Risk:
+    drop, recipe = evaluation.drop, evaluation.configuration.compression
+    if evaluation.card_facts.as_it_is:
+        said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
+        return Risk("Learnt images", Level.HIGH, said)
+    if recipe == FLOAT:
+        return Risk("Compression", Level.LOW, "The file is not compressed, so compression has lost nothing.")
+    if drop is None:
+        return Risk("Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured.")
+    worst = drop.high if drop.high is not None else drop.value
+    level = Level.LOW if drop.value <= 1.0 and worst <= 2.0 else Level.SOME
+    said = f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against float32."
+    return Risk("Compression", Level.HIGH if drop.value > 2.0 else level, said)
+
+
+def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
+    if dataset is None or not question.of_task.conditions:
+        return None
+    if not evaluation.capture.by_condition:
+        return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
+    worst = min(evaluation.capture.by_condition, key=lambda row: row.top1)
+    plain, judged = top1_on_parts(evaluation)
+    usual = judged or plain  # the conditions were tried on the hold-out
+    lost = (usual.value if usual else worst.top1) - worst.top1
+    level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
+    condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
+    said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
+    if level is Level.HIGH and question.of_task.robust and not question.robust:
+        learns = ", and trains with them" if question.of_task.labelled else ""
+        said += f" A search with --objective {ROBUST} compares by such images{learns}."
+    return Risk("Capture", level, said)
+
+
+def _unknown(evaluation: Evaluation) -> Risk | None:
+    """Return the risk that images of other things pass as known ones; None if few do, or if nothing is known."""
+    facts = evaluation.unknown
+    if facts is None:
+        return None
+    advice = (
+        "Give images of such things a class of their own in --data, export with --unknown-class, or raise the "
+        "threshold with --min-precision."
+    )
+    if facts.others is not None and facts.others.found.value < FOUND:
+        return Risk("Unknown", Level.HIGH, f"{other_things(facts)} {advice}")
+    if facts.auroc is None or facts.accepted is None or facts.auroc.value >= APART:
+        return None
+    passes = f"Images of a class that was left out pass as known in {100 * facts.accepted:.0f} % of the cases"
+    return Risk("Unknown", Level.SOME, f"{passes}; AUROC {facts.auroc.value:.2f}, below {APART:g}. {advice}")
+
+
+def _licence(limits: Budget, evaluation: Evaluation) -> Risk:
+    own = evaluation.card_facts.licence
+    if not own:
+        return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
+    if allows((PERMISSIVE_WORD,), own):
+        return Risk("Licence", Level.LOW, f"{own}: permissive; keep its notice in the app.")
+    level = Level.SOME if limits.licence else Level.HIGH
+    return Risk("Licence", level, f"{own}: not permissive; have it reviewed before you ship it.")

@@ -1,0 +1,364 @@
+"""The runs of a folder as a list shows them: each from its small files, and damaged ones with the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from advisor.core import (
+    DEFAULT_TASK,
+    HOST,
+    METRICS,
+    TASKS,
+    TOP1,
+    AdvisorError,
+    Evaluation,
+    Provenance,
+    Status,
+    UsageError,
+    broken_rule,
+    evaluation_from_json,
+    latency_of,
+    message_of,
+    nearest,
+    parse,
+    show_figure,
+    show_latency,
+    show_time,
+    size_of,
+    to_json,
+)
+from advisor.engine import Standing, read_standing
+from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
+from advisor.reporting._frames import Rows
+from advisor.store import (
+    CHANGED,
+    OLD,
+    RunFolder,
+    cache_root,
+    integrity_problems,
+    read_document,
+    read_json,
+    sha256_json,
+    write_atomically,
+)
+from advisor.version import __version__
+
+ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
+STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
+LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
+
+
+class RunState(StrEnum):
+    """State of a run."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run."""
+
+    name: str  #: name of its folder
+    state: RunState  #: its state
+    why: str = ""  #: why it was interrupted or is damaged
+    task: str = ""  #: its task
+    metric: str = "Accuracy"  #: what its accuracy is, as a heading begins
+    limits: tuple[tuple[str, str], ...] = ()  #: the options of its question with their values, as the user wrote them
+    reason: str = ""  #: the decision in words
+    pick: Evaluation | None = None  #: the recommended evaluation with its figures, without details; None without one
+    feasible: bool = False  #: the pick meets the limits
+    done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
+    configurations: int = 0  #: all configurations of the search; 0 if not known
+    latest: Evaluation | None = None  #: the last evaluation that is ok, while the search runs
+    standing: Standing | None = None  #: what the search is doing, while it runs
+    changed: str = ""  #: date and time of the last result, with the time zone
+    report: bool = False  #: it has a ``report.html``
+    remark: str = ""  #: why nobody can tell whether it was changed; empty if it proves itself
+
+    @property
+    def evaluated(self) -> int:
+        """Number of configurations with a result."""
+        return sum(self.done.values())
+
+    @property
+    def model(self) -> str:
+        """Card and form of the pick; empty without one."""
+        own = self.pick.configuration if self.pick else None
+        return f"{own.card} {own.variant_name}" if own else ""
+
+
+def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
+    """Return accuracy, latency and size with their units; a dash for each that is not known."""
+    if evaluation is None:
+        return "–", "–", "–"
+    accuracy = _accuracy(evaluation)
+    return (
+        f"{show_figure('accuracy', accuracy)}{'' if _on_own_images(evaluation) else ' (ImageNet)'}"
+        if accuracy >= 0
+        else "–",
+        show_latency(evaluation.latency) if evaluation.latency else "–",
+        show_figure("size", evaluation.size.value) if evaluation.size else "–",
+    )
+
+
+def _accuracy(evaluation: Evaluation) -> float:
+    """Return the accuracy to expect in %: that on the hold-out if it is known; -1 if none is."""
+    known = evaluation.holdout_accuracy or evaluation.accuracy
+    return known.value if known else -1.0
+
+
+def _on_own_images(evaluation: Evaluation) -> bool:
+    """Return whether the accuracy is one on the user's images; otherwise it is that of ImageNet."""
+    known = evaluation.holdout_accuracy or evaluation.accuracy
+    return known is not None and known.provenance is Provenance.MEASURED
+
+
+def _by_accuracy(evaluation: Evaluation) -> tuple[bool, float]:
+    """Return what runs are sorted by: those on the user's images come first."""
+    return _on_own_images(evaluation), _accuracy(evaluation)
+
+
+def _of_pick(figure: Callable[[Evaluation], Any], none: object) -> Callable[[RunRow], Any]:
+    return lambda row: figure(row.pick) if row.pick else none
+
+
+SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
+    "name": ("Run", lambda row: row.name, True),
+    "state": ("Status", lambda row: row.state, False),
+    "question": ("Question", lambda row: row.limits, False),
+    "pick": ("Pick", lambda row: row.model, False),
+    "accuracy": ("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
+    "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
+    "size": ("Size", _of_pick(size_of, float("inf")), False),
+}
+"""Columns of the list: heading, key to sort by, and whether the largest comes first."""
+
+
+def _values(row: RunRow) -> dict[str, object]:
+    """Return the values of a run by column."""
+    pick = row.pick
+    accuracy = _accuracy(pick) if pick else -1.0
+    return {
+        "run": row.name,
+        "state": row.state.value,
+        "pick": row.model,
+        "feasible": row.feasible,
+        "accuracy_percent": accuracy if accuracy >= 0 else None,
+        "latency_ms": pick.latency.value if pick and pick.latency else None,
+        "size_bytes": pick.size.value if pick and pick.size else None,
+        "budget": dict(row.limits).get("budget", ""),
+        "why": row.why,
+        "remark": row.remark,
+    }
+
+
+ROWS: Rows[RunRow] = Rows(tuple(_values(RunRow("", RunState.DAMAGED))), _values)
+"""Runs, one row each."""
+
+_COLUMNS = (
+    TableColumn[Any]("run", left=True, whole=True),
+    *columns("state", "pick", "accuracy", left=("state", "pick")),
+    *(TableColumn[Any](title, width=100) for title in ("latency", "size")),
+)
+
+
+def print_runs(rows: Sequence[RunRow]) -> None:
+    """Write a table of runs to standard output; those without a pick say why."""
+    cells = list(map(_cells, rows))
+    show([DataTable(_COLUMNS, cells)] if rows else [Paragraph("There are no runs.")])
+
+
+def _cells(row: RunRow) -> tuple[str, ...]:
+    answer = row.why if row.state is RunState.DAMAGED else row.model
+    state = f"{row.state}, not verifiable" if row.remark else row.state.value
+    return row.name, state, answer or row.why or "no pick", *figures(row.pick)
+
+
+class Runs:
+    """The runs that are directly in one folder; links are left out, because they can lead out of it."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise UsageError(f"--runs: '{folder}' is not a folder", "name the folder that holds the runs, such as runs")
+        self.folder = folder.resolve()
+        self._known: dict[str, tuple[object, RunRow]] = {}
+        self._index: RunIndex | None = None
+
+    def names(self) -> list[str]:
+        """Return the names of the runs, the newest first."""
+        with os.scandir(self.folder) as entries:
+            folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        runs = (path for path in folders if (path / "request.yaml").exists() or (path / "artifacts").is_dir())
+        return sorted((path.name for path in runs), reverse=True)
+
+    def path(self, name: str) -> Path:
+        """Return the folder of a run. Raises UsageError: there is no run of this name."""
+        names = self.names()
+        if name not in names:
+            raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
+        return self.folder / name
+
+    def rows(self) -> tuple[RunRow, ...]:
+        """Return all runs, the newest first; what is known of those that did not change is kept for the next time."""
+        names = self.names()
+        rows = tuple(self._row(self.folder / name) for name in names)
+        if self._index is not None:
+            self._index.write(names)
+        return rows
+
+    def row(self, name: str) -> RunRow:
+        """Return one run, read again only if its files changed; UsageError if there is none of this name."""
+        return self._row(self.path(name))
+
+    def _row(self, path: Path) -> RunRow:
+        running = RunFolder(path).in_use()
+        stamp = (running, *(_stamp(path / file) for file in STAMPED))
+        known = self._known.get(path.name)
+        if known is None or known[0] != stamp:
+            self._index = self._index or RunIndex(self.folder)
+            row = None if running else self._index.row(path.name, stamp)
+            known = self._known[path.name] = (stamp, row or _read(path, running))
+            if not (running or row):
+                self._index.keep(path.name, stamp, known[1])
+        return replace(known[1], standing=read_standing(RunFolder(path))) if running else known[1]
+
+
+INDEX = f"{__version__}, 1"  # What makes rows; the number is raised when equal runs have another one
+
+
+class RunIndex:
+    """What is known of the runs of a folder, in one file of the cache; one that is lost or damaged is made again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = cache_root() / "runs" / f"{sha256_json(str(folder))[:16]}.json"
+        self._rows: dict[str, Any] = {}
+        self._changed = False
+        try:
+            found = read_json(self._file)
+            if isinstance(found, dict) and found["made_by"] == INDEX and found["sha256"] == sha256_json(found["rows"]):
+                self._rows = found["rows"]
+        except (AdvisorError, OSError, ValueError, KeyError, TypeError):
+            self._changed = True
+
+    def row(self, name: str, stamp: object) -> RunRow | None:
+        """Return the row of a run whose files have the sizes and times of the stamp; None if it is not known."""
+        try:
+            known = self._rows[name]
+            row: RunRow = parse(RunRow, known["row"])
+        except (KeyError, TypeError, ValueError):
+            return None
+        return row if known["stamp"] == repr(stamp) else None
+
+    def keep(self, name: str, stamp: object, row: RunRow) -> None:
+        """Remember the row of a run, unless its name is no text."""
+        if name.encode(errors="replace").decode() != name:
+            return
+        self._rows[name], self._changed = {"stamp": repr(stamp), "row": to_json(row)}, True
+
+    def write(self, names: Sequence[str]) -> None:
+        """Write the rows of these runs if something changed; a cache that cannot be written is no error."""
+        if self._changed:
+            self._rows = {name: self._rows[name] for name in names if name in self._rows}
+            with suppress(OSError):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                content = {"made_by": INDEX, "sha256": sha256_json(self._rows), "rows": self._rows}
+                write_atomically(self._file, json.dumps(content))
+        self._changed = False
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size
+
+
+def _read(path: Path, running: bool) -> RunRow:
+    try:
+        return _row(RunFolder.open(path), running)
+    except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if running:
+            return RunRow(path.name, RunState.RUNNING, "the search has just begun")
+        own = isinstance(error, AdvisorError | OSError)
+        return RunRow(
+            path.name, RunState.DAMAGED, message_of(error) if own else f"{ANSWER} is damaged ({message_of(error)})"
+        )
+
+
+def _row(run: RunFolder, running: bool) -> RunRow:
+    """Return the row of a run. Raises UsageError: its request is damaged."""
+    request, manifest = run.read_request(), run.read_json(MANIFEST)
+    document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
+    answer = document.entries if document else {}
+    evaluations = run.evaluations()
+    by_device = defaultdict[str, Counter[str]](Counter)
+    for each in evaluations:
+        by_device[each.configuration.target.device][each.status.value] += 1
+    done = max(by_device.values(), key=Counter.total, default=Counter[str]())
+    state, why = _state(run, manifest, running)
+    problems = () if running else integrity_problems(run, artefacts=False)
+    # A search that was stopped has neither all files nor a complete last line.
+    changed, old = ([each for each in problems if each.kind == kind] for kind in (CHANGED, OLD))
+    serious = (each for each in problems if state is RunState.FINISHED or "is damaged" in each.what or each in changed)
+    found = [str(each) for each in serious if each not in old]
+    found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
+    state, why = (RunState.DAMAGED, "; ".join(found)) if found else (state, why)
+    limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
+    task, metric = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK]), METRICS.get(str(request.get("metric")))
+    asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
+    finished = [each for each in evaluations if each.status is Status.OK]
+    results = _stamp(run.evaluations_file)
+    return RunRow(
+        name=run.path.name,
+        state=state,
+        why=why,
+        task=str(request.get("task") or ""),
+        metric=asked.heading,
+        limits=tuple((name, value) for name, value in limits if value and value != HOST),
+        reason=str(answer.get("reason") or ""),
+        pick=_pick(answer) if ANSWER not in {each.file for each in changed} else None,
+        feasible=answer.get("feasible") is True,
+        done=done,
+        configurations=manifest.get("configurations") or 0,
+        latest=finished[-1] if running and finished else None,
+        changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
+        report=(run.path / REPORT).is_file(),
+        remark="; ".join(map(str, old)),
+    )
+
+
+def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
+    """Return the pick of an answer without details. Raises ValueError: it breaks a rule."""
+    pick = evaluation_from_json(answer["pick"]) if answer.get("pick") else None
+    if pick and (rule := broken_rule(pick)):
+        raise ValueError(f"its pick breaks the rule that {rule}")
+    return evaluation_from_json({**answer["pick"], "details": {}}) if pick else None
+
+
+def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:
+    stopped = manifest.get("stopped") or {}
+    if running:
+        return RunState.RUNNING, ""
+    if stopped.get("why") == "interrupt":
+        return RunState.INTERRUPTED, "it was interrupted"
+    if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
+        return RunState.FINISHED, stopped.get("text", "")
+    last = read_standing(run)
+    return RunState.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")

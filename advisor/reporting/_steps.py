@@ -1,0 +1,96 @@
+"""Steps that would change an answer most in the next hour, each with its time and its command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, network_of, plural, show_bytes, show_seconds
+from advisor.engine import StageName, continue_command as continue_command
+from advisor.reporting._blocks import Labelled
+from advisor.reporting._classes import recalls
+from advisor.reporting._phrases import count_configurations
+
+if TYPE_CHECKING:
+    from advisor.reporting._view import RunView
+
+INT8 = "int8"
+SMALLER = form_of(INT8).bytes / form_of(FLOAT).bytes
+"""Size of an int8 file over that of its float32 file."""
+
+WIDE = 0.1
+"""A class whose interval has a larger half width (0-1) needs more images before its figure says much."""
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """One step: what it buys, and the command that does it."""
+
+    what: str
+    command: str
+
+
+def next_steps(view: RunView) -> tuple[NextStep, ...]:
+    """Return the steps that the user can take now; none before the search has ended, and without a pick."""
+    pick = view.decision.pick
+    if pick is None or view.unfinished or not view.decision.feasible:
+        return ()
+    return tuple(_steps(view, pick))
+
+
+def step_blocks(view: RunView) -> list[Labelled]:
+    """Return a line for each step."""
+    return [Labelled("The next hour buys", f"{step.what}: {step.command}") for step in next_steps(view)]
+
+
+def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
+    if lacks_int8(view, pick):
+        yield NextStep(f"int8 of the pick{int8_size(pick)}", continue_command(view.folder))
+    tuning = view.tuning
+    if tuning is not None:
+        gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
+        yield NextStep(
+            f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}", tuning.command(view.folder)
+        )
+    images, label = wanted_images(view, pick)
+    if images:
+        photographs = f"{plural(images, 'more image')} of '{label}', which halve its interval"
+        yield NextStep(photographs, f"advisor search --request {view.folder}/request.yaml")
+
+
+def lacks_int8(view: RunView, pick: Evaluation) -> bool:
+    """Return whether a float pick has no int8 file because the search ended before it made one."""
+    if pick.configuration.compression != FLOAT or pick.card_facts.as_it_is:
+        return False
+    forms = [row for row in view.evaluations if network_of(row) == network_of(pick)]
+    int8 = [row for row in forms if row.configuration.compression == INT8]
+    reached = any(row.stage != StageName.STOP for row in int8)
+    return not reached and count_configurations(view).unreached > 0
+
+
+def int8_size(pick: Evaluation) -> str:
+    """Return the size that an int8 file of a float pick would have, in words."""
+    return f", about {show_bytes(SMALLER * pick.size.value)}" if pick.size else ""
+
+
+def failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
+    """Return the int8 file of a float pick that failed; None if it did not fail, or if there is another one."""
+    forms = [row for row in view.evaluations if network_of(row) == network_of(pick)]
+    int8 = [row for row in forms if row.configuration.compression == INT8]
+    if pick.configuration.compression != FLOAT or any(row.status is Status.OK for row in int8):
+        return None
+    return next((row for row in int8 if row.status is Status.FAILED), None)
+
+
+def wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
+    """Return how many more images halve the interval of the class with the widest one, and its name; 0 for none."""
+    answers = pick.holdout_answers or pick.answers
+    try:
+        found = recalls(answers, view.classes) if answers.has_classes else ()
+    except UsageError:  # they are damaged, which the section on classes says
+        found = ()
+    known = ((each.high - each.low, each.label) for each in found if each.low is not None and each.high is not None)
+    width, label = max(known, default=(0.0, ""))
+    images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
+    return (3 * images, label) if width > 200 * WIDE else (0, "")  # four times as many as there are

@@ -1,0 +1,170 @@
+"""Figures, untrusted names and terms of the reports as text."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from advisor.core import HOST, Evaluation, Interval, Quantity, UsageError, nearest, plain as plain, plural as plural
+
+DASH = "\u2013"
+MINUS = "\u2212"
+MISSING = DASH
+
+
+def inner(part: str, escape: Callable[[str], str] = plain) -> str:
+    """Return a piece of a sentence escaped, with the spaces at its ends."""
+    before, after = len(part) - len(part.lstrip(" ")), len(part.rstrip(" "))
+    return f"{part[:before]}{escape(part[before:after])}{part[max(before, after) :]}"
+
+
+def number(value: float) -> str:
+    """Format with three significant digits and at most two decimals: ``0.85``, ``12.3``, ``142``."""
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}".replace(",", "\u202f" if abs(value) >= 9999.5 else "")
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+def figure(value: float | None) -> str:
+    """Format with three significant digits: ``0.203``, ``1.51``, ``12.3``, ``142``; a dash for None."""
+    if value is None:
+        return MISSING
+    return number(value) if abs(value) >= 0.9995 else f"{value:.3f}"
+
+
+def span(low: float, high: float) -> str:
+    """Format an interval."""
+    return f"{figure(low)}{DASH}{figure(high)}"
+
+
+def percent(quantity: Quantity | None) -> str:
+    """Format a share in %: one decimal."""
+    return MISSING if quantity is None else f"{quantity.value:.1f}"
+
+
+def held_out_images(evaluation: Evaluation) -> str:
+    """Return on how many images of the hold-out a file was judged: ``101 images``, or ``40 of 101 images``."""
+    judged, part = evaluation.holdout_accuracy, evaluation.holdout_part
+    return part.shown if part else f"{judged.n if judged else 0} images"
+
+
+def with_interval(quantity: Quantity | None) -> str:
+    """Format a share in % with its interval, if it has one: ``87.6 (84.2-91.5)``, with an en dash."""
+    ends = interval(quantity)
+    return percent(quantity) + (f" ({ends})" if ends else "")
+
+
+def bounds(own: Interval, digits: int, scale: float = 1.0) -> str:
+    """Format a value with its interval, each times ``scale``: ``0.83 (0.79-0.86)``, with an en dash."""
+    value, low, high = (f"{scale * each:.{digits}f}" for each in (own.value, own.low, own.high))
+    return f"{value} ({low}{DASH}{high})"
+
+
+def share(own: Interval) -> str:
+    """Format a share (0-1) in % with its interval: ``87.6 (84.2-91.5)``, with an en dash."""
+    return bounds(own, 1, 100)
+
+
+def interval(quantity: Quantity | None, digits: int = 1) -> str:
+    """Format the interval's ends as ``84.2-91.5`` (with an en dash), empty where there is none."""
+    if quantity is None or quantity.low is None or quantity.high is None:
+        return ""
+    separator = " to " if quantity.low < 0 else DASH
+    return f"{quantity.low:.{digits}f}{separator}{quantity.high:.{digits}f}".replace("-", MINUS)
+
+
+def confidence(quantity: Quantity | None, before: str = "", after: str = "") -> str:
+    """Format the interval as ``95 %: 84.2-91.5`` between two texts, empty where there is none."""
+    ends = interval(quantity)
+    return f"{before}95 %: {ends}{after}" if ends else ""
+
+
+def milliseconds(quantity: Quantity | None) -> str:
+    """Format a latency without its unit."""
+    return MISSING if quantity is None else number(quantity.value)
+
+
+def megabytes(quantity: Quantity | None) -> str:
+    """Format bytes in MB (10^6) without the unit."""
+    return MISSING if quantity is None else number(quantity.value / 1e6)
+
+
+def points(quantity: Quantity | None) -> str:
+    """Format a loss of accuracy in points; a gain is negative."""
+    return MISSING if quantity is None else f"{round(quantity.value, 1) + 0.0:.1f}"
+
+
+def provenance(quantity: Quantity | None, device: str = "") -> str:
+    """Format the provenance of a number: ``measured (host)``, ``published``."""
+    if quantity is None:
+        return ""
+    suffix = f" ({device})" if device and quantity.provenance.value in ("measured", "predicted") else ""
+    return f"{quantity.provenance.value}{suffix}"
+
+
+def provenance_note(evaluation: Evaluation) -> str:
+    """Format the provenance of accuracy and latency: ``published, measured (host)``."""
+    device = evaluation.configuration.target.device
+    return f"{provenance(evaluation.accuracy) or MISSING}, {provenance(evaluation.latency, device) or MISSING}"
+
+
+def file(evaluation: Evaluation) -> str:
+    """Return the card and the recipes of a file."""
+    return f"{evaluation.configuration.card} {evaluation.configuration.variant_name}"
+
+
+def name(evaluation: Evaluation) -> str:
+    """Return the name of a configuration for people, without figures."""
+    target = evaluation.configuration.target
+    return (
+        f"{file(evaluation)}, {'' if target.device == HOST else f'{target.device}, '}{plural(target.threads, 'thread')}"
+    )
+
+
+def finite(value: Any) -> Any:
+    """Return ``value`` as strict JSON allows it: NaN and infinities become None, keys become text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def spreadsheet(value: object) -> object:
+    """Return a CSV cell that no spreadsheet interprets as a formula."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the reports: other names, and the heading in a file of ``docs/`` where the documentation says more."""
+
+    name: str
+    text: str
+    page: str
+    also: tuple[str, ...] = ()
+
+
+def terms() -> tuple[Term, ...]:
+    """Return all terms by name."""
+    import yaml
+
+    entries = yaml.safe_load(files("advisor.reporting").joinpath("glossary.yaml").read_text(encoding="utf-8"))
+    return tuple(
+        Term(name, entry["text"], entry["page"], tuple(entry.get("also", ()))) for name, entry in entries.items()
+    )
+
+
+def term(name: str) -> Term:
+    """Return the term with this name or other name, or refuse it; case, dashes and underscores do not matter."""
+    spaces = str.maketrans("-_", "  ")
+    known = {each.casefold().translate(spaces): found for found in terms() for each in (found.name, *found.also)}
+    wanted = name.casefold().translate(spaces).strip()
+    if wanted not in known:
+        raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")
+    return known[wanted]

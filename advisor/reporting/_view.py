@@ -1,0 +1,388 @@
+"""All content of a report as one value, read from a run folder, which every renderer reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from advisor.compression import Diagnosis
+from advisor.core import (
+    HOST,
+    METRICS,
+    TOP1,
+    Budget,
+    Decision,
+    Evaluation,
+    Metric,
+    Provenance,
+    Status,
+    in_unknown_conditions,
+    integration,
+    is_floor,
+    parse,
+    registered,
+)
+from advisor.datasets import HOLDOUT, PARTS, VALIDATION, copies_sentence
+from advisor.engine import (
+    DIAGNOSES,
+    CheckedLabels,
+    Disagreements,
+    ExpectedTuning,
+    Incumbent,
+    LoadedRun,
+    Request,
+    Unfinished,
+    checked_labels,
+    continue_command,
+    disagreements,
+    expected_tuning,
+    images_folder,
+    incumbents,
+    load_run,
+    unfinished_search,
+)
+from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    from advisor.reporting._blocks import Block
+    from advisor.tasks import Task
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """The user's images in numbers: of each class in label order, and of each part of the split.
+
+    Candidates were trained on ``train``, compared on ``validation``, and finalists tested on ``holdout``. ``rejected``
+    are the files that are not used, each with ``path`` and ``reason``. The user's own split names the parts
+    ``own_split``. Of the images of validation and the hold-out, ``copies`` judge nothing, as copies of them are learnt
+    from; ``leaks`` images and groups are in several parts and judge. Mappings are empty where images have no boxes or
+    groups, or where the split is not known; ``notes`` say what a reader may not expect of it.
+    """
+
+    folder: str
+    images_per_class: Mapping[str, int]
+    train: int
+    validation: int
+    holdout: int
+    rejected: tuple[Mapping[str, str], ...] = ()
+    own_split: tuple[str, ...] = ()
+    leaks: int = 0
+    copies: Mapping[str, int] = field(default_factory=dict)
+    validated_per_class: Mapping[str, int] = field(default_factory=dict)
+    groups_per_class: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    boxes_per_class: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def per_class(self) -> Mapping[str, int]:
+        """Class name to its number of boxes, or of images where there are no boxes."""
+        return self.boxes_per_class or self.images_per_class
+
+    @property
+    def counted(self) -> str:
+        """The images, and the boxes if there are any, in numbers."""
+        boxes = f", {sum(self.boxes_per_class.values()):,} boxes" if self.boxes_per_class else ""
+        return f"{self.images}{boxes}"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names in label order."""
+        return tuple(self.per_class)
+
+    @property
+    def images(self) -> int:
+        """Number of usable images."""
+        return sum(self.images_per_class.values())
+
+    @property
+    def leaking(self) -> str:
+        """A warning about a split that leaks, empty where it does not."""
+        if not self.leaks:
+            return ""
+        what = "1 image or group is" if self.leaks == 1 else f"{self.leaks} images or groups are"
+        return f"{what} in several parts of your own split, so the accuracies are too high: see dataset.json."
+
+    @property
+    def copied(self) -> str:
+        """How many images judge nothing, as copies of them are learnt from; empty if all judge."""
+        return copies_sentence(self.copies, {VALIDATION: self.validation, HOLDOUT: self.holdout})
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run as the reports show it.
+
+    Attributes:
+        name: the run folder's name, such as ``20260131-1200-image-classification``.
+        request: the question, and how it was answered; ``written`` has them in the user's words.
+        manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations`` (stage to seconds),
+            ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
+            ``data_fingerprint``, ...; unknown entries are shown too.
+        budget: the limits in base units.
+        evaluations: all of them, whatever their status.
+        decision: the answer; for several devices, one model for all of them.
+        by_device: the answer for each device alone, where there are several.
+        dataset: the user's images, or None where the run had none.
+        folder: path of the run folder as the user would type it.
+        next_command: the command to run next; empty for none.
+        diagnoses: why a compressed file loses accuracy, by its configuration's key.
+        tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
+        unfinished: how far the search came; None if it has ended.
+        images: the folder that paths of images are relative to; None to show no image.
+        incumbents: the files that the user ships, beside the pick.
+        problems: what of the run folder does not prove itself.
+        labels: the likely wrong labels; None if the search did not look for them.
+        disagreements: the images on which the pick and its float32 file disagree; None where they are not known.
+    """
+
+    name: str
+    request: Request
+    manifest: Mapping[str, Any]
+    budget: Budget
+    evaluations: tuple[Evaluation, ...]
+    decision: Decision
+    by_device: Mapping[str, Decision] = field(default_factory=dict)
+    dataset: DatasetSummary | None = None
+    folder: str = ""
+    next_command: str = ""
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
+    tuning: ExpectedTuning | None = None
+    unfinished: Unfinished | None = None
+    images: Path | None = None
+    disagreements: Disagreements | None = None
+    incumbents: tuple[Incumbent, ...] = ()
+    labels: CheckedLabels | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names of the user's images in label order; empty without images."""
+        return self.dataset.classes if self.dataset else ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is probably wrong with the description of users' own files."""
+        written = self.manifest.get("remarks")
+        return tuple(map(str, written)) if isinstance(written, list) else ()
+
+    @property
+    def task(self) -> Task:
+        """The facts of the run's task, with the metric of its question."""
+        return self.request.question.of_task
+
+    @property
+    def counted(self) -> Metric:
+        """The metric of a classifier that the question asks for."""
+        return METRICS[self.request.question.metric]
+
+    @property
+    def other_metric(self) -> str:
+        """Label of the metric that the user chose for accuracy; empty for top-1."""
+        return "" if self.counted.name == TOP1 else self.counted.label
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric that accuracy is in this run, such as top-1."""
+        return self.task.metric
+
+    def unknown_conditions(self, evaluation: Evaluation) -> str:
+        """Return why the accuracy on another visit, camera or day is unknown; empty where it is known.
+
+        It is also empty where no accuracy was measured on the user's images. Tasks without one class for each image
+        have no estimate, see docs/decisions/0127: of them, only the figure of the user's own hold-out is known.
+        """
+        if in_unknown_conditions(evaluation):
+            return "your images name no visits, cameras or days"
+        known = self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split
+        measured = evaluation.accuracy is not None and evaluation.accuracy.provenance is Provenance.MEASURED
+        return "" if known or not measured else "no figure is estimated for this task"
+
+    @property
+    def only_here(self) -> bool:
+        """True if the question names no device, so that the limits were held against this machine."""
+        return self.request.question.devices == (HOST,) and not self.budget.must_run_on
+
+    @property
+    def unfinished_sentence(self) -> str:
+        """The share of the search that is done, in words; empty if it has ended."""
+        return self.unfinished.sentence(self.folder) if self.unfinished else ""
+
+    @property
+    def ok(self) -> tuple[Evaluation, ...]:
+        """Evaluations that ran to the end."""
+        return self.with_status(Status.OK)
+
+    def with_status(self, status: Status) -> tuple[Evaluation, ...]:
+        """Evaluations with ``status``."""
+        return tuple(evaluation for evaluation in self.evaluations if evaluation.status is status)
+
+    @cached_property
+    def front_keys(self) -> frozenset[str]:
+        """Keys of the evaluations on the front; for several devices, on any of their fronts."""
+        decisions = (self.decision, *self.by_device.values())
+        return frozenset(evaluation.configuration.key for own in decisions for evaluation in own.front)
+
+    @cached_property
+    def device_picks(self) -> frozenset[str]:
+        """Keys of the picks of single devices, where there are several."""
+        picks = [decision.pick for decision in self.by_device.values() if decision.feasible]
+        return frozenset(pick.configuration.key for pick in picks if pick is not None)
+
+    @cached_property
+    def tie_keys(self) -> frozenset[str]:
+        """Keys of the evaluations that are tied in accuracy with the most accurate."""
+        return frozenset(evaluation.configuration.key for evaluation in self.decision.ties)
+
+    @cached_property
+    def pick_key(self) -> str:
+        """Key of the pick, empty where there is none."""
+        return self.decision.pick.configuration.key if self.decision.pick else ""
+
+    @property
+    def diagnosed(self) -> tuple[tuple[Evaluation, Diagnosis], ...]:
+        """The evaluations with a diagnosis of their file."""
+        found = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
+        return tuple((row, diagnosis) for row, diagnosis in found if diagnosis is not None)
+
+
+REPORT_PARTS = "advisor.report_parts"
+"""Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
+
+
+class ReportPart(Protocol):
+    """A part of the reports that another room adds: a section, and an entry in ``recommendation.json``."""
+
+    TITLE: str
+    """Title of the section."""
+
+    def blocks(self, view: RunView) -> Sequence[Block]:
+        """Return the content of the section; nothing if the run has none. A terminal shows the first label only."""
+
+    def document(self, view: RunView) -> object:
+        """Return the content for programs, plain JSON values; None if the run has none."""
+
+
+def report_parts() -> Mapping[str, ReportPart]:
+    """Return the parts that other rooms add, in alphabetical order."""
+    return {name: integration(REPORT_PARTS, name) for name in registered(REPORT_PARTS)}
+
+
+def load_view(run: RunFolder, running: bool = False) -> RunView:
+    """Read a run folder, however far it came, and decide; a damaged request is a ``UsageError``.
+
+    ``running`` says that the search that fills it calls this.
+    """
+    return view_of(load_run(run.path), running)
+
+
+def view_of(run: LoadedRun, running: bool = False) -> RunView:
+    """Return the content of the reports of a run, whose search is ``running`` or not."""
+    folder, unfinished = typed_path(run.folder.path), unfinished_search(run, running)
+    decision = run.decision
+    if unfinished and decision.pick is None:
+        decision = replace(decision, reason="No candidate has a result yet.")
+    return RunView(
+        name=run.name,
+        request=run.request,
+        manifest=run.manifest,
+        budget=run.question.limits,
+        evaluations=run.evaluations,
+        decision=decision,
+        by_device=run.by_device,
+        dataset=summary_of(run),
+        folder=folder,
+        next_command="" if unfinished else _next_command(folder, run),
+        diagnoses=_diagnoses(run.folder),
+        tuning=None if unfinished else expected_tuning(run),
+        unfinished=unfinished,
+        images=images_folder(run.folder),
+        disagreements=disagreements(run.folder, run.evaluations, decision.pick),
+        labels=checked_labels(run.folder),
+        problems=() if running else tuple(map(str, run.problems)),
+        incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
+    )
+
+
+def typed_path(path: Path) -> str:
+    """Return the path relative to the working directory, as the user would type it."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)
+
+
+def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
+    """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
+    try:
+        rows = folder.read_json(DIAGNOSES).get("forms") or []
+        return {str(row["key"]): parse(Diagnosis, row["diagnosis"]) for row in rows}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def _next_command(folder: str, run: LoadedRun) -> str:
+    """Return the command to run next: open the report, search or decide with a limit that can be met, or export.
+
+    There is none where nothing meets the limits of another question than the run's: the relaxations say what to change.
+    """
+    decision, pick = run.decision, run.decision.pick
+    if run.too_early:
+        return continue_command(folder)
+    if not run.own_question and not decision.feasible:
+        return ""
+    if pick is not None and not run.own_question:
+        return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
+    options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
+    for relaxation in decision.relaxations:
+        if is_floor(relaxation.limit):
+            floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
+            floors[relaxation.limit] = relaxation.needed.replace(" ", "")
+            values = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
+            return f"advisor report {folder} --min-accuracy {','.join(values)}"
+        if relaxation.limit in options:
+            needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
+            return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
+    if run.question.data is None and decision.feasible:
+        return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES"
+    opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
+    return f"{opener} {folder}/report.html"
+
+
+def summary_of(run: LoadedRun) -> DatasetSummary | None:
+    """Return the images of ``dataset.json`` and ``split.json`` in numbers; None if there are none, or it is damaged."""
+    document, split = run.dataset, run.folder.read_json("split.json")
+    try:
+        named = {name: document[name] for name in ("folder", "train", "validation", "holdout")}
+        validated, groups = _counted(split, document["pictures_per_class"])
+        return DatasetSummary(
+            **named,
+            images_per_class=document["pictures_per_class"],
+            rejected=tuple({"path": row["path"], "reason": row["reason"]} for row in document["rejected"]),
+            own_split=tuple(document["own_split"]),
+            leaks=len(document["leaks"]),
+            copies=dict(document.get("copies") or {}),
+            validated_per_class=validated,
+            groups_per_class=groups,
+            notes=tuple(map(str, document.get("notes") or ())),
+            boxes_per_class=dict(document.get("boxes_per_class") or {}),
+        )
+    except (KeyError, TypeError):
+        return None
+
+
+def _counted(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the validation images of each class, and its groups; nothing where the split is missing or damaged."""
+    try:
+        counts = Counter(str(row["class"]) for row in split[VALIDATION])
+    except (KeyError, TypeError):
+        return {}, {}
+    validated = {name: counts[name] for name in classes}
+    try:
+        rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
+    except (KeyError, TypeError):
+        return validated, {}
+    return validated, Counter(sorted(name for name, _ in rows))  # among equals, the first is named

@@ -1,0 +1,237 @@
+"""Cache the results of stages by the hash of their inputs, and packages that do not fit this environment."""
+
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from advisor.core import StageError, UsageError
+from advisor.isolation import TimedOut, run_program
+from advisor.store._files import changed_file, full_disk, is_full_disk, is_unchanged, sha256_json, write_hashes
+from advisor.store._limit import RESULTS, Hold, evict, hold_of_process, limit_bytes, warn_if_too_small
+
+_log = logging.getLogger(__name__)
+
+_TRIM_EVERY_S = 60.0  # Least seconds between two looks at the size of the cache: one takes about 0.1 s
+_MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
+
+
+def cache_root() -> Path:
+    """Return the folder of all caches: ``$ADVISOR_CACHE_DIR``, or the user's cache folder."""
+    chosen = os.environ.get("ADVISOR_CACHE_DIR")
+    return Path(chosen).expanduser() if chosen else user_cache_path("advisor")
+
+
+def require_cache() -> None:
+    """Make the folder of all caches; UsageError if it or files in it cannot be made, or its limit is no size."""
+    root = cache_root()
+    hint = "set ADVISOR_CACHE_DIR to a folder that you can write to"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the cache '{root}' cannot be made ({error.strerror or error})", hint) from None
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise UsageError(f"the cache '{root}' cannot be written to", hint)
+    limit_bytes(root)
+    for left in root.glob(f"artifacts/*/{_MAKING}*"):  # nobody makes them any more if their makers were killed
+        key = left.name.removeprefix(_MAKING).rpartition("-")[0]
+        with contextlib.suppress(Timeout, OSError), FileLock(left.with_name(f"{key}.lock"), timeout=0):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+class ArtifactCache:
+    """Stores each stage result as a folder of files below ``root``, which is written once and never changed.
+
+    The results that it returns stay until its ``hold`` is released, or until this process ends. New results make the
+    cache remove the least recently used ones beyond ``most_bytes``, if there is such a limit.
+    """
+
+    def __init__(self, root: Path | None = None, hold: Hold | None = None, most_bytes: int | None = None) -> None:
+        self.root = root or cache_root() / RESULTS
+        self._hold = hold or (hold_of_process(self.root.parent, os.getpid()) if root is None else None)
+        self._most_bytes = most_bytes
+        self._trimmed_s = time.monotonic()
+
+    def folder(self, stage: str, inputs: Mapping[str, object]) -> Path:
+        """Return the folder for the result of ``stage`` with ``inputs``; it may not exist."""
+        return self.root / stage / sha256_json(dict(inputs))
+
+    def has(self, folder: Path) -> bool:
+        """Return whether a result is there with the content that was written; it then stays."""
+        if self._hold is not None:
+            self._hold.add(f"{RESULTS}/{folder.relative_to(self.root).as_posix()}")
+        return is_unchanged(folder)
+
+    def get(
+        self,
+        stage: str,
+        inputs: Mapping[str, object],
+        make: Callable[[Path], None],
+        waits: Callable[[str], None] = lambda _: None,
+    ) -> Path:
+        """Return the folder with the stage's result; call ``make(folder)`` if it does not exist or has changed.
+
+        ``stage`` is the name and version of the stage, such as ``convert-1``; ``inputs`` is every input that the result
+        depends on, as JSON values. If two processes need the same result, only one makes it; ``waits`` is called with
+        the name of the other, such as ``process 123``. If ``make`` raises, no folder is left. StageError if the disk is
+        full.
+        """
+        folder = self.folder(stage, inputs)
+        if self.has(folder):
+            return folder
+        try:
+            made = filled(folder, make, waits)
+            self._trim()
+            return made
+        except (OSError, StageError) as error:
+            if is_full_disk(error):
+                raise full_disk(self.root) from error
+            raise
+
+    def _trim(self) -> None:
+        if self._most_bytes is not None and time.monotonic() - self._trimmed_s > _TRIM_EVERY_S:
+            self._trimmed_s = time.monotonic()
+            evict(self.root.parent, self._most_bytes)
+
+
+@contextlib.contextmanager
+def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[ArtifactCache]:
+    """Give a cache that keeps its results for the block, and has at most ``size_bytes`` before and after it.
+
+    ``run`` is the folder of the run that uses it; ``size_bytes`` of None is :func:`limit_bytes`'s default.
+    """
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    hold, most = Hold(root, run), limit_bytes(root, size_bytes)
+    _evict(root, most)
+    try:
+        yield ArtifactCache(root / RESULTS, hold, most)
+    finally:
+        hold.release()
+        warn_if_too_small(root, hold, most)
+        _evict(root, most)
+
+
+def _evict(root: Path, most_bytes: int) -> None:
+    try:
+        evict(root, most_bytes)
+    except OSError as error:  # the search itself can go on
+        _log.warning("the cache '%s' could not be brought within its limit: %s", root, error.strerror or error)
+
+
+def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:
+    """Return a folder; ``make`` fills it in a temporary place if it does not exist or has changed.
+
+    See :meth:`ArtifactCache.get`.
+    """
+    if is_unchanged(folder):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _held(folder, waits):
+        if folder.is_dir() and changed_file(folder) is None:
+            return folder
+        shutil.rmtree(folder, ignore_errors=True)
+        for left in folder.parent.glob(f"{_MAKING}{escape(folder.name)}-*"):
+            shutil.rmtree(left, ignore_errors=True)  # its maker was killed: the lock is ours
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{_MAKING}{folder.name}-", dir=folder.parent))
+        try:
+            make(unfinished)
+            for file in unfinished.iterdir():
+                if file.is_file():
+                    file.chmod(0o444)  # runs contain hard links to these files, so nobody may change them
+            write_hashes(unfinished, folder)
+            unfinished.rename(folder)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    return folder
+
+
+@contextlib.contextmanager
+def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
+    """Hold a folder's lock, and write the holder's name next to it."""
+    lock, holder = FileLock(f"{folder}.lock"), Path(f"{folder}.holder")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        with contextlib.suppress(OSError):
+            waits(holder.read_text(encoding="ascii"))
+        lock.acquire()
+    try:
+        holder.write_text(f"process {os.getpid()}", encoding="ascii")
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
+
+
+# Install packages that do not fit those of this environment, with the user's pip and its index, proxy, certificates.
+#
+# Only wheels are installed, so that no set-up code of a package runs.
+
+TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Packages in a folder of the cache, beside those of this environment."""
+
+    name: str  # of the folder, and in errors: the package that is wanted
+    # lines of a requirements file: every package with its exact version, and best with its hash
+    requirements: tuple[str, ...]
+    options: tuple[str, ...] = ()  # more options of ``pip install``, such as ``--no-deps``
+
+
+def is_installed(packages: Packages) -> bool:
+    """Return whether the packages are in the cache already."""
+    return _folder(packages).is_dir()
+
+
+def import_path(packages: Packages) -> str:
+    """Return the ``PYTHONPATH`` with which a child process finds these packages first; install them on first use."""
+
+    def fill(folder: Path) -> None:
+        listed = folder / "requirements.txt"
+        listed.write_text("\n".join(packages.requirements) + "\n", encoding="utf-8")
+        hint = "check the connection to the package index; advisor uses your pip settings"
+        install(packages.name, ["--target", str(folder), *packages.options, "--requirement", str(listed)], hint)
+
+    found = str(filled(_folder(packages), fill))
+    return os.pathsep.join(path for path in (found, os.environ.get("PYTHONPATH", "")) if path)
+
+
+def _folder(packages: Packages) -> Path:
+    inputs = [packages.requirements, packages.options, sys.implementation.cache_tag]
+    return cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
+
+
+def install(name: str, arguments: Sequence[str], hint: str, python: Path | None = None) -> None:
+    """Run ``pip install`` with this environment's pip, for another ``python`` if one is given.
+
+    ``name`` is what is installed. The UsageError has the last error that pip printed, and ``hint``.
+    """
+    other = ["--python", str(python)] if python else []
+    pip = [sys.executable, "-P", "-m", "pip", *other, "--disable-pip-version-check", "--no-input"]
+    command = [*pip, "install", "--quiet", "--only-binary", ":all:", *arguments]
+    environment = {**os.environ, "PIP_USER": "0"}  # the user's folder is no place for them
+    try:
+        done = run_program(command, timeout_s=TIMEOUT_S, environment=environment)
+    except TimedOut as error:
+        raise UsageError(
+            f"{name} cannot be installed: pip did not end within {TIMEOUT_S:g} s",
+            "check the connection to the package index",
+        ) from error
+    if done.status != 0:
+        errors = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
+        reason = (errors or done.stderr.strip().splitlines() or ["pip printed no reason"])[-1].removeprefix("ERROR: ")
+        raise UsageError(f"{name} cannot be installed: {reason[:300]}", hint)

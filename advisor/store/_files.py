@@ -1,0 +1,275 @@
+"""Find shipped data, write and hash files, report a full disk, and cache computed rows."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import threading
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+from filelock import FileLock
+
+from advisor.core import StageError, UsageError, show_bytes
+from advisor.store._yamlfile import read_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_log = logging.getLogger(__name__)
+
+_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_MESSAGES = re.compile(
+    r"no space left on device|disk quota exceeded|file too large|\d+ requested and \d+ written", re.IGNORECASE
+)
+"""Messages of the system, and of numpy for an array that it could not write completely."""
+
+UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+"""Errors of :mod:`zipfile` for a file that is damaged, encrypted or compressed by an unknown method."""
+
+_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary file, with the process that writes it
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def shipped_folder(name: str) -> Path:
+    """Return a folder of shipped data: inside an installed package, next to the package in a checkout."""
+    installed = _PACKAGE / "_data" / name
+    if installed.is_dir():
+        return installed
+    beside = _PACKAGE.parent / name
+    return beside if beside.is_dir() else _PACKAGE.parent / "docs" / name
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader sees either the old or the new content; text is UTF-8.
+
+    If it cannot be written (OSError), it has the old content, and no temporary file is left.
+    """
+    unfinished = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the temporary files of :func:`write_atomically` in a folder that were left by processes that are gone."""
+    for file in folder.iterdir():
+        left = _UNFINISHED.fullmatch(file.name)
+        if left and not psutil.pid_exists(int(left[1])):
+            file.unlink(missing_ok=True)
+
+
+def copy_atomically(source: Path, target: Path) -> None:
+    """Copy a file, as a hard link if possible, so that a reader sees the old content, nothing, or all of it."""
+    unfinished = target.with_name(f".{target.name}-{os.getpid()}-{threading.get_ident():x}")
+    unfinished.unlink(missing_ok=True)  # of a killed process with the same id
+    try:
+        try:
+            os.link(source, unfinished)
+        except OSError:
+            shutil.copyfile(source, unfinished)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hashes(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.sha256")
+
+
+def write_hashes(folder: Path, place: Path) -> None:
+    """Write the hash of each file of a result, which is or will be at ``place`` in the cache, next to this place.
+
+    Python writes bytecode later, and links are no files of the result.
+    """
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    hashes = {str(file.relative_to(folder)): sha256_file(file) for file in files if file.parent.name != "__pycache__"}
+    if _hashes(place).is_dir() and not _hashes(place).is_symlink():
+        shutil.rmtree(_hashes(place))
+    write_atomically(_hashes(place), json.dumps(hashes, indent=0, sort_keys=True))
+
+
+def changed_file(folder: Path) -> Path | None:
+    """Return a file of a cached result whose content is not what was written, None if there is none.
+
+    The result of an older version has no hashes, and counts as unchanged.
+    """
+    if not (kept := _hashes(folder)).exists():
+        return None
+    try:
+        for file, sha256 in ((folder / str(name), sha256) for name, sha256 in json.loads(read_bytes(kept)).items()):
+            if not file.is_file() or sha256_file(file) != sha256:
+                return file
+    except (UsageError, OSError, ValueError, AttributeError, TypeError, RecursionError):
+        return kept
+    return None
+
+
+def is_unchanged(folder: Path) -> bool:
+    """Return whether a cached result is there with the content that was written; a file that has changed is named.
+
+    The result of an older version gets its hashes here: making all results again would cost hours.
+    """
+    if not folder.is_dir():
+        return False
+    if (changed := changed_file(folder)) is not None:
+        _log.warning("%s has changed since it was cached: the result is made again", changed)
+        return False
+    if not _hashes(folder).exists():
+        with contextlib.suppress(OSError):  # a full disk, or a cache that is read only
+            write_hashes(folder, folder)
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # the least recently used result goes first
+    return True
+
+
+def cached_sha256(file: Path) -> str:
+    """Return the SHA-256 of a file of a result: as it was written to the cache, computed if it is not there."""
+    try:
+        return str(json.loads(read_bytes(_hashes(file.parent)))[file.name])
+    except (UsageError, ValueError, LookupError, TypeError, RecursionError):
+        return sha256_file(file)
+
+
+def sha256_json(value: object) -> str:
+    """Return the SHA-256 of a JSON value; the order of keys does not matter."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Return True if an error says that the disk is full, or that a file must not become larger."""
+    return (isinstance(error, OSError) and error.errno in _CODES) or bool(_MESSAGES.search(str(error)))
+
+
+def full_disk(path: Path) -> StageError:
+    """Return the error to raise if the disk was full while writing to ``path``."""
+    existing = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+    free = show_bytes(shutil.disk_usage(existing).free)
+    return StageError(
+        f"the disk is full: cannot write '{path}' ({free} free)",
+        "free some space, or set ADVISOR_CACHE_DIR to another disk; then continue with search --resume",
+    )
+
+
+def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
+    """Make the folder that ``--to`` names for files with these names.
+
+    UsageError if it cannot be made, or it contains such files and ``force`` is not set.
+    """
+    present = [name for name in names if (folder / name).exists()]
+    if present and not force:
+        raise UsageError(
+            f"--to: '{folder}' already contains {', '.join(present)}",
+            "choose another folder, or add --force to replace",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"--to: the folder '{folder}' cannot be made ({error.strerror or error})", "choose another folder"
+        ) from None
+
+
+# Cache computed rows under the hash of their input, so that another set of inputs can use them again.
+#
+# A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash of each row. A list of blocks is a
+# text file with one folder per line. Blocks are written atomically (see :mod:`advisor.store._cache`). If a process is
+# killed before it adds its block to the list, only the work for this block is lost.
+
+ROWS, NAMES = "rows.npy", "names.npy"
+_NAME_BYTES = 32
+
+
+def cached_rows(
+    blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Return the float32 rows (N, F) of these names (N hashes of 32 bytes); compute those that no block contains.
+
+    ``compute`` takes indices into the names and returns their rows. It is called once, also if all rows are known.
+    """
+    import numpy as np
+
+    known = _known(blocks, set(names))
+    missing = [position for position, name in enumerate(names) if name not in known]
+    fresh = compute(missing)
+    rows = np.empty((len(names), fresh.shape[1]), np.float32)
+    rows[missing] = fresh
+    for position, name in enumerate(names):
+        if name in known:
+            if len(known[name]) != rows.shape[1]:
+                raise ValueError(f"a row of {len(known[name])} values among rows of {rows.shape[1]}")
+            rows[position] = known[name]
+    return rows
+
+
+def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32]) -> None:
+    """Write rows and their names as a block into ``folder``."""
+    import numpy as np
+
+    np.save(folder / ROWS, rows)
+    np.save(folder / NAMES, np.frombuffer(b"".join(names), np.uint8).reshape(-1, _NAME_BYTES))
+
+
+def add_block(blocks: Path, folder: Path) -> None:
+    """Add a block, a folder next to the list, to the list unless it is already there."""
+    line = folder.name.encode() + b"\n"
+    if blocks.is_file() and line in blocks.read_bytes().splitlines(keepends=True):
+        return
+    with FileLock(f"{blocks}.lock"):
+        written = blocks.read_bytes() if blocks.is_file() else b""
+        if line in written.splitlines(keepends=True):
+            return
+        with blocks.open("ab") as file:
+            file.write((b"" if written.endswith(b"\n") or not written else b"\n") + line)
+
+
+def _known(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
+    """Return the wanted rows that the blocks contain; the newest block counts."""
+    found: dict[bytes, NDArray[np.float32]] = {}
+    listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.is_file() else []
+    for block in reversed(listed):
+        for name, row in _read(blocks.parent / Path(block).name, wanted):
+            found.setdefault(name, row)
+        if len(found) == len(wanted):
+            break
+    return found
+
+
+def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[np.float32]]]:
+    """Return the wanted rows of a block; none if the block is missing or damaged."""
+    import numpy as np
+
+    if not ((folder / NAMES).is_file() and (folder / ROWS).is_file()):  # a pipe would be waited for
+        return []
+    try:
+        names = np.load(folder / NAMES, allow_pickle=False)
+        rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return []
+    if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
+        return []
+    found = [(name.tobytes(), row) for name, row in zip(names, rows, strict=True) if name.tobytes() in wanted]
+    return found if found and is_unchanged(folder) else []

@@ -1,0 +1,339 @@
+"""Keep the cache within a limit: what is in it, which runs use it, and what goes first.
+
+Every user of results adds their keys to a record in ``uses/`` before it looks for them, and holds the record's lock as
+long as it lives. An eviction reads the records under one lock, and renames what goes under the same lock. So a result
+is either found by its user and stays, or it is gone and is made again.
+"""
+
+import contextlib
+import errno
+import logging
+import os
+import re
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from advisor.core import UsageError, plural, show_bytes, size_bytes
+from advisor.store._files import sha256_json, write_atomically
+
+RESULTS = "artifacts"
+"""The folder of results, which can be computed again."""
+
+DOWNLOADS = ("weights", "packages", "runtimes", "shipped", "partial", "catalogues", "runs")
+"""The folders of what may not come back without a network, and two small indexes."""
+
+MOST_BYTES = 20_000_000_000
+_DISK_SHARE = 10  # The default limit is at most this part of the disk
+_GOING = ".going-"  # Begin of the name of a result that an eviction removes
+_PARTS = ("", ".checkpoints", ".sha256")  # A result, its checkpoints and its hashes, by suffix
+_USES, _KEPT = "uses", ".kept"
+_STAGE = re.compile(r"[a-z][a-z_]*-\d+")  # A folder of results: the name of a stage and its version
+_RESULT = re.compile(r"[0-9a-f]{64}")  # A result: the hash of its inputs
+
+_log = logging.getLogger(__name__)
+
+
+def limit_bytes(root: Path, size: int | None = None) -> int:
+    """Return the limit of the cache in bytes: the one given, ``$ADVISOR_CACHE_SIZE``, or the default.
+
+    The default is 20 GB, or a tenth of the disk if this is less. UsageError if the environment variable is no size.
+    """
+    if size is not None:
+        return size
+    if text := os.environ.get("ADVISOR_CACHE_SIZE"):
+        return size_bytes(text, "ADVISOR_CACHE_SIZE")
+    return min(MOST_BYTES, shutil.disk_usage(root).total // _DISK_SHARE)
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A result with its checkpoints, or a download."""
+
+    key: str  # path below the cache
+    kind: str  # stage of a result, or folder of a download
+    size_bytes: int
+    used_s: float  # when it was last used, in seconds since 1970
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """The results that a run, or another process, used."""
+
+    run: str  # folder of the run; empty for another process
+    keys: frozenset[str]
+    live: bool  # the process still works
+    kept: bool  # the user keeps the results
+
+
+@dataclass(frozen=True)
+class Evicted:
+    """What an eviction did."""
+
+    count: int  # entries removed
+    size_bytes: int  # their size
+    left_bytes: int  # size of the cache afterwards
+    held_bytes: int  # of it, results of running searches and kept runs
+    limit_bytes: int
+
+    @property
+    def sentence(self) -> str:
+        """What was removed, and why the cache is still larger than its limit if it is."""
+        done = f"removed {plural(self.count, 'entry', 'entries')} ({show_bytes(self.size_bytes)})"
+        text = f"{done}; the cache has {show_bytes(self.left_bytes)}"
+        if self.left_bytes <= self.limit_bytes:
+            return text
+        held = f"running searches and kept runs hold {show_bytes(self.held_bytes)}, the rest are downloads"
+        return f"{text}, more than its limit of {show_bytes(self.limit_bytes)}: {held}"
+
+
+class Hold:
+    """A record of the results that one run or process uses; none of them goes before :meth:`release`."""
+
+    def __init__(self, root: Path, run: Path | None = None) -> None:
+        self.root, self.keys = root, set[str]()
+        self._file = root / _USES / (_record_name(run) if run else f"process-{os.getpid()}-{os.urandom(4).hex()}")
+        self._run, self._mutex = run, threading.Lock()
+        self._lock = FileLock(f"{self._file}.lock", thread_local=False)
+
+    def add(self, key: str) -> None:
+        """Record a key before its result is looked for.
+
+        A full disk or a cache that is read only changes nothing: the result may then go, and is made again.
+        """
+        with self._mutex, contextlib.suppress(OSError):
+            if key in self.keys:
+                return
+            self.keys.add(key)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with _exclusive(self.root):
+                self._lock.acquire()
+                fresh = not self._file.exists()
+                with self._file.open("a", encoding="utf-8") as file:
+                    file.write((f"{self._run.resolve() if self._run else ''}\n" if fresh else "") + f"{key}\n")
+
+    def release(self) -> None:
+        """Let the results go; what a run used stays known, so that it can be kept."""
+        with self._mutex, contextlib.suppress(OSError), _exclusive(self.root):
+            self._lock.release(force=True)
+            if self._run is None:
+                for left in (self._file, Path(f"{self._file}.lock")):
+                    left.unlink(missing_ok=True)
+
+
+@cache
+def hold_of_process(root: Path, _process: int) -> Hold:
+    """Return the hold of a process for what belongs to no run; it ends with the process."""
+    return Hold(root)
+
+
+def _record_name(run: Path) -> str:
+    return f"run-{sha256_json(str(run.resolve()))[:16]}"
+
+
+@contextlib.contextmanager
+def _exclusive(root: Path) -> Iterator[None]:
+    with FileLock(root / _USES / ".lock"):
+        yield
+
+
+def entries_of(root: Path) -> tuple[CacheEntry, ...]:
+    """Return everything in the cache at ``root`` but locks and small records, in no order.
+
+    What the cache did not name itself is no entry, and neither is what a link leads to: it is never removed.
+    """
+    found = []
+    for stage in _listed(root / RESULTS):
+        if stage.is_symlink() or not _STAGE.fullmatch(stage.name):
+            continue
+        parts: dict[str, list[Path]] = defaultdict(list)
+        for path in _listed(stage):
+            name, _, suffix = path.name.partition(".")
+            if _RESULT.fullmatch(name) and (not suffix or f".{suffix}" in _PARTS):
+                parts[name].append(path)
+        kind = stage.name.rpartition("-")[0] or stage.name
+        found += [_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
+    for kind in (kind for kind in DOWNLOADS if not (root / kind).is_symlink()):
+        there = (each for each in _listed(root / kind) if each.suffix != ".lock" and not each.name.startswith("."))
+        found += [_entry(f"{kind}/{each.name}", kind, [each]) for each in there]
+    return tuple(found)
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Return what is in a folder; nothing if it is not there."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
+    sizes, used = [0], [0.0]
+    for path in paths:
+        with contextlib.suppress(OSError):  # removed meanwhile
+            used.append(0.0 if path.suffix == ".sha256" else path.lstat().st_mtime)
+            sizes += [each.lstat().st_size for each in ([path] if path.is_file() else path.rglob("*"))]
+    return CacheEntry(key, kind, sum(sizes), max(used))
+
+
+def uses_of(root: Path) -> tuple[CacheUse, ...]:
+    """Return who uses which results; records of processes that ended, and of runs that are gone, are removed.
+
+    In a cache that is read only they stay, and nothing says which processes are at work.
+    """
+    if not (root / _USES).is_dir():
+        return ()
+    try:
+        with _exclusive(root):
+            return _uses(root)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        return _uses(root, read_only=True)
+
+
+def _uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
+    found = []
+    for file in (file for file in _listed(root / _USES) if "." not in file.name):
+        run, *keys = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+        live, kept = not read_only and _is_live(file), file.with_suffix(_KEPT).exists()
+        if live or kept or (run and Path(run).is_dir()):
+            found.append(CacheUse(run, frozenset(keys), live, kept))
+            continue
+        for left in () if read_only else (file, Path(f"{file}.lock")):
+            left.unlink(missing_ok=True)
+    return tuple(found)
+
+
+def _is_live(record: Path) -> bool:
+    try:
+        with FileLock(f"{record}.lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
+    """Keep the results that a run used, or let them go again; UsageError if the cache has no record of the run."""
+    file = root / _USES / _record_name(run)
+    if not file.is_file():
+        raise UsageError(
+            f"the cache does not know what '{run}' used",
+            "name a run that was searched with this cache (see advisor cache), or set ADVISOR_CACHE_DIR to its cache",
+        )
+    mark = file.with_suffix(_KEPT)
+    if keep:
+        write_atomically(mark, "")
+    else:
+        mark.unlink(missing_ok=True)
+    name = str(run.resolve())
+    return next((use for use in uses_of(root) if use.run == name), CacheUse(name, frozenset(), live=False, kept=False))
+
+
+def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
+    """Remove the least recently used results until the cache has at most ``most_bytes``.
+
+    Results that a running process or a kept run uses stay. With ``kinds``, only these go, all of them, downloads too if
+    nothing runs. A process that is killed here leaves renamed folders, which the next eviction removes.
+    """
+    _sweep(root)
+    wanted, going = set(kinds), list[Path]()
+    (root / _USES).mkdir(parents=True, exist_ok=True)
+    count = freed = 0
+    with _exclusive(root):
+        users, found = _uses(root), entries_of(root)
+        running = any(use.live for use in users)
+        held = {key for use in users if use.live or use.kept for key in use.keys}
+        left = sum(entry.size_bytes for entry in found)
+        for entry in sorted(found, key=lambda entry: (entry.used_s, entry.key)):
+            result = entry.key.startswith(f"{RESULTS}/")
+            goes = entry.kind in wanted and (result or not running) if wanted else result and left > most_bytes
+            if goes and entry.key not in held and (aside := _set_aside(root / entry.key)):
+                going += aside
+                count, freed, left = count + 1, freed + entry.size_bytes, left - entry.size_bytes
+    for path in going:
+        _remove(path)
+    held_bytes = sum(entry.size_bytes for entry in found if entry.key in held)
+    return Evicted(count, freed, left, held_bytes, most_bytes)
+
+
+def _set_aside(place: Path) -> list[Path]:
+    """Rename the parts of an entry, the result first: without it the others say nothing. Return the new paths."""
+    aside = []
+    for suffix in _PARTS:
+        part, there = Path(f"{place}{suffix}"), place.with_name(f"{_GOING}{place.name}-{os.urandom(4).hex()}{suffix}")
+        with contextlib.suppress(OSError):  # there is none, or it is another user's
+            part.rename(there)
+            aside.append(there)
+    return aside
+
+
+def _sweep(root: Path) -> None:
+    """Remove what evictions left that were killed, or that met an error."""
+    folders = (*_listed(root / RESULTS), *(root / kind for kind in DOWNLOADS))
+    for folder in (folder for folder in folders if not folder.is_symlink()):
+        for left in folder.glob(f"{_GOING}*"):
+            _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class CacheContents:
+    """What is in the cache."""
+
+    root: Path
+    limit_bytes: int
+    entries: tuple[CacheEntry, ...]
+    uses: tuple[CacheUse, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all entries."""
+        return sum(entry.size_bytes for entry in self.entries)
+
+    @property
+    def by_kind(self) -> Mapping[str, tuple[CacheEntry, ...]]:
+        """The entries of each kind, the largest kind first."""
+        kinds: dict[str, list[CacheEntry]] = defaultdict(list)
+        for entry in self.entries:
+            kinds[entry.kind].append(entry)
+        return dict(sorted(((k, tuple(v)) for k, v in kinds.items()), key=lambda kind: -sum_bytes(kind[1])))
+
+    def used_by(self, use: CacheUse) -> tuple[CacheEntry, ...]:
+        """Return the entries that a run used and that are still there."""
+        return tuple(entry for entry in self.entries if entry.key in use.keys)
+
+    def alone(self, use: CacheUse) -> tuple[CacheEntry, ...]:
+        """Return those that no other run used."""
+        others = {key for each in self.uses if each is not use for key in each.keys}
+        return tuple(entry for entry in self.used_by(use) if entry.key not in others)
+
+
+def sum_bytes(entries: Iterable[CacheEntry]) -> int:
+    """Return the size of some entries in bytes."""
+    return sum(entry.size_bytes for entry in entries)
+
+
+def warn_if_too_small(root: Path, hold: Hold, most_bytes: int) -> None:
+    """Log what the limit must be for the same command to find all its results again, if it is below that."""
+    entries = entries_of(root)
+    needed = sum_bytes(each for each in entries if each.key in hold.keys or not each.key.startswith(f"{RESULTS}/"))
+    if needed > most_bytes:
+        _log.warning(
+            "this command needs %s of the cache, downloads included, and the limit is %s: some of its results go, and "
+            "the next one computes them again; set --cache-size to %s or more",
+            *map(show_bytes, (needed, most_bytes, needed)),
+        )

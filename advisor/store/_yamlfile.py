@@ -1,0 +1,232 @@
+"""Read untrusted YAML with a safe loader and limits; errors can name the line of every value."""
+
+import codecs
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+from advisor.core import UsageError, show_bytes
+
+MAX_BYTES = 64 * 2**20
+MAX_DEPTH = 64
+MAX_NUMBER = 64  # Characters of a number; Python's own limit is 4,300 digits, and base 60 takes a minute for as many
+# Aliases repeat values; with all aliases expanded, a document must not have more values than this.
+MAX_VALUES = 5_000_000
+
+_STRING, _SEQUENCE, _MAPPING, _MERGE = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map", "merge"))
+
+_NUMBERS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float"))
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class YamlDocument:
+    """A parsed file: its plain values, and the line of each value for errors."""
+
+    path: Path
+    values: Any
+    text: str = field(repr=False)
+
+    @cached_property
+    def root(self) -> yaml.Node:
+        """The tree of nodes. The composer has no recursion limit, but :func:`read_yaml` has checked the depth."""
+        root: yaml.Node = _Loader(self.text).get_single_node()
+        return root
+
+    def line(self, location: Sequence[str | int]) -> int:
+        """Return the line (from 1) of the value at ``location``, or of the innermost part of it that exists."""
+        node = self.root
+        line = node.start_mark.line + 1
+        for step in location:
+            entries: list[Any] = node.value if isinstance(node, yaml.MappingNode) else []
+            if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                entries = [(value, value) for value in node.value[step : step + 1]]
+            elif entries:
+                entries = [(key, value) for key, value in entries if key.value == step]
+            if not entries:
+                break
+            line, node = entries[0][0].start_mark.line + 1, entries[0][1]
+        return line
+
+    def at(self, location: Sequence[str | int] = ()) -> str:
+        """Return ``file:line`` of the value at ``location``, for errors."""
+        return f"{self.path}:{self.line(location)}"
+
+
+def read_yaml(path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> YamlDocument:
+    """Parse ``path`` as plain data; with ``as_text``, keys and values stay as they are written.
+
+    Names of people need that: YAML 1.1 takes ``yes``, ``no`` and ``on`` for true and false, and ``02`` for 2.
+
+    UsageError if the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
+    """
+    text = read_text(path, max_bytes)
+    try:
+        return YamlDocument(path, _Reading(path, _Loader(text), as_text).document(), text)
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        problem = getattr(error, "problem", None) or error or type(error).__name__
+        raise UsageError(f"{where}: {problem}", "use plain YAML data only") from error
+
+
+def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
+    """Return the text of a file without a byte-order mark; UTF-16 is known by its mark.
+
+    ``errors`` is what :meth:`bytes.decode` does where the text is not UTF-8.
+    """
+    data = read_bytes(path, max_bytes)
+    try:
+        return data.decode(encoding_of(data), errors)
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be read ({error})", "give the path of a text file in UTF-8") from error
+
+
+def encoding_of(beginning: bytes) -> str:
+    """Return the encoding of a text by its first two bytes: UTF-16 if they are its byte-order mark, else UTF-8."""
+    return "utf-16" if beginning[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the bytes of a file.
+
+    UsageError if it is missing, not readable, too large, or no plain file: a pipe or a device has no end.
+    """
+    with open_file(path, max_bytes) as file:
+        return file.read(max_bytes)
+
+
+def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
+    """Open a file that a user names, to read its bytes; :func:`read_bytes` has the errors."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer is not waited for
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
+    except ValueError as error:  # a NUL character in the path
+        raise UsageError(f"{path}: cannot be read ({error})", "check the path") from error
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_size <= max_bytes:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
+    raise UsageError(f"{path}: is not a plain file", "give the path of a file")
+
+
+class _Reading:
+    """Builds values from the parser's events in one pass and within limits.
+
+    It does not use nodes, because libyaml composes them by recursion in C, and deep nesting would crash the process.
+    Every value has a size: the number of values in it with all aliases expanded.
+    """
+
+    def __init__(self, path: Path, loader: Any, as_text: bool) -> None:
+        self._path = path
+        self._loader = loader
+        self._as_text = as_text
+        self._next = loader.get_event
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._plain: dict[str, Any] = {}
+
+    def document(self) -> object:
+        self._next()  # the stream begins
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            raise UsageError(f"{self._path}: the file is empty", "see the documentation for an example")
+        value, _ = self._value(self._next(), 0)
+        self._next()  # the document ends
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise self._refused(event, "a second document")
+        return value
+
+    def _value(self, event: Any, depth: int) -> tuple[Any, int]:
+        if type(event) is yaml.ScalarEvent and event.anchor is None:
+            return self._scalar(event), 1
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise self._refused(event, f"the alias '{event.anchor}' without an anchor")
+            if self._anchors[event.anchor][1] == 0:
+                raise self._refused(event, "a value that contains itself")
+            return self._anchors[event.anchor]
+        if depth > MAX_DEPTH:
+            raise self._refused(event, f"values nested more than {MAX_DEPTH} deep")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (None, 0)
+        if isinstance(event, yaml.ScalarEvent):
+            value, size = self._scalar(event), 1
+        else:
+            is_sequence = isinstance(event, yaml.SequenceStartEvent)
+            if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):
+                raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
+            value, size = self._sequence(depth) if is_sequence else self._mapping(depth)
+        if size > MAX_VALUES:
+            raise self._refused(event, f"aliases that grow to more than {MAX_VALUES} values")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, size)
+        return value, size
+
+    def _sequence(self, depth: int) -> tuple[list[Any], int]:
+        values: list[Any] = []
+        total = 1
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            value, size = self._value(event, depth + 1)
+            values.append(value)
+            total += size
+        return values, total
+
+    def _mapping(self, depth: int) -> tuple[dict[Any, Any], int]:
+        values: dict[Any, Any] = {}
+        total = 1
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                raise self._refused(event, "a key that is not plain text")
+            key, _ = self._value(event, depth)
+            if not isinstance(key, str):
+                raise self._refused(event, f"the key {key!r} is not text: quote it")
+            if key in values:
+                raise self._refused(event, f"the key '{key}' is there twice in the same mapping")
+            values[key], size = self._value(self._next(), depth + 1)
+            total += size + 1
+        return values, total
+
+    def _scalar(self, event: Any) -> Any:
+        if event.tag is not None or not event.implicit[0]:
+            tag = event.tag if event.tag not in (None, "!") else _STRING
+            return self._constructed(event, tag)
+        if event.value not in self._plain:
+            tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+            if tag == _MERGE:
+                raise self._refused(event, "a merge of mappings ('<<'), which is not supported")
+            self._plain[event.value] = self._constructed(event, _STRING if self._as_text else tag)
+        return self._plain[event.value]
+
+    def _constructed(self, event: Any, tag: str) -> Any:
+        if "\0" in event.value:
+            raise self._refused(event, "a NUL character")
+        if tag == _STRING:
+            return event.value
+        kind = tag.rpartition(":")[2]
+        if tag in _NUMBERS and len(event.value) > MAX_NUMBER:
+            raise self._refused(event, f"a number of {len(event.value)} characters")
+        if tag in _NUMBERS and ":" in event.value:
+            raise self._refused(event, f"'{event.value}', which YAML takes for a number in sixties: quote it")
+        if kind == "binary":
+            raise self._refused(event, "the tag 'binary', which is more than plain data")
+        if kind == "null" and event.value.lower() not in ("", "~", "null"):
+            raise self._refused(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind 'null'")
+        try:
+            return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
+        except yaml.YAMLError:
+            raise
+        except Exception as error:  # PyYAML's constructors end in many ways on text that is not of the tag's kind
+            raise self._refused(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind '{kind}'") from error
+
+    def _refused(self, event: Any, what: str) -> UsageError:
+        return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")

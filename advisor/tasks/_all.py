@@ -1,0 +1,10 @@
+"""The tasks of a search: one folder each, with one object."""
+
+from advisor.tasks._counting import COUNTING
+from advisor.tasks.anomaly import ANOMALY
+from advisor.tasks.classification import CLASSIFICATION
+from advisor.tasks.detection import DETECTION
+from advisor.tasks.segmentation import SEGMENTATION
+
+TASKS = (CLASSIFICATION, DETECTION, COUNTING, SEGMENTATION, ANOMALY)
+"""Every task of this package; the first one is the default."""

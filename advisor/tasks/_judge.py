@@ -1,0 +1,113 @@
+"""Judge files by a figure in which each image has a share, and keep the images that a report shows."""
+
+from __future__ import annotations
+
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from advisor.core import Evaluation, ImageAnswers, Interval, OverlaidImage, Overlays, paired_shares
+from advisor.datasets import STAYING, Frame, open_image, orientation
+from advisor.engine import AccuracyVerdict, Captured, HeldOut, Images, Role, Scored, drop_of, percent
+from advisor.store import RunFolder
+
+EVERY = slice(None)
+Scores = NDArray[np.floating[Any]]
+VALIDATED = "on the validation part of --data, run in LiteRT"
+HELD_OUT = "on the hold-out of --data, run in LiteRT"
+PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#42d4f4", "#f032e6", "#9a6324")
+"""Colours of classes over an image; the background has none. Further classes have them again."""
+WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their pixels, and the longer side of these
+
+
+class Reached(Protocol):
+    """What a file reached on some images."""
+
+    @property
+    def figure(self) -> Interval:
+        """The figure that decides."""
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """Each image's share in it, whose mean it is."""
+
+
+R = TypeVar("R", bound=Reached)
+
+
+@dataclass(frozen=True)
+class ByShares(ABC, Generic[R]):
+    """See :class:`advisor.engine.Judge`; files are compared image by image."""
+
+    metric: str  # name of the figure
+
+    @abstractmethod
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> R:
+        """Return what the answers of a file reach on a part; ``each`` selects one answer of each image."""
+
+    @abstractmethod
+    def compared(self, own: R, floats: R | None, images: Images) -> ImageAnswers:
+        """Return what is kept of the validation part; ``floats`` is None for a file that is not trained here."""
+
+    @abstractmethod
+    def judged(self, own: R, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return what is kept of the hold-out; ``chosen`` was kept of the validation part."""
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """Return the figure on the validation part, and what compression lost."""
+        own, floats = (self.reached(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
+        count = len(images.part(Role.VALIDATION).paths)
+        answers = self.compared(own, floats if scored.trained else None, images)
+        return AccuracyVerdict(
+            accuracy=percent(own.figure, count, f"{self.metric} {VALIDATED}"),
+            drop=drop_of(paired_shares(floats.shares, own.shares), count),
+            answers=replace(answers, file=run.keep_answers(name, own.shares)),
+        )
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """Return the figure on the hold-out, and what is kept of it."""
+        reached = self.reached(own, images, Role.HOLDOUT)
+        found = percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
+        answers = self.judged(reached, images, evaluation.answers)
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=answers), {}
+
+    def captured(self, answers: Path, images: Images, role: Role) -> Captured:
+        """Return the figure under the capture conditions that leave objects and pixels in their places."""
+        tests = len(STAYING)
+        seen = (self.reached(answers, images, role, slice(test, None, tests)) for test in range(tests))
+        shares = np.array([each.shares for each in seen], np.float64)
+        return Captured(STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric)
+
+
+def png(image: Image.Image, **options: Any) -> bytes:
+    """Return an image as a PNG file; ``options`` are Pillow's."""
+    stored = BytesIO()
+    image.save(stored, "PNG", optimize=True, **options)
+    return stored.getvalue()
+
+
+def overlays(
+    images: Images, scores: Scores, said: Callable[[int], str], layers: Callable[[int], Iterable[bytes]],
+    legend: Mapping[str, str],
+) -> Overlays:  # fmt: skip
+    """Return the :data:`WORST` images of the hold-out, those with the lowest scores, with a colour for each pixel.
+
+    Of an image, ``said`` is what is written below it, and ``layers`` are PNG files: what is true, empty if that is not
+    known, and what was found. ``legend`` is the colour of each class.
+    """
+    part, rows = images.part(Role.HOLDOUT), []
+    for place in np.argsort(scores, kind="stable")[:WORST].tolist():
+        with open_image(part.paths[place]) as image:
+            width, height = Frame(image.size, orientation(image)).upright
+        true, found = (base64.b64encode(layer).decode() for layer in layers(place))
+        path = images.dataset.shown(part.paths[place])
+        rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, found))
+    return Overlays(tuple(rows), legend)

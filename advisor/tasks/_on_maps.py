@@ -1,0 +1,163 @@
+"""Tasks whose networks learn from the maps of a card's backbone: the stage that trains one, and the job of a head."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from advisor.catalog import Card
+from advisor.core import HEAD, UnsupportedRecipe, recipe_of
+from advisor.datasets import VERSION as CAPTURE_VERSION, InputSpec
+from advisor.engine import (
+    FloatModel,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Pool,
+    Purpose,
+    Resources,
+    Results,
+    Role,
+    Scope,
+    Source,
+    Stage,
+    StageName,
+    Workload,
+    identity,
+    over_images,
+    versions,
+)
+from advisor.isolation import CallLimits
+from advisor.store import write_atomically
+
+if TYPE_CHECKING:
+    from advisor.downloads import WeightsFile
+    from advisor.tasks._task import HeadOnMaps, OnMaps, TaskFunctions
+    from advisor.training import TrainingStart
+
+GOING_ON = 0.55
+"""Seconds of the training that goes on, over those of the same images from the start."""
+
+EPOCHS = "epochs.json"  # In the folder of checkpoints: epochs done, all epochs, and the share of the seconds
+
+TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
+
+
+def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Train a network of the task on the card's frozen backbone, or fine-tune both.
+
+    The compared one learns from the training part; fine-tuning starts from the compared head. The one that ships goes
+    on from the compared one, with everything but the hold-out, if the task's networks can.
+    """
+    role, recipe, task = purpose.learns, recipe_of(training), cast("OnMaps", workload.question.of_task)
+    layers = recipe.layers if recipe.tunes_backbone else 0.0
+    goes_on = task.goes_on and purpose is not Purpose.COMPARE
+    earlier = None
+    if goes_on or layers:
+        earlier = trained(card, training if goes_on else HEAD, Purpose.COMPARE, workload)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        if card.own_file:
+            why = f"a file of your own has no graph that {task.learnt} can be trained on; name a network"
+            raise UnsupportedRecipe(why)
+        part = materials.part(role)
+        own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
+        packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
+        start = {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on} if earlier else {}
+        return {**identity(materials, card), **own, **start, **packages}
+
+    scope = Scope(card.name, training, purpose=purpose)
+    to_come = None if purpose is Purpose.ALL else 0.0 if goes_on else GOING_ON
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        from advisor.training import TrainingStart
+
+        seconds = materials.limit_s(scope, to_come)
+        start = TrainingStart(results[earlier].path if earlier else None, layers, goes_on, seconds)
+        return task.job(card, materials, materials.part(role), folders, start)
+
+    which = "the final network" if purpose is Purpose.SHIP else "the network"
+    seconds = task.seconds(card, workload.images[role], layers) * (GOING_ON if goes_on else 1.0)
+    return Stage(
+        StageName(training), scope, task.version, f"{'fine-tuning' if layers else 'training'} {which} of",
+        (earlier,) if earlier else (), inputs, job, FloatModel.within, seconds, TRAINING,
+        reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
+        keep_if=(lambda result: not result["out_of_time"]) if task.goes_on else None,
+    )  # fmt: skip
+
+
+def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
+    """Return how far a training is, see :data:`.stage.Epochs`; None before its first epoch, and where it has none."""
+    try:
+        done, epochs, share = json.loads((checkpoints / EPOCHS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return None
+    return done, epochs, share
+
+
+class _Progress:
+    """Writes how far a training is; its maps, before the first epoch, count too."""
+
+    def __init__(self, checkpoints: Path) -> None:
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        self._file, self._began, self._first = checkpoints / EPOCHS, time.monotonic(), 0.0
+        self._file.unlink(missing_ok=True)  # of a training that was ended
+
+    def __call__(self, done: int, epochs: int) -> None:
+        now = time.monotonic()
+        if not done:
+            self._first = now
+            return
+        left_s = (epochs - done) * (now - self._first) / done
+        row = done, epochs, (now - self._began) / (now - self._began + left_s)
+        write_atomically(self._file, json.dumps(row))
+
+
+def answered(
+    own: TaskFunctions, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float,
+    captured: bool = False,
+) -> Stage[Path]:  # fmt: skip
+    """Run a file over images, as they are or under capture conditions; arguments as of :func:`.over_images`."""
+
+    def inputs(materials: Materials) -> Inputs:
+        classes = {"classes": materials.require_images().classes}
+        names = [path.name for path in materials.part(role).paths] if captured else []
+        return {**classes, "names": names, "conditions": CAPTURE_VERSION} if captured else classes
+
+    name = StageName.CAPTURE if captured else StageName.SCORE
+    return over_images(name, partial(own.answer, captured), own.answers, scope, spec, source, role, cost_s, inputs)
+
+
+def train(
+    card: Card,
+    weights: WeightsFile | None,
+    images: Sequence[tuple[Path, Any]],
+    classes: int,
+    task: str,
+    seed: int,
+    path: Path,
+    checkpoints: Path,
+    start: TrainingStart,
+) -> dict[str, bool]:
+    """Train a card's network, see :func:`.on_maps.train.train`, write it, and return whether its time was over.
+
+    ``task`` gives the kind of head, and makes labels of what comes with each image. The folder ``checkpoints`` takes
+    :data:`EPOCHS`.
+    """
+    from advisor.core import TASKS
+    from advisor.training import LabelledImages, train as train_head
+
+    own = cast("HeadOnMaps", TASKS[task])
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        some = own.learns_from(images, seed)
+        learnt = LabelledImages([image for image, _ in some], [own.labels(each, card) for _, each in some])
+        tell = _Progress(checkpoints)
+        trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), start, tell)
+    trained.write(path)
+    return {"out_of_time": trained.out_of_time}

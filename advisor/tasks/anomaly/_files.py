@@ -1,0 +1,180 @@
+"""Files that mark anomalies: run and judge them, ship them, and draw faults into images for sets without any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter
+
+from advisor.core import ImageAnswers, Interval, Provenance, Quantity, wilson
+from advisor.datasets import InputSpec, load, open_image
+from advisor.engine import Images, Part, Role, percent
+from advisor.exporting import Found, Page, Shipping
+from advisor.measurement import Floats, Pixels, Runner, auroc
+from advisor.tasks._judge import EVERY, SHOWN_SIDE, ByShares, overlays, png
+from advisor.tasks.anomaly._images import ANOMALY, GOOD
+from advisor.tasks.detection._files import marked
+
+HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
+LEAST = 0.5  # Score from which on an image is an anomaly
+HOT = "#e5342c"
+BINS = 4096  # Steps of the scores by which pixels are ranked
+
+
+def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
+    """Return a map as a PNG of one colour, clear up to half of the least score of an anomaly."""
+    image = Image.new("RGB", heat.shape[::-1], HOT)
+    image.putalpha(Image.fromarray(np.clip((heat - LEAST / 2) / LEAST * 255, 0, 255).astype(np.uint8)))
+    return png(image)
+
+
+SHIPPING = Shipping(
+    "finds anomalies in images", "maps", "anomaly_card.md.j2",
+    {"android": "android/AnomalyDetector.kt", "ios": "ios/AnomalyDetector.swift", "python": "python/anomaly.py"},
+    "", marked, lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
+    page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
+    least=LEAST, said=lambda found, least: found[0].label if found[0].score >= least else "good",
+    layer=lambda outputs, _model: heat_png(outputs[0][..., 0]), package=__package__,
+)  # fmt: skip
+
+
+LARGEST, SMALLEST = 0.05, 0.002  # Shares of the image that a patch covers
+THIN = 0.012  # Width of a scratch over the side of the image
+
+
+def spoiled(pixels: Pixels, seed: int) -> Pixels:
+    """Return an image, uint8 (S, S, 3), with a patch from another place, a spot or a scratch.
+
+    Patches from the image itself: C.-L. Li et al., "CutPaste" (2021).
+    """
+    draw, side = np.random.default_rng(seed), len(pixels)
+    shape, kind = Image.new("L", (side, side)), seed % 3
+    pen, (x, y) = ImageDraw.Draw(shape), draw.uniform(0.1, 0.9, 2) * side
+    radius = side * float(np.sqrt(np.exp(draw.uniform(np.log(SMALLEST), np.log(LARGEST))) / np.pi))
+    wide, high = radius * float(np.exp(draw.normal(0, 0.4))), radius
+    if kind == 2:
+        turns = np.cumsum(draw.normal(0, 0.3, 12)) + draw.uniform(0, 2 * np.pi)
+        steps = np.stack([np.cos(turns), np.sin(turns)], axis=1) * side * draw.uniform(0.01, 0.04)
+        line = np.cumsum(steps, axis=0) + np.array([x, y])
+        pen.line(line.reshape(-1).tolist(), 255, max(2, round(THIN * side)))
+    else:
+        (pen.ellipse if kind else pen.rectangle)((x - wide, y - high, x + wide, y + high), 255)
+    alpha = np.asarray(shape.filter(ImageFilter.GaussianBlur(0.7)), np.float32)[..., None] / 255
+    other = np.roll(pixels, draw.integers(side // 4, side // 2, 2), (0, 1)).astype(np.float32)
+    brighter = float(draw.choice((-1, 1)) * draw.uniform(25, 90))
+    new = other + draw.normal(0, 20) if kind == 0 else pixels.astype(np.float32) + brighter
+    return np.clip(np.rint(pixels + alpha * (new - pixels)), 0, 255).astype(np.uint8)
+
+
+class Marker(Runner[Floats]):
+    """A loaded file with a map of how unusual each place is: one output ``heat``, (1, rows, columns, 1)."""
+
+    outputs, kind = (HEAT,), "an anomaly detector"
+
+
+def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
+    """Run a file over images, and over copies with a fault drawn into them, in a child process; write the maps."""
+    run = Marker(model, view)
+    faulty = (spoiled(load(image, view.size), place) for place, image in enumerate(images))
+    drawn = [run.found_in(view.normalise(pixels)) for pixels in faulty]
+    np.savez(path, own=np.stack(list(run.over(images)))[..., 0], drawn=np.stack(drawn)[..., 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Marked:
+    """The scores of good images and of faulty ones, which are drawn if a part has none."""
+
+    good: Floats
+    faulty: Floats
+    heats: Floats  # of all images, (N, rows, columns)
+    labels: NDArray[np.int64]  # the kind of each, 0 for good ones
+
+    @classmethod
+    def of(cls, file: Path, part: Part) -> Marked:
+        """Return the scores of a part."""
+        with np.load(file, allow_pickle=False) as kept:
+            own, drawn = kept["own"], kept["drawn"].max(axis=(1, 2))
+        labels, scores = np.array(part.labels), own.max(axis=(1, 2))
+        return cls(scores[labels == 0], scores[labels > 0] if labels.any() else drawn, own, labels)
+
+    @property
+    def scores(self) -> Floats:
+        """The score of each image, its largest value, (N,)."""
+        return np.asarray(self.heats.max(axis=(1, 2)))
+
+    @property
+    def figure(self) -> Interval:
+        """The probability that a faulty image has a higher score than a good one (AUROC)."""
+        return auroc(self.good, self.faulty)
+
+    @property
+    def shares(self) -> list[float]:
+        """Each image's share in the AUROC, whose mean it is: its rank among the others (DeLong et al., 1988)."""
+        above = [float(np.mean((each > self.good) + (each == self.good) / 2)) for each in self.faulty]
+        below = [float(np.mean((each < self.faulty) + (each == self.faulty) / 2)) for each in self.good]
+        return [*above, *below]
+
+
+@dataclass(frozen=True)
+class ByAuroc(ByShares[Marked]):
+    """Judge by the AUROC of images."""
+
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Marked:
+        """Return the scores of good and faulty images."""
+        return Marked.of(answers, images.part(role))
+
+    def compared(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
+        """Return the share of each kind of fault that is found."""
+        found, kinds = own.scores >= LEAST, enumerate(images.dataset.classes)
+        there = ((kind, name) for kind, name in kinds if kind and kind in own.labels)
+        return ImageAnswers({name: float(found[own.labels == kind].mean()) for kind, name in there})
+
+    def judged(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return it, false alarms and found faults, and the images with the most errors."""
+        part, scores, kinds = images.part(Role.HOLDOUT), own.scores, images.dataset.classes
+
+        def share(some: Floats, of: str = "") -> Quantity:
+            return percent(wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on")
+
+        figures = {"False alarms": share(own.good, "of the good images "), "Faults found": share(own.faulty)}
+        if (pixels := pixel_auroc(own.heats, part)) is not None:
+            source = "of images with masks and good ones"
+            figures["Pixel AUROC"] = Quantity(100 * pixels, "%", Provenance.MEASURED, n=len(scores), source=source)
+
+        def layers(place: int) -> Iterator[bytes]:
+            mask = part.objects[place]
+            yield heat_png(_truth(mask, SHOWN_SIDE).astype(np.float32)) if mask else b""
+            yield heat_png(own.heats[place])
+
+        shown = overlays(
+            images, np.where(own.labels == 0, 1 - scores, scores),
+            lambda at: f"{kinds[part.labels[at]]}, score {scores[at]:.2f}", layers, {"unusual": HOT},
+        )  # fmt: skip
+        return replace(self.compared(own, None, images), figures=figures, overlays=shown)
+
+
+def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:
+    """Return the pixels of a mask that are not 0, at ``side`` pixels at most."""
+    with open_image(Path(path)) as image:
+        image.thumbnail((side, side), Image.Resampling.NEAREST)
+        return np.asarray(image.convert("L")) > 0
+
+
+def pixel_auroc(heats: Floats, part: Part) -> float | None:
+    """Return the AUROC of pixels in the masks against all others, at the size of the masks; None without masks."""
+    counts = np.zeros((2, BINS), np.int64)
+    for heat, mask, label, path in zip(heats, part.objects, part.labels, part.paths, strict=True):
+        if label and not mask:
+            continue
+        true = _truth(mask or str(path)) & bool(mask)
+        large = np.asarray(Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR))
+        counts += [np.histogram(large[true == inside], BINS, (0, 1))[0] for inside in (False, True)]
+    if not counts[1].any():
+        return None
+    below = np.cumsum(counts[0]) - counts[0] / 2
+    return float((below * counts[1]).sum() / (counts[0].sum() * counts[1].sum()))

@@ -1,0 +1,157 @@
+"""Read images of good and of faulty things: what is learnt from, and what judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from advisor.core import UsageError, listed, plural
+from advisor.datasets import (
+    TRAIN,
+    Division,
+    Entry,
+    Finding,
+    Listing,
+    Pair,
+    Progress,
+    Survey,
+    counted,
+    divide,
+    folder_in,
+    groups,
+    images_in,
+    list_files,
+    near_duplicates,
+    repeated,
+    sizes,
+    survey,
+    unreadable,
+)
+from advisor.engine import SEED, DataCheck, Images, Question, Say, advance, checked, divided
+from advisor.tasks.classification._images import Classes
+
+ANOMALY = "anomaly"
+GOOD = ("good", "normal", "free", "ok", "fine", "intact", "pass", "defect-free")
+IMAGES, MASKS = ("images", "image", "imgs"), ("ground_truth", "masks", "mask")
+ALIKE = 0.2  # Share of the images in one group of near copies, above which near copies tell nothing
+LEAST = 30  # Groups of good images that are learnt from, at least
+NEXT = "advisor search --task anomaly --data {manifest} --budget 50ms"
+FaultKind = StrEnum("FaultKind", {"ODD": "good images unlike the others"})  # Kinds of findings of this task
+HINT = "put good images into DIR/good; faulty ones, which only judge, into folders of other names, such as DIR/scratch"
+
+
+def survey_faults(path: Path, progress: Progress | None = None, most: int | None = None) -> tuple[Survey, list[str]]:
+    """Read images in folders, or those without masks in any file; return them, and the paths of their masks.
+
+    The first class is that of the good images; a path is empty without a mask. Raises UsageError if the path does not
+    exist, has no image, or does not tell which images are good.
+    """
+    listing, masks = _listed(path)
+    good = _good({entry.label for entry in listing.entries}, path)
+    read = survey(listing, progress, most)
+    names = read.dataset.classes
+    order = (good, *sorted(set(names) - {good}))
+    images = tuple(replace(image, label=order.index(names[image.label])) for image in read.dataset.images)
+    found = [masks.get((image.path.parent.name, image.path.stem), "") if image.label else "" for image in images]
+    return replace(read, dataset=replace(read.dataset, classes=order, images=images)), found
+
+
+def _listed(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
+    """Return the images by kind, and the path of each mask by the kind and the name of its image."""
+    if not path.is_dir():
+        listing = list_files(path)
+        return replace(listing, entries=[each for each in listing.entries if each.label.casefold() not in MASKS]), {}
+    own, truth = folder_in(path, *IMAGES), folder_in(path, *MASKS)
+    files = [file for file in images_in(own) if truth == path or truth not in file.parents]
+    known = images_in(truth) if truth != path else []
+    masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
+    return Listing(path, [Entry(file, file.parent.name if file.parent != own else GOOD[0]) for file in files]), masks
+
+
+def _good(kinds: set[str], path: Path) -> str:
+    if not kinds:
+        raise UsageError(f"--data: '{path}' holds no images", HINT)
+    good = sorted(kind for kind in kinds if kind.casefold() in GOOD)
+    if len(good) == 1 or (not good and len(kinds) == 1):
+        return good[0] if good else next(iter(kinds))
+    what = f"several kinds of good images: {listed(good)}" if good else f"no kind named 'good': {listed(sorted(kinds))}"
+    raise UsageError(f"--data: '{path}' has {what}", HINT)
+
+
+def read(question: Question, say: Say) -> Images:
+    """Return images with masks, of which good ones are learnt from; UsageError if they are unreadable, or too few."""
+    found, masks = survey_faults(question.require_data(), advance(say), question.most_images)
+    division, lost = divided_faults(found, question.seed)
+    dataset = found.dataset
+    notes = division.notes(replace(dataset, classes=dataset.classes[:1]))
+    if lost:
+        notes = (*notes, f"{plural(lost, 'faulty image')} judge nothing, as near copies of them are learnt from.")
+    if len(dataset.classes) == 1:
+        notes = (*notes, "There are no faulty images: networks are judged by faults that are drawn into good images.")
+    return replace(divided(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,))
+
+
+def copies(read: Survey) -> tuple[Pair, ...]:
+    """Return pairs of near copies; none where most images are alike, as those of one part from one place are."""
+    pairs, count = near_duplicates(read.thumbnails), len(read.dataset.images)
+    return () if max(map(len, groups(pairs, count)), default=0) > ALIKE * count else pairs
+
+
+def divided_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> tuple[Division, int]:
+    """Return the division, in which only good images are learnt from, and the number of faulty images in no part.
+
+    Faulty images of the training part judge candidates, unless good images of their group are learnt from.
+    """
+    dataset = read.dataset
+    kinds = (dataset.classes[0], ANOMALY)[: 1 + any(dataset.labels)]
+    plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
+    two = replace(read, dataset=replace(dataset, classes=kinds, images=plain))
+    division = divide(two, seed, copies(read) if alike is None else alike)
+    parts, numbers = division.split, division.groups
+    good = tuple(index for index in parts.train if not dataset.images[index].label)
+    learnt = {numbers[index] for index in good}
+    if len(learnt) < LEAST:
+        what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies to learn from"
+        raise UsageError(f"--data: there are {what}, at least {LEAST} groups are needed", "add good images")
+    moved = [index for index in parts.train if dataset.images[index].label and numbers[index] not in learnt]
+    split = replace(parts, train=good, validation=tuple(sorted((*parts.validation, *moved))))
+    lost = len(parts.train) - len(good) - len(moved)
+    unused = {**division.copies, **({TRAIN: lost} if lost else {})}
+    return replace(division, split=split, copies=unused), lost
+
+
+def check_faults(path: Path, say: Say) -> DataCheck:
+    """Check good and faulty images; they are not changed."""
+    say(f"reading images of {path}")
+    read, _ = survey_faults(path, advance(say))
+    say("comparing images")
+    pairs = copies(read)
+    dataset, content = read.dataset, Classes(read.dataset, (), NEXT)
+    findings = [*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)]
+    return checked(path, read, content, findings, lambda: divided_faults(read, SEED, pairs)[0].overview(dataset))
+
+
+def _odd(read: Survey) -> Iterator[Finding]:
+    """Yield the good images whose small version is far from that of any other: they may be faulty.
+
+    Far is more than the upper quartile of these distances and three times the range between the quartiles (J. Tukey,
+    "Exploratory Data Analysis", 1977).
+    """
+    from scipy.spatial.distance import cdist
+
+    good = np.flatnonzero(np.array(read.dataset.labels) == 0)
+    if len(good) < LEAST:
+        return
+    small = read.thumbnails[good].reshape(len(good), -1).astype(np.float32)
+    small = (small - small.mean(axis=1, keepdims=True)) / (small.std(axis=1, keepdims=True) + 1)  # whatever the light
+    nearest = np.sort(cdist(small, small), axis=1)[:, 1]  # the first is the image itself
+    low, high = np.quantile(nearest, (0.25, 0.75))
+    order = np.argsort(-nearest)
+    far = good[order[nearest[order] > high + 3 * (high - low)]]
+    if odd := tuple(read.dataset.images[place].path for place in far):
+        message = f"{counted(len(odd), 'good image is', 'good images are')} unlike all others"
+        yield Finding(FaultKind.ODD, message, "look whether they are good", tuple((path,) for path in odd), (), odd)

@@ -1,0 +1,213 @@
+"""What is usual at each place of an image: a Gaussian of a backbone's maps, and the file with the distances from it.
+
+T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework for Anomaly Detection and Localization" (2021). Here
+an image is evened first, ways in which whole good images differ are taken out of the maps, and the file has the whole
+computation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from advisor.compression import IN_FLOAT
+from advisor.engine import input_spec
+from advisor.isolation import usable_cores
+from advisor.measurement import Floats
+from advisor.tasks.anomaly._files import HEAT
+from advisor.training import flatbuffer, listed
+
+if TYPE_CHECKING:
+    import keras
+
+    from advisor.catalog import Card
+    from advisor.downloads import WeightsFile
+
+STRIDE = 16  # Pixels of the input to a cell of the maps
+CHANNELS = 96  # Channels that the maps are projected to
+WHOLE, IMAGES_EACH = 64, 8  # Ways in which whole images differ, at most; good images that are needed for each
+OWN, RIDGE = 0.8, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
+EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
+MOST = 4000  # Images that are learnt from, at most: their maps are in memory, 125 kB each
+REACH, BLUR = 3, 1.25  # Cells that the blur reaches; its standard deviation
+FOLDS, ALARMS, SURE = 4, 0.05, 0.95  # Folds of the good images; share that may be a false alarm; how sure that is
+
+
+@dataclass(frozen=True, eq=False)
+class Usual:
+    """The Gaussian at each place, of what is left of the maps without the ways in which whole images differ."""
+
+    projection: Floats  # of the channels of the maps, (C, D)
+    means: Floats  # (rows, columns, D)
+    whole: Floats  # (coarse rows x coarse columns x D, K): orthonormal ways in which whole good images differ
+    whitening: Floats  # (rows, columns, D, D): it makes variance 1 of what is left
+
+    @classmethod
+    def of(cls, maps: Floats, projection: Floats) -> Usual:
+        """Return the Gaussians of the maps of good images, (N, rows, columns, C).
+
+        The ways are principal components of coarse maps: light and grain change in all places at once, a fault in few.
+        """
+        values = maps @ projection
+        means = values.mean(axis=0)
+        coarse = _coarse(values - means).reshape(len(maps), -1)
+        count = min(WHOLE, *(size // IMAGES_EACH for size in coarse.shape))
+        energy, axes = (each[..., len(maps) - count :] for each in np.linalg.eigh(coarse @ coarse.T))
+        whole = coarse.T @ (axes / np.sqrt(np.maximum(energy, 1e-9)))
+        rest = np.ascontiguousarray(_without(values - means, whole).transpose(1, 2, 3, 0))
+        own = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
+        shared = own.mean(axis=(0, 1))
+        noise = RIDGE * float(np.trace(shared)) / len(shared) * np.eye(len(shared))
+        spread, axes = np.linalg.eigh(OWN * own + (1 - OWN) * shared + noise)
+        return cls(projection, means, whole, np.asarray(axes / np.sqrt(spread)[..., None, :], np.float32))
+
+    def heat(self, maps: Floats) -> Floats:
+        """Return the blurred distances from the means, (N, rows, columns)."""
+        rest = _without(maps @ self.projection - self.means, self.whole)
+        apart = np.einsum("nhwd,hwde->nhwe", rest, self.whitening, optimize=True)
+        distances = np.sqrt((apart**2).sum(axis=-1))
+        return _blurred(distances) / _blurred(np.ones_like(distances[:1]))
+
+
+def _coarse(maps: Floats) -> Floats:
+    """Return means of 2 x 2 cells, (N, rows / 2, columns / 2, D), rounded up: the last ones may have fewer cells."""
+    maps = np.pad(maps, ((0, 0), (0, maps.shape[1] % 2), (0, maps.shape[2] % 2), (0, 0)), "edge")
+    cells = maps.reshape(len(maps), maps.shape[1] // 2, 2, maps.shape[2] // 2, 2, -1)
+    return np.asarray(cells.mean(axis=(2, 4)), np.float32)
+
+
+def _without(apart: Floats, whole: Floats) -> Floats:
+    """Return differences from the means without the ways in which whole images differ, (N, rows, columns, D)."""
+    coarse = _coarse(apart)
+    known = (coarse.reshape(len(apart), -1) @ whole @ whole.T).reshape(coarse.shape)
+    fine = known.repeat(2, axis=1).repeat(2, axis=2)[:, : apart.shape[1], : apart.shape[2]]
+    return np.asarray(apart - fine, np.float32)
+
+
+@cache
+def _kernel() -> Floats:
+    line = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / BLUR) ** 2)
+    return np.asarray(np.outer(line, line) / line.sum() ** 2, np.float32)
+
+
+def _blurred(maps: Floats) -> Floats:
+    """Return maps, (N, rows, columns), each place with the sum of the weights of those around it that are inside."""
+    from scipy.ndimage import convolve
+
+    return np.asarray(convolve(maps, _kernel()[None], mode="constant"), np.float32)
+
+
+def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
+    """Return the network from a normalised image (1, S, S, 3) to the maps (1, rows, columns, C) that are learnt.
+
+    They are the last sums of each width that have about :data:`STRIDE` pixels to a cell, or the last map of that size
+    in a network without sums, each averaged over 3 x 3 cells.
+    """
+    import keras
+
+    from advisor.catalog import build_model
+
+    model = build_model(card, weights)
+    maps_in = [each for each in model.layers if len(each.output.shape) == 4]
+    sides = {each.output.shape[1] for each in maps_in}
+    cells = min(sides, key=lambda side: abs(math.log(card.input_size / (side * STRIDE))))
+    same = [each for each in maps_in if each.output.shape[1] == cells]
+    sums = {each.output.shape[3]: each.output for each in same if isinstance(each, keras.layers.Add)}
+    image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
+    maps = listed(keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card)))
+    whole = keras.layers.Concatenate()(maps) if len(maps) > 1 else maps[0]
+    return keras.Model(image, keras.layers.AveragePooling2D(3, 1, padding="same")(whole))
+
+
+def _evened(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
+    """Give an image the same mean and spread as every other, so that the light does not matter."""
+    from keras import ops
+
+    mean, std = (np.array(each, np.float32) for each in (card.preprocessing.mean, card.preprocessing.std))
+    pixels = image * std + mean
+    centred = pixels - ops.mean(pixels, axis=(1, 2, 3), keepdims=True)
+    spread = ops.sqrt(ops.mean(centred * centred, axis=(1, 2, 3), keepdims=True))
+    return (ops.clip(EVEN + centred * (SPREAD / (spread + DARK)), 0.0, 255.0) - mean) / std
+
+
+class Scale(NamedTuple):
+    """Distances of good images, each judged by the Gaussians of other folds."""
+
+    usual: float  # the mean: a place of this distance has a heat of 0
+    most: float  # the threshold: a heat of a half
+
+    @classmethod
+    def of(cls, maps: Floats, groups: Sequence[int], projection: Floats, seed: int) -> Scale:
+        """Return the scale in which a share :data:`ALARMS` of new good images is above a half, :data:`SURE` sure.
+
+        Near copies are in one fold, and count once. The threshold is an order statistic (S. S. Wilks, "Determination of
+        Sample Sizes for Setting Tolerance Limits", 1941). Of too few images for that, it is the largest distance.
+        """
+        from scipy.stats import binom
+
+        names, place = np.unique(np.asarray(groups), return_inverse=True)
+        fold = np.random.default_rng(seed).permutation(len(names))[place] % FOLDS
+        heats = np.zeros(maps.shape[:3], np.float32)
+        for own in range(FOLDS):
+            heats[fold == own] = Usual.of(maps[fold != own], projection).heat(maps[fold == own])
+        scores = heats.max(axis=(1, 2))
+        largest = np.sort([scores[place == group].max() for group in range(len(names))])[::-1]
+        above = int(binom.ppf(1 - SURE, len(names), ALARMS))  # groups that may be above it
+        above -= int(binom.cdf(above, len(names), ALARMS) > 1 - SURE)
+        return cls(float(heats.mean()), float(largest[max(above, 0)]))
+
+
+def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model:
+    """Return the network from an image to ``heat``, from 0 at a usual distance to a half at the threshold and to 1.
+
+    In a file of 8 bits the distances are computed in float, by matrices of 8 bits.
+    """
+    import keras
+    from keras import ops
+
+    rows, columns, width = usual.means.shape
+    reduced = keras.layers.Conv2D(width, 1, use_bias=False)
+    values = reduced(maps.output) - usual.means
+    coarse = keras.layers.AveragePooling2D(2, padding="same")(values)
+    known, back = (keras.layers.Dense(size, use_bias=False) for size in usual.whole.shape[::-1])
+    whole = ops.reshape(back(known(keras.layers.Flatten()(coarse))), coarse.shape)
+    rest = values - keras.layers.UpSampling2D(2)(whole)[:, :rows, :columns]
+    for layer, weights in ((reduced, usual.projection[None, None]), (known, usual.whole), (back, usual.whole.T)):
+        layer.set_weights([weights])
+
+    def heat(rest: Any) -> Any:
+        apart = ops.matmul(ops.reshape(rest, (-1, 1, width)), usual.whitening.reshape(-1, width, width))
+        distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
+        away = ops.conv(distances, _kernel()[:, :, None, None], padding="same")
+        away = away * (1.0 / _blurred(np.ones((1, rows, columns), np.float32)))[..., None]
+        over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
+        return over / (over + 1.0)
+
+    found = keras.layers.Lambda(heat, (rows, columns, 1), name=IN_FLOAT)(rest)
+    return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(found)})
+
+
+def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, int]], seed: int, path: Path) -> None:
+    """Learn what is usual in good images with their groups, :data:`MOST` at most, and write the float file."""
+    import keras
+    from ai_edge_litert.interpreter import Interpreter
+
+    spec = input_spec(card)
+    some = [images[row] for row in np.sort(np.random.default_rng(seed).permutation(len(images))[:MOST])]
+    try:
+        network = maps_of(card, weights)
+        run: Any = Interpreter(model_content=flatbuffer(network), num_threads=usable_cores()).get_signature_runner()
+        (output,) = run.get_output_details()
+        maps = np.concatenate([run(image=spec.read(image)[None])[output] for image, _ in some])
+        draw = np.random.default_rng(seed).normal(size=(maps.shape[-1], min(CHANNELS, maps.shape[-1])))
+        projection = np.linalg.qr(draw)[0].astype(np.float32)
+        scale = Scale.of(maps, [group for _, group in some], projection, seed)
+        path.write_bytes(flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
+    finally:
+        keras.backend.clear_session()

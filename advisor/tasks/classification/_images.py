@@ -1,0 +1,191 @@
+"""Read images that have one class each, and check them, from the files to the findings."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.core import TASKS, AmbiguousInput, Reading, StageError, UsageError, WeightsError, plural, require_extra
+from advisor.datasets import (
+    MEASURES,
+    Dataset,
+    Entry,
+    Finding,
+    Kind,
+    LabelledImage,
+    Listing,
+    ObjectSizes,
+    Overview,
+    Survey,
+    check,
+    counted,
+    divide,
+    images_in,
+    missing_hint,
+    near_duplicates,
+    require_usable,
+    survey,
+    write_manifest,
+)
+from advisor.engine import (
+    SEED,
+    TUNED_IMAGES,
+    DataCheck,
+    Drawing,
+    Images,
+    LabelCheck,
+    LabelChecker,
+    Question,
+    Say,
+    advance,
+    checked,
+    divided,
+    undivided,
+)
+from advisor.training import Suspect
+
+HINT = "name a folder of images of things that are none of your classes"
+
+
+def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...], str]:
+    """Return the images of a folder, at any depth, with the label 0, and a sentence about them.
+
+    Images that show the same as known ones are left out, as are files that cannot be read. Raises UsageError if the
+    folder is missing, or no image is left.
+    """
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--unknown: '{folder}' {what}", missing_hint(folder, HINT))
+    files = images_in(folder)
+    if not files:
+        raise UsageError(f"--unknown: no image below '{folder}'", HINT)
+    read = survey(Listing(folder, [Entry(file, "unknown") for file in files]))
+    first = len(known.dataset.images)
+    pairs = near_duplicates(np.concatenate([known.thumbnails, read.thumbnails]))
+    copies = {pair.second - first for pair in pairs if pair.first < first <= pair.second}
+    images = tuple(image for place, image in enumerate(read.dataset.images) if place not in copies)
+    reasons = [
+        *([f"{counted(len(copies), 'shows', 'show')} the same as images of --data"] if copies else []),
+        *([f"{len(read.dataset.rejected)} cannot be read"] if read.dataset.rejected else []),
+    ]
+    if not images:
+        raise UsageError(f"--unknown: no image below '{folder}' can be used: {', '.join(reasons)}", HINT)
+    found = f"--unknown: {counted(len(images), 'image', 'images')} of other things"
+    return images, f"{found}; left out: {', '.join(reasons)}" if reasons else found
+
+
+def read(question: Question, say: Say) -> Images:
+    """Return images that have classes, and images of other things."""
+    path = question.require_data()
+    try:
+        read = survey(path, advance(say), question.most_images)
+        require_usable(read.dataset)
+    except UsageError as error:
+        others = ((task.name, task.recognized(path)) for task in TASKS.values())
+        for name, content in ((name, content) for name, content in others if content):
+            readings = error.readings if isinstance(error, AmbiguousInput) else ()
+            boxes = Reading({"task": name}, f"the folder has {content}")
+            raise AmbiguousInput(error.message, (*readings, boxes)) from None
+        raise
+    if question.judged_whole:
+        return undivided(read.dataset, question.seed)
+    division = divide(read, question.seed)
+    notes = division.notes(read.dataset)
+    if (train := len(division.split.train)) > TUNED_IMAGES:
+        tuned = f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and a head from all."
+        notes = (*notes, tuned)
+    images = divided(read.dataset, division, notes, say)
+    if question.unknown is None:
+        return images
+    outside, note = read_others(question.unknown, read)
+    say(note)
+    return replace(images, others=outside, notes=(*images.notes, note))
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of images, as the content of a check."""
+
+    dataset: Dataset
+    sizes: tuple[ObjectSizes, ...] = ()
+    next_command: str = "advisor search --data {manifest} --budget 50ms"
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Images of each class."""
+        return dict(zip(self.dataset.classes, self.dataset.counts, strict=True))
+
+    @property
+    def summary(self) -> str:
+        """The number of images and of classes."""
+        return f"{plural(len(self.dataset.images), 'image')} in {len(self.dataset.classes)} classes"
+
+    def label(self, path: Path) -> str:
+        """Return the class of an image, empty for one that was left out."""
+        return self._labels.get(path, "")
+
+    @cached_property
+    def _labels(self) -> Mapping[Path, str]:
+        return {image.path: self.dataset.classes[image.label] for image in self.dataset.images}
+
+    def drawing(self, path: Path) -> Drawing | None:
+        """Return None: an image has a class and no boxes."""
+        return None
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the number of images of each class."""
+        return {"pictures_per_class": self.counts}
+
+    def write(self, path: Path, findings: Sequence[Finding]) -> int:
+        """Write a manifest without the images that the findings leave out; return its number of images."""
+        return write_manifest(path, self.dataset, {path for finding in findings for path in finding.leave_out})
+
+
+def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+    """Check a data set in any layout; it is not changed. Without a checker, nothing looks for wrong labels and crops.
+
+    Raises UsageError if the path cannot be read as a data set, the card is unknown, or the package that finds wrong
+    labels is not installed.
+    """
+    if checker is not None:
+        message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"
+        require_extra("cleanlab", "labels", message)
+    say(f"reading images of {path}")
+    read = survey(path, advance(say))
+    say("comparing images")
+    pairs = near_duplicates(read.thumbnails)
+    labels, why_not = LabelCheck(), "not asked for"
+    if checker is not None:
+        try:
+            labels, why_not = checker.check(read.dataset, pairs, say), ""
+        except (WeightsError, StageError) as error:  # the other findings are useful without it
+            why_not = error.message
+    by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
+    alike = [pair for _, pair in sorted(by_images.items())]
+    findings = (*check(read, alike), *_wrong_labels(read, labels.suspects))
+
+    def overview() -> Overview:
+        require_usable(read.dataset)
+        return divide(read, SEED, pairs).overview(read.dataset)
+
+    return checked(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
+
+
+def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:
+    if not suspects:
+        return ()
+    dataset = read.dataset
+    share = 100 * len(suspects) / len(dataset.images)
+    paths = tuple(dataset.images[one.index].path for one in suspects)
+    notes = tuple(
+        f"{dataset.classes[dataset.images[one.index].label]} ({one.given:.0%}), rather "
+        f"{dataset.classes[one.suggested]} ({one.better:.0%})"
+        for one in suspects
+    )
+    verb = "has" if len(suspects) == 1 else "have"
+    message = f"{counted(len(suspects), 'image')} ({share:.1f} %) likely {verb} the wrong label"
+    advice = "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having"
+    return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), notes, paths),)

@@ -1,0 +1,370 @@
+"""Files that find boxes or centres: judge them, ship them, and take users' own detectors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from advisor.catalog import Array, ImportedModel, ModelFacts, classifier, run
+from advisor.core import (
+    BoxFacts,
+    BoxScores,
+    ClassBoxes,
+    Guarantees,
+    ImageAnswers,
+    Interval,
+    JudgedBox,
+    JudgedImage,
+    UsageError,
+)
+from advisor.engine import Images, Role
+from advisor.exporting import COUNT, LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed, check, runners, shipping
+from advisor.measurement import (
+    NEAR,
+    BoxAnswers,
+    Detections,
+    ScoreCalibration,
+    answers_of,
+    average_precision,
+    calibration,
+    calibration_error,
+    centres,
+    crossfit_scores,
+    load,
+    promised,
+    seen_at,
+    true_boxes,
+)
+from advisor.tasks._judge import EVERY, PALETTE, ByShares
+from advisor.tasks.detection import DETECTION
+from advisor.tflite import (
+    DETECTIONS,
+    ENDS,
+    Metadata,
+    Model,
+    Suppression,
+    count,
+    cut_postprocess,
+    form_of,
+    has_postprocess,
+    read,
+    with_named_outputs,
+)
+
+if TYPE_CHECKING:
+    from advisor.exporting import Crops
+    from advisor.measurement import Flags, Matched
+
+
+class OwnDetectors:
+    """See :class:`advisor.catalog.OwnFiles`."""
+
+    search_options = f" --task {DETECTION.name} --data BOXES"
+
+    def takes(self, model: Model) -> bool:
+        """Return whether a file decodes boxes and drops those that overlap."""
+        return has_postprocess(model)
+
+    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata, finished: bool = False) -> ModelFacts:
+        """Write the master of a detector, with named outputs and a batch of one image."""
+        edited = with_named_outputs(data, name)
+        raw, process = cut_postprocess(edited, name)
+        input_size = classifier.side_of(raw, name, finished=finished)
+        target.write_bytes(edited)
+        model = read(raw, name)
+        cost = count(model)
+        form = form_of(model, cost) if finished else ""
+        return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, DETECTION.name, form)
+
+    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+        """Write a detector as it is, with named outputs and a batch of one image."""
+        return self.prepare(data, name, target, metadata, finished=True)
+
+    def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
+        """Return the boxes, classes and scores."""
+        return run(data, image)
+
+    def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
+        """Return the class of the surest box, if there is one."""
+        found = int(outputs["count"].reshape(-1)[0])
+        boxes, classes, scores = (outputs[name][0, :found] for name in DETECTIONS[:3])
+        known = ((classes >= 0) & (classes < facts.classes)).all()
+        if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
+            message = f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes"
+            raise UsageError(message, ENDS)
+        return [(int(classes[scores.argmax()]), float(scores.max()))] if found else []
+
+    def remarks(self, added: ImportedModel) -> Iterator[str]:
+        """Yield that a detector is not trained."""
+        if not added.card.form:
+            yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
+
+
+def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+    """Return the boxes that the app shows."""
+    return tuple(
+        Found(model.labels[one["label"]], one["score"], tuple(min(max(edge, 0.0), 1.0) for edge in one["box"]))
+        for one in check.boxes_of(list(outputs), model.threshold or 0.0)
+    )
+
+
+def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`Answering`: the boxes with at least half of an image's highest score.
+
+    Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
+    overlap, rounding can decide which one stays. The tolerance is the smallest that leaves enough images.
+    """
+    own, other = runners(model, images)
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for place in range(len(images)):
+        found = check.boxes_of(own(place), 0.0)
+        least = max([box["score"] for box in found], default=0.0) / 2
+        rows.append((place, {"least": least, "boxes": [box for box in found if box["score"] >= least]}))
+    rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
+    others = [other(place) for place, _ in rows]
+    for tolerance in shipping.TOLERANCES:
+        same = [not check.other_boxes(found, row[1], tolerance / 2) for row, found in zip(rows, others, strict=True)]
+        if sum(same) >= COUNT:
+            break
+    return tolerance, list(itertools.compress(rows, same))[:COUNT]
+
+
+PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
+
+SHIPPING = Shipping(
+    "finds objects in images", "boxes", "detector_card.md.j2",
+    {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
+    "", detected, found, page=PAGE, least=Suppression().score,
+)  # fmt: skip
+
+
+DIGITS = 4  # Digits of the scores of a map, which has thousands
+
+
+def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+    """Return the centres that the app shows."""
+    seen = centres(outputs[0], model.threshold or 0.0)
+    rows = zip(seen.labels.tolist(), seen.scores.tolist(), seen.boxes.tolist(), strict=True)
+    return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
+
+
+def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`Answering`: the scores of a map."""
+    tolerance, rows = agreed(model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max)
+    return tolerance, [(place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows]
+
+
+COUNTER = Shipping(
+    "counts objects in images", "scores", "counter_card.md.j2",
+    {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
+    "", marked, counted, page=PAGE, least=average_precision.LEAST_SCORE,
+)  # fmt: skip
+
+
+WORST = 10  # Images of the hold-out that are kept with their boxes
+
+
+@dataclass(frozen=True, eq=False)
+class FoundObjects:
+    """True boxes and found ones, with what they reach by a criterion."""
+
+    true: Sequence[Detections]  # the true boxes of N images
+    found: Sequence[Detections]  # what was found in them
+    sizes: Sequence[tuple[int, int]]  # height and width of the images in pixels
+    classes: int  # number of classes
+    by: Criterion
+    groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
+
+    @cached_property
+    def figures(self) -> ObjectFigures:
+        """The figures of the file."""
+        return self.by.figures(self)
+
+    @property
+    def figure(self) -> Interval:
+        """The mean over the classes."""
+        return self.figures.mean
+
+    @property
+    def shares(self) -> list[float]:
+        """Each image's share in it."""
+        return self.by.shares(self)
+
+    @property
+    def answers(self) -> BoxAnswers:
+        """Each answer, and whether it is right."""
+        return answers_of(self.by.match(self, 0.0))
+
+    def at(self, threshold: float, images: Images) -> tuple[BoxFacts, list[Matched]]:
+        """Return the counts of each class at a threshold, and the matches in each image."""
+        matched = self.by.match(self, threshold)
+        table = average_precision.counts(matched, self.classes)
+        true = table[:, :, 0]
+        miscounted, guessed = (
+            abs(true - each).sum(axis=0).tolist() for each in (table[:, :, 1], np.median(true, axis=0))
+        )
+        by_class = {
+            name: ClassBoxes(
+                own, some, _share(right, some), _share(right, own), _share(wrong, own), _share(constant, own)
+            )
+            for name, (own, some, right), wrong, constant in zip(
+                images.classes, table.sum(axis=0).tolist(), miscounted, guessed, strict=True
+            )
+        }
+        coco = self.figures.coco
+        value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
+        return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
+
+
+@dataclass(frozen=True)
+class ObjectFigures:
+    """The figures of a file."""
+
+    mean: Interval  # mean over the classes, the figure that decides
+    by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
+    coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
+
+
+class Criterion(Protocol):
+    """Rule by which an object counts as found, and the figure of accuracy that goes with it."""
+
+    def figures(self, given: FoundObjects) -> ObjectFigures:
+        """Return the figures."""
+
+    def shares(self, given: FoundObjects) -> list[float]:
+        """Return each image's share in the mean, to compare files image by image."""
+
+    def threshold(self, given: FoundObjects) -> float:
+        """Return the score from which an answer counts."""
+
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
+        """Return which objects were found, and which answers are right, in each image."""
+
+
+@dataclass(frozen=True)
+class ByBoxes:
+    """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
+
+    def figures(self, given: FoundObjects) -> ObjectFigures:
+        reached = average_precision.score(given.true, given.found, given.sizes, given.classes, given.groups)
+        return ObjectFigures(reached.half, reached.by_class, reached.coco)
+
+    def shares(self, given: FoundObjects) -> list[float]:
+        shares = average_precision.shares(given.true, given.found, given.sizes, given.classes)
+        return list(map(float, shares))
+
+    def threshold(self, given: FoundObjects) -> float:
+        return average_precision.threshold(given.true, given.found, given.sizes, given.classes)
+
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
+        return average_precision.match(given.true, given.found, given.sizes, given.classes, threshold)
+
+
+@dataclass(frozen=True)
+class ByCentres:
+    """See :class:`Criterion`: a found centre is inside the object's box."""
+
+    def figures(self, given: FoundObjects) -> ObjectFigures:
+        """Return the F1 of the classes."""
+        matched = self.match(given, self.threshold(given))
+        reached = average_precision.centre_score(matched, given.classes, given.groups)
+        return ObjectFigures(reached.mean, reached.by_class)
+
+    def shares(self, given: FoundObjects) -> list[float]:
+        matched = self.match(given, self.threshold(given))
+        return list(map(float, average_precision.centre_shares(matched, given.classes)))
+
+    def threshold(self, _given: FoundObjects) -> float:
+        """Return the score to which the training has moved the threshold: one half."""
+        return average_precision.LEAST_SCORE
+
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
+        return average_precision.match_centres(given.true, given.found, threshold)
+
+
+def _share(some: float, whole: int) -> float | None:
+    return some / whole if whole else None
+
+
+def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[JudgedImage, ...]:
+    """Return the images with the lowest F1; of equal ones, those with more errors come first."""
+    part, boxes = images.part(role), images.boxes
+    assert boxes is not None, "a search for objects has boxes"
+    order = sorted(range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors))
+    return tuple(
+        JudgedImage(
+            images.dataset.shown(part.paths[place]), part.hashes[place], *boxes.sizes[part.indices[place]],
+            matched[place].f1, _judged(matched[place].true, matched[place].seen),
+            _judged(matched[place].found, matched[place].right),
+        )
+        for place in order[:WORST]
+    )  # fmt: skip
+
+
+def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
+    edges = one.boxes.astype(float).round(4).tolist()
+    rows = zip(one.labels.tolist(), edges, one.scores.tolist(), matched.tolist(), strict=True)
+    return tuple(
+        JudgedBox(label, top, left, bottom, right, round(sureness, 4), flag)
+        for label, (top, left, bottom, right), sureness, flag in rows
+    )
+
+
+def _answered(found: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
+    """Return the true boxes of some images, beside what a file found in them."""
+    part, boxes = images.part(role), images.boxes
+    assert boxes is not None, "a search for objects has boxes"
+    sizes = [boxes.sizes[index][::-1] for index in part.indices]
+    true = [true_boxes(rows) for rows in part.objects]
+    return FoundObjects(true, found, sizes, len(images.classes), by, part.groups)
+
+
+@dataclass(frozen=True)
+class Detected(ByShares[FoundObjects]):
+    """Judge of found objects."""
+
+    by: Criterion  # rule by which an object counts as found
+    guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
+
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
+        """Return the true boxes beside what a file found."""
+        return _answered(load(answers)[each], images, role, self.by)
+
+    def compared(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
+        """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those
+        that the ``floats`` boxes calibrate, None for scores as they are.
+        """
+        by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
+        if self.guarantees is None:
+            return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images)[0])
+        answers, batch = own.answers, len(images.part(Role.HOLDOUT).paths) / len(own.true)
+        score, guarantee = promised(answers, self.guarantees, batch)
+        score = score if guarantee and guarantee.kept else self.by.threshold(own)
+        facts = replace(own.at(score, images)[0], guarantee=seen_at(answers, score, guarantee))
+        if floats is not None:
+            found = calibration(floats.answers)
+            errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))
+            facts = replace(facts, threshold=float(found.of(np.array(score))), scores=BoxScores(*found, *errors))
+        return ImageAnswers(by_class, boxes=facts)
+
+    def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
+        boxes, facts = None, chosen.boxes
+        if facts:
+            plain, matched = own.at(facts.threshold, images)
+            boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
+            if self.guarantees is not None:
+                seen, scores = own.answers, facts.scores
+                if scores:
+                    before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
+                    errors = (calibration_error(seen, each) for each in (seen.scores, before))
+                    scores = BoxScores(scores.slope, scores.offset, *errors)
+                boxes = replace(boxes, scores=scores, guarantee=seen_at(seen, facts.threshold, facts.guarantee))
+        return ImageAnswers(dict(zip(images.classes, own.figures.by_class, strict=True)), boxes=boxes)

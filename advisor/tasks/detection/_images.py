@@ -1,0 +1,113 @@
+"""Read images in which boxes have classes, and check them, from the files to the findings."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from advisor.core import plural
+from advisor.datasets import (
+    BoxSurvey,
+    Finding,
+    ObjectSizes,
+    Overview,
+    check_boxes,
+    divide_boxes,
+    near_duplicates,
+    object_sizes,
+    survey_boxes,
+    write_boxes,
+)
+from advisor.engine import (
+    SEED,
+    Boxes,
+    DataCheck,
+    Drawing,
+    Images,
+    Question,
+    Say,
+    advance,
+    checked,
+    divided,
+    rounded,
+    undivided,
+)
+from advisor.measurement import require_coco
+
+
+def read(question: Question, say: Say) -> Images:
+    """Return images in which boxes have classes; raises UsageError without the package for average precision."""
+    require_coco()
+    read = survey_boxes(question.require_data(), advance(say), question.most_images)
+    boxes = Boxes(read.classes, read.objects, read.sizes)
+    if question.judged_whole:
+        return replace(undivided(read.images.dataset, question.seed), boxes=boxes)
+    division, _, notes = divide_boxes(read, question.seed)
+    return replace(divided(read.images.dataset, division, notes, say), boxes=boxes)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxContent:
+    """The boxes in images, as the content of a check."""
+
+    read: BoxSurvey
+    next_command: str = ""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Boxes of each class."""
+        return dict(sorted(self.read.boxes_per_class.items()))
+
+    @property
+    def summary(self) -> str:
+        """The number of images, of boxes and of classes."""
+        images, classes = len(self.read.boxes), len(self.read.classes)
+        return f"{plural(images, 'image')}, {self.read.count:,} boxes in {plural(classes, 'class', 'classes')}"
+
+    @cached_property
+    def sizes(self) -> tuple[ObjectSizes, ...]:
+        """Sizes of the objects at usual inputs."""
+        return object_sizes(self.read)
+
+    def label(self, path: Path) -> str:
+        """Return the number of boxes of each class in an image; empty for one that was left out."""
+        if path not in self.read.index:
+            return ""
+        found = Counter(box.label for box in self.read.boxes[self.read.index[path]])
+        return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "no boxes"
+
+    def drawing(self, path: Path) -> Drawing | None:
+        """Return the boxes of an image; None for one that was left out."""
+        index = self.read.index.get(path)
+        return None if index is None else Drawing(self.read.sizes[index], self.read.boxes[index])
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the boxes and images of each class, the sizes of objects, and what was left out or turned."""
+        return {
+            "images": len(self.read.boxes),
+            "boxes_per_class": self.counts,
+            "images_per_class": dict(sorted(self.read.images_per_class.items())),
+            "boxes_left_out": len(self.read.faults),
+            "images_with_turned_boxes": self.read.turned,
+            "object_sizes": [rounded(one) for one in self.sizes],
+        }
+
+    def write(self, path: Path, findings: Sequence[Finding]) -> int:
+        """Write a table without the images and boxes that the findings leave out; return its number of images."""
+        return write_boxes(path, self.read, findings)
+
+
+def check_detection(path: Path, say: Say) -> DataCheck:
+    """Check a set of images with boxes in any format; it is not changed. No network judges the labels."""
+    say(f"reading boxes of {path}")
+    read = survey_boxes(path, advance(say))
+    say("comparing images")
+    pairs = near_duplicates(read.images.thumbnails)
+
+    def overview() -> Overview:
+        division, boxes, notes = divide_boxes(read, SEED, pairs)
+        return replace(Overview.of(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
+
+    return checked(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)

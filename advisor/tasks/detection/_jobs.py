@@ -1,0 +1,61 @@
+"""Jobs of a detector's stages: functions for child processes, from paths and values to files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import StageError
+from advisor.datasets import InputSpec
+
+if TYPE_CHECKING:
+    from advisor.catalog import Card
+    from advisor.downloads import WeightsFile
+
+
+def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
+    """Write a user's own detector as the float file of its card, its outputs named, without its description."""
+    from advisor.tflite import with_named_outputs
+
+    if weights is None:
+        raise StageError(f"{card.name} is a file of your own, and the file is not available")
+    path.write_bytes(with_named_outputs(weights.path.read_bytes(), card.name))
+
+
+def detect(
+    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]
+) -> None:
+    """Run a file that finds boxes or marks centres over images, as they are or under capture conditions.
+
+    What it finds is written, see :func:`.accuracy.save`.
+
+    The file's labels may be more than the user's classes, in another order; without, they are these.
+    """
+    from advisor.datasets import class_order
+    from advisor.measurement import CentreFinder, Detector, save
+    from advisor.tflite import has_postprocess, read, read_metadata
+
+    data = model.read_bytes()
+    run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
+    found, said = run.over(images, captured), read_metadata(data, model.name)
+    if said and said.labels:
+        order = class_order(classes, said.labels, len(said.labels))
+        places = {label: place for place, label in enumerate(order)}
+        found = (each.relabelled(places) for each in found)
+    save(path, list(found))
+
+
+def calibrate(
+    model: Path, detections: Path, true: Sequence[Any], sizes: Sequence[tuple[int, int]], classes: int, path: Path
+) -> None:
+    """Write a float detector whose scores are calibrated by what was found in images, see :func:`.accuracy.save`.
+
+    ``true`` are the true boxes of each image, and ``sizes`` its height and width in pixels.
+    """
+    from advisor.measurement import answers_of, calibration, load, match, true_boxes
+    from advisor.tflite import with_calibrated_scores
+
+    matched = match([true_boxes(rows) for rows in true], load(detections), sizes, classes, 0.0)
+    found, data = calibration(answers_of(matched)), model.read_bytes()
+    path.write_bytes(data if found == (1.0, 0.0) else with_calibrated_scores(data, *found, model.name))

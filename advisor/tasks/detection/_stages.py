@@ -1,0 +1,65 @@
+"""Stages of a detector: a user's own, and one whose scores are calibrated."""
+
+from functools import partial
+
+from advisor.catalog import Card
+from advisor.engine import (
+    FLOAT,
+    FloatModel,
+    Folders,
+    Inputs,
+    Job,
+    Materials,
+    Purpose,
+    Results,
+    Role,
+    Scope,
+    Stage,
+    StageName,
+    VariantStages,
+    Workload,
+    cost,
+    identity,
+    require_classes,
+)
+from advisor.store import cached_sha256
+from advisor.tasks.detection import _jobs as jobs
+
+
+def own(card: Card) -> Stage[FloatModel]:
+    """Take a user's own detector, with its post-processing, if it knows the classes of the images."""
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        require_classes(card, materials.require_images())
+        return identity(materials, card)
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        return partial(jobs.take, card, materials.weights[card.name], folders.model)
+
+    return Stage(
+        StageName.CONVERT, Scope(card.name), "1", "reading", (), inputs, job, FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def calibrated(card: Card, training: str, workload: Workload, made: Stage[FloatModel]) -> Stage[FloatModel]:
+    """Fold the calibration of a detector's scores into its float file.
+
+    The boxes that the compared float file finds in the validation part give it.
+    """
+    scored = VariantStages(card, training, FLOAT, workload).scored
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        boxes = materials.part(Role.VALIDATION).fingerprint
+        return {"model": results[made].sha256, "scores": cached_sha256(results[scored]), "boxes": boxes}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part, images = materials.part(Role.VALIDATION), materials.require_images()
+        assert images.boxes is not None, "a search for objects has boxes"
+        sizes = [images.boxes.sizes[index][::-1] for index in part.indices]
+        true, classes = [list(rows) for rows in part.objects], len(images.classes)
+        return partial(jobs.calibrate, results[made].path, results[scored], true, sizes, classes, folders.model)
+
+    return Stage(
+        StageName.CONFIDENCE, Scope(card.name, training, purpose=Purpose.SHIP), "1", "calibrating the scores of",
+        (made, scored), inputs, job, FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip

@@ -1,0 +1,247 @@
+"""Files that tell the class of each pixel: run and judge them, ship them, and draw their masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from advisor.core import ImageAnswers, Interval
+from advisor.datasets import InputSpec
+from advisor.engine import Images, Role, percent
+from advisor.exporting import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
+from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
+from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, ByShares, overlays, png
+from advisor.tasks.segmentation._masks import BACKGROUND, IGNORED, Classes, Mask
+from advisor.tasks.segmentation._network import SCORES, resized
+
+if TYPE_CHECKING:
+    from advisor.exporting import Crops
+
+
+def colours(classes: Sequence[str]) -> dict[str, str]:
+    """Return the colour of each class but the background."""
+    return dict(zip((name for name in classes if name != BACKGROUND), cycle(PALETTE), strict=False))
+
+
+def coloured(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
+    """Return classes as a PNG of an indexed image in which background and ignored pixels are transparent."""
+    by_name = colours(classes)
+    palette = np.zeros((256, 3), np.uint8)
+    for place, name in enumerate(classes):
+        palette[place] = tuple(bytes.fromhex(by_name.get(name, "#000000")[1:]))
+    image = Image.fromarray(labels.astype(np.uint8), "P")
+    image.putpalette(palette.tobytes())
+    clear = bytes(0 if place == IGNORED or classes[place : place + 1] == (BACKGROUND,) else 255 for place in range(256))
+    return png(image, transparency=clear)
+
+
+def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+    """Return the classes in a photograph but the background, the largest first, with their shares of the pixels."""
+    labels, counts = np.unique(outputs[0].argmax(axis=-1), return_counts=True)
+    order = np.argsort(-counts).tolist()
+    rows = [Found(model.labels[int(labels[place])], float(counts[place] / counts.sum())) for place in order]
+    return tuple(row for row in rows if row.label != BACKGROUND)
+
+
+def masked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`Answering`: the mask as pairs of a class and a number of pixels, row by row.
+
+    Kernels differ by a share of the pixels. Masks of many classes come first.
+    """
+    tolerance, rows = agreed(
+        model, images[:LOOKED_AT], lambda outputs: outputs[0].argmax(axis=-1).reshape(-1),
+        lambda one, other: float(np.mean(one != other)), lambda mask: len(np.unique(mask)),
+    )  # fmt: skip
+    return tolerance, [(place, {"mask": _runs(mask)}) for place, mask in rows]
+
+
+def _runs(mask: NDArray[np.int64]) -> list[int]:
+    return [number for label, run in groupby(mask.tolist()) for number in (label, len(list(run)))]
+
+
+SHIPPING = Shipping(
+    "tells the class of each pixel", "masks", "segmenter_card.md.j2",
+    {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
+    "", masked, found, page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
+    said=lambda found, _least: ", ".join(each.label for each in found) or "nothing",
+    layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels), package=__package__,
+)  # fmt: skip
+
+
+LONGEST = 512  # Side in pixels at which masks are compared, at most
+TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al. (2013), section 3
+
+
+class Segmenter(Runner[Classes]):
+    """A loaded file with a score of each class for each pixel: one output ``scores``, (1, S, S, C)."""
+
+    outputs, kind = (SCORES,), "a segmenter"
+
+    def read(self, found: Mapping[str, Floats]) -> Classes:
+        """Return the class of each pixel, uint8 (S, S)."""
+        return np.asarray(found[SCORES][0].argmax(axis=-1), np.uint8)
+
+
+def segment(
+    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]
+) -> None:
+    """Run a file over images in a child process, and write the class of each pixel, uint8 (N, S, S)."""
+    np.savez_compressed(path, masks=np.stack(list(Segmenter(model, view).over(images, captured))))
+
+
+@dataclass(frozen=True, eq=False)
+class Overlaps:
+    """How masks of N images overlap the true ones, by class: pixels in both and in either of them, int64 (N, C)."""
+
+    both: NDArray[np.int64]
+    either: NDArray[np.int64]
+    found: Sequence[Classes] = ()  # the masks that were found
+    groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
+
+    @property
+    def units(self) -> Labels:
+        """The number of the group of each image, from 0 on, (N,)."""
+        return units_of(self.groups, len(self.both))
+
+    @property
+    def by_class(self) -> Floats:
+        """The IoU of each class over all images, (C,); NaN for a class that is in no mask."""
+        either = self.either.sum(axis=0)
+        return np.where(either > 0, self.both.sum(axis=0) / np.maximum(either, 1), np.nan)
+
+    @property
+    def figure(self) -> Interval:
+        """The mean IoU with its range on as many other images, see :func:`.of_other_images`."""
+        both, either = (each.sum(axis=0) - sums_of_units(each, self.units) for each in (self.both, self.either))
+        there = either > 0
+        ratios = np.where(there, both / np.maximum(either, 1), 0.0)
+        without = ratios.sum(axis=1) / np.where(there.any(axis=1), there.sum(axis=1), np.nan)
+        return of_other_images(float(np.nanmean(self.by_class)), without)
+
+    @property
+    def right(self) -> Interval:
+        """The share of the pixels that have their class, with a range as that of the mean IoU."""
+        right, pixels = self.both.sum(axis=1), (self.both + self.either).sum(axis=1) / 2
+        return ratio_of(right, pixels, self.units)
+
+    @property
+    def shares(self) -> list[float]:
+        """Each image's share in the mean IoU, whose mean it is, to compare files image by image.
+
+        They are the influence of an image on a ratio of sums, to first order (B. Efron and R. Tibshirani, "An
+        Introduction to the Bootstrap", 1993, chapter 21).
+        """
+        by_class, either = self.by_class, self.either.sum(axis=0)
+        there = either > 0
+        moved = (self.both - by_class * self.either)[:, there] / either[there] * len(self.both)
+        return [float(value) for value in np.nanmean(by_class) + moved.mean(axis=1)]
+
+    @property
+    def of_images(self) -> Floats:
+        """The mean IoU of each image over the classes in it, (N,)."""
+        there = self.either > 0
+        return np.asarray((self.both / np.maximum(self.either, 1)).sum(axis=1, where=there) / there.sum(axis=1))
+
+
+def compared(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
+    """Return a found mask and the true one at the size of the image, or at most at :data:`LONGEST` pixels."""
+    true = mask.labels()
+    shrink = min(1.0, LONGEST / max(mask.size))
+    size = (max(1, round(mask.size[0] * shrink)), max(1, round(mask.size[1] * shrink)))
+    return resized(found, size), resized(true, size) if shrink < 1 else true
+
+
+def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, groups: Sequence[int] = ()) -> Overlaps:
+    """Compare found masks with the true ones; ``groups`` as in :class:`Overlaps`."""
+    both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
+    for row, (own, true) in enumerate(map(compared, found, masks)):
+        known = true != IGNORED
+        table = np.bincount(true[known].astype(np.int64) * classes + own[known], minlength=classes**2)
+        square = table.reshape(classes, classes)
+        both[row] = square.diagonal()
+        either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
+    return Overlaps(both, either, found, groups)
+
+
+def ratio_of(parts: NDArray[Any], wholes: NDArray[Any], units: Labels) -> Interval:
+    """Return the sum of parts (N,) over that of wholes (N,), with its range on as many other images."""
+    part_sum, whole_sum = (float(values.sum()) for values in (parts, wholes))
+    left = whole_sum - sums_of_units(wholes, units)
+    without = (part_sum - sums_of_units(parts, units)) / np.where(left > 0, left, np.nan)
+    return of_other_images(part_sum / whole_sum, without)
+
+
+def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
+    """Return for each image the F1 of boundary pixels, the mean over its classes; 1 for an image without a boundary.
+
+    A pixel of a boundary is right if one of the other mask is nearer than :data:`TOLERANCE`.
+    """
+    scores = []
+    for seen, true in map(compared, found, masks):
+        near, class_scores = TOLERANCE * float(np.hypot(*true.shape)), []
+        for label in np.union1d(seen, true[true != IGNORED]).tolist():
+            first, second = (np.argwhere(_boundary(mask == label, true)) for mask in (seen, true))
+            if not (len(first) and len(second)):
+                class_scores += [0.0] if len(first) or len(second) else []
+                continue
+            precision, recall = (_share_near(*pair, near) for pair in ((first, second), (second, first)))
+            class_scores.append(2 * precision * recall / max(precision + recall, 1e-9))
+        scores.append(float(np.mean(class_scores)) if class_scores else 1.0)
+    return scores
+
+
+def _share_near(points: NDArray[np.int64], others: NDArray[np.int64], near: float) -> float:
+    """Return the share (0-1) of points (N, 2) that have one of the other points (M, 2) within a distance in pixels."""
+    from scipy.spatial import cKDTree
+
+    # A tree of the points of a boundary takes a tenth of the time of a map of distances over the whole image.
+    distances, _ = cKDTree(others).query(points, distance_upper_bound=near + 1e-9)
+    return float((distances <= near).mean())
+
+
+def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
+    """Return the pixels of a class beside one of another class."""
+    from scipy.ndimage import binary_erosion
+
+    return np.asarray(inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED), bool)
+
+
+@dataclass(frozen=True)
+class Segmented(ByShares[Overlaps]):
+    """Judge by the mean IoU."""
+
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
+        """Return the overlap of masks with the true ones."""
+        part = images.part(role)
+        with np.load(answers, allow_pickle=False) as kept:
+            return overlaps(kept["masks"][each], part.objects, len(images.classes), part.groups)
+
+    def compared(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
+        """Return the IoU of each class."""
+        by_class = zip(images.classes, own.by_class.tolist(), strict=True)
+        return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
+
+    def judged(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return it, other figures, and the images with the most errors."""
+        part, classes, scores = images.part(Role.HOLDOUT), images.classes, own.of_images
+        edges = np.array(boundary_f1(own.found, part.objects))
+        edge = ratio_of(edges, np.ones(len(edges)), own.units)
+
+        def layers(place: int) -> Iterator[bytes]:
+            mask = part.objects[place]
+            size = tuple(max(1, side * SHOWN_SIDE // max(mask.size)) for side in mask.size)
+            return (coloured(resized(each, size), classes) for each in (mask.labels(), own.found[place]))
+
+        figures = {
+            "Boundary F1": percent(edge, len(edges), "the mean over the images"),
+            "Pixel accuracy": percent(own.right, len(edges), "the share of all pixels"),
+        }
+        shown = overlays(images, scores, lambda at: f"mean IoU {100 * scores[at]:.0f} %", layers, colours(classes))
+        return replace(self.compared(own, None, images), figures=figures, overlays=shown)

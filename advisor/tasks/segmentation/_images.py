@@ -1,0 +1,172 @@
+"""Divide images with masks, and check them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.core import UsageError, listed, plural
+from advisor.datasets import (
+    ONE_CLASS,
+    Division,
+    Finding,
+    Pair,
+    Survey,
+    counted,
+    divide,
+    more_columns,
+    near_duplicates,
+    repeated,
+    row_of,
+    sizes,
+    stratified,
+    unreadable,
+    write_rows,
+)
+from advisor.engine import SEED, DataCheck, Drawing, Images, Question, Say, advance, checked, divided, undivided
+from advisor.tasks.segmentation._files import coloured
+from advisor.tasks.segmentation._masks import BACKGROUND, Mask, MaskSurvey, survey_masks
+
+EMPTY_SHARE = 0.5  # Images of one class alone that are learnt from, over the others
+FEW = 10  # Images of a class, below which it is hardly learnt
+
+
+def read(question: Question, say: Say) -> Images:
+    """Return images with masks; UsageError if they cannot be read or divided."""
+    read = survey_masks(question.require_data(), advance(say), question.most_images)
+    dataset, seed = without_classes(read).dataset, question.seed
+    if question.judged_whole:
+        plain = undivided(dataset, seed)
+    else:
+        division = divided_masks(read, seed)
+        plain = divided(dataset, division, division.notes(dataset), say)
+    return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks), outputs=read.classes)
+
+
+def without_classes(read: MaskSurvey) -> Survey:
+    """Return the images as those of one class: an image has the classes of its pixels, so that films go through all."""
+    dataset = read.images.dataset
+    images = tuple(replace(image, label=0) for image in dataset.images)
+    return replace(read.images, dataset=replace(dataset, classes=(ONE_CLASS,), images=images))
+
+
+def divided_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
+    """Return the division of a set, in which each part has its share of each class."""
+    return divide(without_classes(read), seed, alike, stratified(read.images.dataset, read.contents))
+
+
+def mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
+    """Return the images with several classes, and half as many of the others, which may be most of a set of faults."""
+    several = [len({label for _, label in mask.classes}) > 1 or bool(mask.regions) for _, mask in images]
+    others = [place for place, own in enumerate(several) if not own]
+    most = round(EMPTY_SHARE * sum(several)) if any(several) else len(others)
+    drawn = set(np.random.default_rng(seed).permutation(others)[:most].tolist())
+    return [each for place, each in enumerate(images) if several[place] or place in drawn]
+
+
+class MaskFault(StrEnum):
+    """A kind of finding about masks."""
+
+    NEVER = "classes that never occur"
+    RARE = "rare classes"
+    EMPTY = "masks without an object"
+    OUTSIDE = "polygons outside the image"
+
+
+@dataclass(frozen=True, eq=False)
+class MaskContent:
+    """The masks of images, as the content of a check."""
+
+    read: MaskSurvey
+    next_command: str = "advisor search --task segmentation --data {manifest}"
+    sizes: tuple[Any, ...] = ()
+
+    @cached_property
+    def _places(self) -> Mapping[Path, int]:
+        return {image.path: place for place, image in enumerate(self.read.images.dataset.images)}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Images with each class but the background."""
+        numbers = (self.read.pixels > 0).sum(axis=0).tolist()
+        return {name: own for name, own in zip(self.read.classes, numbers, strict=True) if name != BACKGROUND}
+
+    @property
+    def summary(self) -> str:
+        """The number of images and of classes."""
+        return f"{plural(len(self.read.masks), 'image')} with masks, {len(self.read.classes)} classes"
+
+    def label(self, path: Path) -> str:
+        """Return the classes in an image, the largest first; empty for one that was left out."""
+        if path not in self._places:
+            return ""
+        pixels, names = self.read.pixels[self._places[path]], self.read.classes
+        order = [label for label in np.argsort(-pixels).tolist() if pixels[label] and names[label] != BACKGROUND]
+        return ", ".join(f"{names[each]} {100 * pixels[each] / pixels.sum():.1f} %" for each in order) or "nothing"
+
+    def drawing(self, path: Path) -> Drawing | None:
+        """Return the mask of an image; None for one that was left out."""
+        if path not in self._places:
+            return None
+        mask = self.read.masks[self._places[path]]
+        layer = base64.b64encode(coloured(mask.labels(), self.read.classes)).decode()
+        return Drawing(mask.size[::-1], (), layer if self.label(path) != "nothing" else "")
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the images and pixels of each class."""
+        pixels = dict(zip(self.read.classes, self.read.pixels.sum(axis=0).tolist(), strict=True))
+        return {"images": len(self.read.masks), "images_per_class": self.counts, "pixels_per_class": pixels}
+
+    def write(self, path: Path, findings: Sequence[Finding]) -> int:
+        """Write a table of images and masks without those that the findings leave out; return its number of images."""
+        out, dataset = {each for finding in findings for each in finding.leave_out}, self.read.images.dataset
+        if any(mask.regions for mask in self.read.masks):
+            raise UsageError("--fix: masks of COCO cannot be written as a table", "remove the images yourself")
+        rows = []
+        for image, mask in zip(dataset.images, self.read.masks, strict=True):
+            if image.path not in out:
+                row = row_of(path, image)
+                own = row_of(path, replace(image, path=Path(mask.path)))["path"] if mask.path else ""
+                rows.append(row | {"image": row["path"], "mask": own})
+        write_rows(path, ["image", "mask", *more_columns(dataset)], rows)
+        return len(rows)
+
+
+def check_masks(path: Path, say: Say) -> DataCheck:
+    """Check a set of images with masks in any layout; it is not changed."""
+    say(f"reading masks of {path}")
+    read = survey_masks(path, advance(say))
+    say("comparing images")
+    pairs = near_duplicates(read.images.thumbnails)
+    dataset = read.images.dataset
+    alike = without_classes(read).dataset
+    found = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
+    content = MaskContent(read)
+    return checked(path, read.images, content, found, lambda: divided_masks(read, SEED, pairs).overview(alike))
+
+
+def _faults(read: MaskSurvey) -> Iterator[Finding]:
+    paths = [image.path for image in read.images.dataset.images]
+    if read.unused:
+        what = counted(len(read.unused), "class is", "classes are")
+        yield Finding(
+            MaskFault.NEVER, f"{what} named and in no mask: {listed(read.unused)}", "the network does not learn them"
+        )
+    if rare := [f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW]:
+        message = f"{counted(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
+        yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
+    empty = [path for path, row in zip(paths, read.pixels, strict=True) if (row > 0).sum() == 1 and row[0]]
+    if empty and read.classes[0] == BACKGROUND:
+        message = f"{counted(len(empty), 'mask has', 'masks have')} no object"
+        advice = "check that nothing is missing; half as many as those with objects are learnt from"
+        yield Finding(MaskFault.EMPTY, message, advice, tuple((path,) for path in empty))
+    if read.outside:
+        message = f"{counted(len(read.outside), 'image has a polygon', 'images have polygons')} outside"
+        yield Finding(MaskFault.OUTSIDE, message, "they were cut at the edge", tuple((path,) for path in read.outside))

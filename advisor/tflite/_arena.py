@@ -1,0 +1,258 @@
+"""Compute the memory of a model's activations, in LiteRT and in a microcontroller's interpreter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from advisor.tflite._values import Model, Operator, Subgraph
+
+ALIGNMENT = 64
+"""The runtime's alignment of tensors (``kDefaultTensorAlignment`` in TensorFlow Lite's util.h)."""
+
+_SCALAR_BYTES = 4  # tensors of at most this size do not share a block
+
+_IN_PLACE: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(("ADD", "SUB", "MUL", "DIV"), (0, 1)),
+        **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST", "SOFTMAX", "DYNAMIC_UPDATE_SLICE"), (0,)),
+    }
+)
+"""Inputs whose block an operator's first output may reuse (the kernels' ``inplace_operator`` flags)."""
+
+_MOVES_NOTHING = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"})
+"""Operators whose output has the same bytes as their input, so that other readers of the input are not disturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A block of ``size_bytes`` that is needed from operator ``first`` to operator ``last``, both included."""
+
+    size_bytes: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Lifetime) -> bool:
+        """Return whether both are needed at the same time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def activation_arena_bytes(model: Model) -> int:
+    """Return the size of the arena that the runtime plans for the main graph's activations, in bytes.
+
+    The plan is that of TensorFlow Lite's ``ArenaPlanner``: inputs, outputs and variables keep their place for the
+    whole run, an operator that can work in place shares one block between an input that nothing else reads and its
+    output, and blocks are placed greedily by size. Left out, because a model file does not tell it: the kernels' own
+    scratch memory. Constants that are expanded when the model loads (float16) are weights, not activations, and left
+    out too.
+    """
+    return plan(lifetimes(model.subgraphs[0]))
+
+
+def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
+    """Return the lifetimes of the graph's activation blocks, with sizes rounded up to ``ALIGNMENT``."""
+    end = len(graph.operators)
+    variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
+    constants = {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}.union(graph.expanded)
+    owners = _owners(graph, constants.union(graph.inputs, variables))
+    first: dict[int, int] = dict.fromkeys((*graph.inputs, *variables), 0)
+    last: dict[int, int] = {}
+    for step, operator in enumerate(graph.operators):
+        for index in operator.outputs:
+            first.setdefault(owners.get(index, index), step)
+        for index in operator.inputs:
+            last[owners.get(index, index)] = step
+    kept = (*graph.inputs, *variables, *graph.outputs)
+    last.update(dict.fromkeys((owners.get(index, index) for index in kept), end))
+    return tuple(
+        Lifetime(_rounded(graph.tensors[index].size_bytes, ALIGNMENT), first[index], last.get(index, end))
+        for index in sorted(first)
+        if index not in constants
+    )
+
+
+def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
+    """Return the owner of the block of each tensor that reuses another tensor's block, which is not ``fixed``."""
+    uses = Counter(index for operator in graph.operators for index in operator.inputs)
+    uses.update((*graph.inputs, *graph.outputs))
+    owners: dict[int, int] = {}
+    for operator in graph.operators:
+        for place in _IN_PLACE.get(operator.name, ()):
+            if place >= len(operator.inputs) or not operator.outputs or operator.outputs[0] in graph.outputs:
+                continue
+            index, stays = operator.inputs[place], operator.name in _MOVES_NOTHING
+            size, output = graph.tensors[index].size_bytes, graph.tensors[operator.outputs[0]].size_bytes
+            may_share = size == output and (stays or (size > _SCALAR_BYTES and uses[index] <= 1))
+            if index >= 0 and index not in fixed and may_share:
+                owner = owners.get(index, index)
+                if stays or uses[owner] <= 1:
+                    owners[operator.outputs[0]] = owner
+                break
+    return owners
+
+
+def _rounded(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def plan(blocks: Collection[Lifetime]) -> int:
+    """Place ``blocks`` greedily and return the size of the whole.
+
+    Blocks needed all the time go first, then the largest first; each goes into the smallest gap that holds it.
+    "Greedy by size for offset calculation" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+    Inference", 2020 (arXiv:2001.03288), which TensorFlow Lite uses.
+    """
+    end = max((block.last for block in blocks), default=0)
+    whole = [block for block in blocks if (block.first, block.last) == (0, end)]
+    part = [block for block in blocks if (block.first, block.last) != (0, end)]
+    by_size = sorted(part, key=lambda block: (-block.size_bytes, block.first))
+    return _placed([*whole, *by_size], first_gap=False)
+
+
+def _placed(blocks: Iterable[Lifetime], first_gap: bool) -> int:
+    """Place blocks in their order and return the size of the whole.
+
+    Each goes into the first or the smallest gap between the blocks of its time that holds it, or behind them.
+    """
+    placed: list[tuple[int, Lifetime]] = []
+    for block in blocks:
+        gaps, end = list[tuple[int, int]](), 0
+        taken = sorted((start, start + other.size_bytes) for start, other in placed if block.overlaps(other))
+        for start, stop in taken:
+            if start - end >= block.size_bytes:
+                gaps.append((0 if first_gap else start - end, end))
+            end = max(end, stop)
+        placed.append((min(gaps, default=(0, end))[1], block))
+    return max((offset + block.size_bytes for offset, block in placed), default=0)
+
+
+_POINTER_BYTES = 8
+
+
+def indirection_bytes(graph: Subgraph) -> int:
+    """Return the bytes of the CPU kernels' indirection buffers: a pointer for each pixel under a window.
+
+    Dukhan, "The Indirect Convolution Algorithm", 2019 (arXiv:1907.02129). A pointwise convolution has none. Depthwise
+    windows in one row share the pixels that they overlap in.
+    """
+    pointers = 0
+    for operator in graph.operators:
+        if operator.name not in ("CONV_2D", "DEPTHWISE_CONV_2D") or len(operator.inputs) < 2:
+            continue
+        shapes = [graph.tensors[index].shape for index in (*operator.inputs[:2], operator.outputs[0])]
+        if any(len(shape) != 4 for shape in shapes):
+            continue
+        (_, source, _, _), (_, height, width, _), (_, rows, columns, _) = shapes
+        stride = round(source / max(rows, 1))
+        if operator.name == "DEPTHWISE_CONV_2D":
+            pointers += rows * height * (width + (columns - 1) * min(stride, width))
+        elif height * width * stride > 1:
+            pointers += rows * columns * height * width
+    return pointers * _POINTER_BYTES
+
+
+MICRO_ALIGNMENT = 16
+"""TFLM's alignment of buffers (``MicroArenaBufferAlignment``)."""
+
+FIXED_BYTES = 704
+"""The allocators, the planner, and the tensors and quantization of one input and one output."""
+
+TENSOR_BYTES, OPERATOR_BYTES = 24, 64
+"""``TfLiteEvalTensor`` and ``NodeAndRegistration`` with pointers of 64 bits; a controller of 32 bits needs half."""
+
+_KEPT: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), 108),
+        "TRANSPOSE_CONV": 128,
+        "FULLY_CONNECTED": 112,
+        **dict.fromkeys(("ADD", "SUB", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM"), 72),
+        **dict.fromkeys(("CONCATENATION", "SOFTMAX"), 84),
+        **dict.fromkeys(("RELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE", "LEAKY_RELU", "PRELU"), 32),
+        **dict.fromkeys(("RELU6", "LOGISTIC", "TANH"), 16),
+        "MUL": 56,
+        "PAD": 64,
+        **dict.fromkeys(("RESHAPE", "PACK"), 40),
+        "STRIDED_SLICE": 120,
+        "ELU": 256,
+        **dict.fromkeys(("SPLIT", "TRANSPOSE", "EXPAND_DIMS", "MAXIMUM", "MINIMUM"), 0),
+        **dict.fromkeys(("RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"), 0),
+    }
+)
+"""Bytes that the interpreter keeps for an operator: its options, and the data of its kernel. Each is the difference
+between files with four and two such operators in the reference kernels of TFLM 0.dev20261023182759."""
+
+_KEPT_OTHERWISE = 64
+
+_BY_CHANNEL = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"})
+"""Operators that keep a multiplier and a shift for each channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class MicroArena:
+    """The parts of a tensor arena, in bytes.
+
+    Activations share what the planner gives them. The interpreter keeps the persistent part: tensors, operators,
+    multipliers by channel. It needs ``setup`` besides that for a moment, before activations are placed.
+    """
+
+    activations: int
+    persistent: int
+    setup: int
+
+    @property
+    def total(self) -> int:
+        """The whole arena."""
+        return self.persistent + max(self.activations, self.setup)
+
+
+def micro_arena(model: Model) -> MicroArena:
+    """Return the arena that TFLM's reference kernels need for the main graph, with pointers of 64 bits."""
+    graph = model.subgraphs[0]
+    kept = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
+    by_channel = [_channels(graph, each, 1) for each in graph.operators if each.name in _BY_CHANNEL]
+    kept += sum(2 * _rounded(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
+    structs = TENSOR_BYTES * len(graph.tensors) + OPERATOR_BYTES * len(graph.operators)
+    blocks = _lifetimes(graph)
+    planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
+    preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
+    # As TFLM's GreedyMemoryPlanner does: the largest goes first, of equal ones the last.
+    activations = _placed(sorted(blocks, key=lambda block: block.size_bytes)[::-1], first_gap=True)
+    return MicroArena(activations, FIXED_BYTES + structs + kept, max(planning, preparing))
+
+
+def _preparing(graph: Subgraph, operator: Operator) -> int:
+    """Return what the kernel needs while it reads its tensors' scales; a convolution reads its weights' twice."""
+    if operator.name not in _BY_CHANNEL:
+        return 0
+    weights, bias = _channels(graph, operator, 1), _channels(graph, operator, 2)
+    if operator.name != "FULLY_CONNECTED":
+        return 628 + 4 * (2 * weights + bias)
+    return 240 + 4 * weights + (136 + 4 * bias if bias else 0)
+
+
+def _channels(graph: Subgraph, operator: Operator, place: int) -> int:
+    """Return the number of scales of one of the operator's inputs; 0 if it has no such input."""
+    if place >= len(operator.inputs) or operator.inputs[place] < 0:
+        return 0
+    found = graph.tensors[operator.inputs[place]].quantization
+    return len(found.scales) if found else 0
+
+
+def _lifetimes(graph: Subgraph) -> list[Lifetime]:
+    """Return the lifetimes of the activations in the order of the tensors.
+
+    Unlike LiteRT, TFLM lets others use the memory of the input once it was read, and no operator works in place.
+    """
+    first: dict[int, int] = dict.fromkeys(graph.inputs, 0)
+    last = dict(first)
+    for step, operator in enumerate(graph.operators, 1):
+        first.update(dict.fromkeys(operator.outputs, step))
+        last.update(dict.fromkeys((*operator.inputs, *operator.outputs), step))
+    last.update(dict.fromkeys(graph.outputs, len(graph.operators)))
+    return [
+        Lifetime(_rounded(tensor.size_bytes, MICRO_ALIGNMENT), first[index], last[index])
+        for index, tensor in enumerate(graph.tensors)
+        if index in first and not tensor.is_constant and not tensor.is_variable
+    ]

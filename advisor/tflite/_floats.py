@@ -1,0 +1,162 @@
+"""Store a model's values as dense float32: those in float16 or sparse, and those of a quantized file if asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from numpy.typing import NDArray
+
+from advisor.core import StageError, UsageError
+from advisor.tflite._model import read, text_of
+from advisor.tflite._rewrite import add_buffer, content_of, drop_unused_buffers, operator_name, pack, unpack
+from advisor.tflite._values import Tensor, real_values
+
+_FLOAT32, _FLOAT16 = schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
+_ACTIVATIONS, _CONVERTING = ("int8", "uint8", "int16", "int32"), ("QUANTIZE", "DEQUANTIZE")
+_SPARSE = {_FLOAT32: "<f4", _FLOAT16: "<f2", schema.TensorType.INT8: "i1"}
+"""Types that sparse weights are read in here; the schema has no sparse values of others but 4 bits."""
+
+
+def to_float32(data: bytes, name: str = "the model", quantized: bool = False) -> bytes:
+    """Store every constant that is sparse, or in float16, as dense float32, as runtimes do when they load it.
+
+    What is computed stays the same to the last bit. A file without such constants is returned as it is. With
+    ``quantized``, integers that stand for real numbers become these numbers, inputs and outputs too, and what is
+    computed is no longer rounded. UsageError is raised for sparse constants that contradict their shape, StageError for
+    a type that has no real values here.
+    """
+    model = unpack(data, name)
+    if sum(_densify(model, graph, name) + _expand(model, graph) for graph in model.subgraphs):
+        drop_unused_buffers(model)
+        data = pack(model)
+    return _dequantized(data, name) if quantized else data
+
+
+def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
+    """Store the values of sparse constants densely; return the number of constants."""
+    sparse = [tensor for tensor in graph.tensors if tensor.sparsity is not None]
+    for tensor in sparse:
+        kind = _SPARSE.get(tensor.type)
+        if kind is None or (content := content_of(model, tensor)) is None:
+            raise StageError(f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here")
+        try:
+            values = dense(
+                np.frombuffer(content.tobytes(), kind), tensor.sparsity, [int(side) for side in tensor.shape]
+            )
+        except (ValueError, IndexError, TypeError, AttributeError) as error:
+            message = f"{name}: the sparse weights '{text_of(tensor.name)}' contradict their shape: {error}"
+            raise UsageError(message, "export it again with dense weights") from error
+        tensor.buffer, tensor.sparsity = add_buffer(model, values.tobytes()), None
+    return len(sparse)
+
+
+def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Sequence[int]) -> NDArray[Any]:
+    """Return the dense array of a tensor's stored values, (N,); ValueError if they do not fit the shape.
+
+    The format is that of the schema: dimensions in the order in which they are stored, each whole or as the places of
+    its values (compressed sparse rows); those after the tensor's own divide it into blocks.
+    """
+    order, blocks = list(sparsity.traversalOrder), [] if sparsity.blockMap is None else list(sparsity.blockMap)
+    sides = {dimension: int(level.denseSize) for dimension, level in zip(order, sparsity.dimMetadata, strict=True)}
+    places = np.zeros((1, 0), np.int64)
+    for level in sparsity.dimMetadata:
+        if level.format == schema.DimensionType.DENSE:
+            own = np.tile(np.arange(int(level.denseSize)), len(places))
+            counts = np.full(len(places), int(level.denseSize))
+        else:
+            own = np.asarray(level.arrayIndices.values, np.int64)
+            counts = np.diff(np.asarray(level.arraySegments.values, np.int64))
+        if counts.sum() != len(own) or len(own) > np.prod(shape):
+            raise ValueError("their places are not as many as their values")
+        places = np.column_stack([np.repeat(places, counts, axis=0), own])
+    index = [np.zeros(len(places), np.int64) for _ in shape]
+    for column, dimension in enumerate(order):
+        if dimension < len(shape):
+            parts = [sides[len(shape) + block] for block, side in enumerate(blocks) if side == dimension]
+            index[dimension] += places[:, column] * (parts[0] if parts else 1)
+        else:
+            index[blocks[dimension - len(shape)]] += places[:, column]
+    found = np.zeros(shape, values.dtype)
+    found[tuple(index)] = values
+    return found
+
+
+def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+    """Make readers of an expanded constant read the constant itself, now float32; return the number of constants."""
+    expanded: dict[int, int] = {}
+    for operator in graph.operators:
+        kind = operator_name(model, operator)
+        source = graph.tensors[operator.inputs[0]] if kind in ("DEQUANTIZE", "DENSIFY") else None
+        plain = source and (kind == "DENSIFY" or source.type == _FLOAT16)
+        if plain and content_of(model, source) is not None:
+            expanded[operator.outputs[0]] = operator.inputs[0]
+    constants = dict.fromkeys(expanded.values())
+    for constant in (graph.tensors[place] for place in constants if graph.tensors[place].type == _FLOAT16):
+        values: NDArray[np.float16] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f2")
+        constant.type, constant.buffer = _FLOAT32, add_buffer(model, values.astype("<f4").tobytes())
+    _replace(graph, expanded)
+    return len(expanded)
+
+
+def _replace(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
+    """Make readers of each tensor read another one, and leave out what computed it."""
+    graph.operators = [each for each in graph.operators if not by.keys() & set(each.outputs)]
+    for reader in graph.operators:
+        reader.inputs = [_source(index, by) for index in reader.inputs]
+    graph.outputs = [_source(index, by) for index in graph.outputs]
+
+
+def _source(index: int, by: Mapping[int, int]) -> int:
+    while index in by:
+        index = by[index]
+    return index
+
+
+def _dequantized(data: bytes, name: str) -> bytes:
+    """Return a file in which integers that stand for real numbers are these numbers."""
+    model, known = unpack(data, name), read(data, name)
+    rounded = [
+        (tensor, seen)
+        for graph, kept in zip(model.subgraphs, known.subgraphs, strict=True)
+        for tensor, seen in zip(graph.tensors, kept.tensors, strict=True)
+        if seen.quantization and seen.dtype != "float32"
+    ]
+    if not rounded:
+        return data
+    for tensor, seen in rounded:
+        if seen.is_constant:
+            tensor.buffer = add_buffer(model, _real(seen).astype("<f4").tobytes())
+        elif seen.dtype not in _ACTIVATIONS:
+            raise _unread(seen.name)
+        tensor.type, tensor.quantization = _FLOAT32, None
+    by_graph = list[Mapping[int, int]]()
+    for graph in model.subgraphs:
+        conversions = [each for each in graph.operators if operator_name(model, each) in _CONVERTING]
+        by_graph.append({each.outputs[0]: each.inputs[0] for each in conversions})
+        _replace(graph, by_graph[-1])
+        for operator in graph.operators:
+            if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
+                operator.builtinOptions.asymmetricQuantizeInputs = False
+    for signature in model.signatureDefs:
+        for entry in signature.outputs:
+            entry.tensorIndex = _source(entry.tensorIndex, by_graph[signature.subgraphIndex])
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def _unread(name: str) -> StageError:
+    return StageError(f"'{name}' is of a type that is not read here")
+
+
+def _real(constant: Tensor) -> NDArray[np.float64]:
+    """Return the real values of a quantized constant."""
+    if constant.dtype == "int4":  # two values a byte, the first in the low bits
+        pairs = np.frombuffer(constant.buffer, np.int8)
+        values = (np.stack([pairs << 4, pairs], axis=-1) >> 4).reshape(-1)[: constant.elements]
+        constant = replace(constant, dtype="int8", buffer=values.tobytes())
+    found = real_values(constant)
+    if found is None:
+        raise _unread(constant.name)
+    return found

@@ -1,0 +1,182 @@
+"""Find the head of a classifier, read its weights, and replace them: float or quantized.
+
+The head is a linear layer, or the sum of several, and a softmax, as :func:`advisor.tflite.attach_head` makes it.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core import StageError
+from advisor.tflite._metadata import describe, described_in
+from advisor.tflite._model import guarded, opened, text_of
+from advisor.tflite._rewrite import add_buffer, content_of, drop_unused_buffers, editable, operator_name, pack, unpack
+
+Floats = npt.NDArray[np.float32]
+Rounding = Callable[[Floats, Floats, bool], npt.NDArray[np.floating]]
+"""Puts a kernel (F, C) on 8-bit steps for inputs (N, F): one step for each of the C channels, or one for all."""
+
+AFTER_SOFTMAX = frozenset({"DEQUANTIZE", "QUANTIZE", "RESHAPE"})
+_IN_HEAD = frozenset({"FULLY_CONNECTED", "ADD", *AFTER_SOFTMAX})
+_INPUT = "the model's input"
+_TYPES = schema.TensorType
+_INTEGERS: Mapping[int, str] = MappingProxyType(
+    {_TYPES.INT8: "i1", _TYPES.INT16: "<i2", _TYPES.INT32: "<i4", _TYPES.INT64: "<i8"}
+)
+_LEAST_STEP = 1e-8  # Step of a layer whose weights, or results, are all 0
+
+
+def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
+    """Return the input of the SOFTMAX that gives the only output, given the operator that makes each tensor."""
+    graphs, outputs = len(model.subgraphs), len(graph.outputs)
+    if (graphs, outputs) != (1, 1):
+        raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
+    index, found = int(graph.outputs[0]), _INPUT
+    for _ in graph.operators:
+        found = name_of(model, makers.get(index))
+        if found != "SOFTMAX" and found not in AFTER_SOFTMAX:
+            break
+        index = int(makers[index].inputs[0])
+        if found == "SOFTMAX":
+            return index
+    raise StageError(f"{name} ends in {found}, and a temperature needs a SOFTMAX there")
+
+
+def name_of(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
+    return _INPUT if operator is None else operator_name(model, operator) or "an unknown operator"
+
+
+def ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:
+    """Return the tensors that the linear layers of the head read, and the one of the logits."""
+    layers, logits = _layers_of(model, graph, name)
+    return [int(layer.inputs[0]) for layer in layers], logits
+
+
+def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[schema.OperatorT], int]:
+    """Return the linear layers of the head, in the order of the features, and the tensor of the logits."""
+    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    logits = logits_of(model, graph, makers, name)
+    layers, waiting = list[schema.OperatorT](), [logits]
+    for _ in graph.operators:
+        if not waiting:
+            break
+        maker = makers.get(waiting.pop())
+        kind = _INPUT if maker is None else operator_name(model, maker)
+        if maker is None or kind not in _IN_HEAD:
+            raise StageError(f"{name} has no linear layer before its SOFTMAX: {kind} is in the way")
+        if kind == "FULLY_CONNECTED":
+            layers.append(maker)
+        else:
+            waiting += [int(index) for index in reversed(maker.inputs[: 2 if kind == "ADD" else 1])]
+    return layers, logits
+
+
+def read_head(data: bytes, name: str = "the model") -> tuple[Floats, Floats]:
+    """Return the weights (F, C) and the bias (C,) of a classifier's head, dequantized; F as of ``with_probe``."""
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    with guarded(name):
+        layers, _ = _layers_of(model, graph, name)
+        weights = [_real(model, graph.tensors[layer.inputs[1]]) for layer in layers]
+        biases = [_real(model, graph.tensors[layer.inputs[2]]) for layer in layers]
+    return np.concatenate(weights, axis=1).T, np.asarray(np.sum(biases, axis=0, dtype=np.float32))
+
+
+def with_head(
+    data: bytes, weights: Floats, bias: Floats, rows: Floats, rounding: Rounding, name: str = "the model"
+) -> bytes:
+    """Replace the head of a classifier by weights (F, C) and bias (C,); its operators, and so its latency, stay.
+
+    ``rows`` are features (N, F) of images as the file computes them, see :func:`advisor.tflite.with_probe`. An
+    integer layer keeps its granularity and gets new steps: of the weights by ``rounding``, whose mean error goes into
+    the bias, and of its results by their range on the rows. StageError is raised if the shapes do not fit, a value is
+    not finite, or the weights are kept in another type than float32 and int8.
+    """
+    tables, value = opened(data, name)
+    metadata, model = described_in(value, data, name), editable(tables)
+    graph, results, start = model.subgraphs[0], dict[int, Floats](), 0
+    with guarded(name):
+        layers, logits = _layers_of(model, graph, name)
+        widths = [int(graph.tensors[layer.inputs[1]].shape[1]) for layer in layers]
+        classes = int(graph.tensors[logits].shape[-1])
+        shapes = (weights.shape, bias.shape, rows.shape[1:])
+        if shapes != ((sum(widths), classes), (classes,), (sum(widths),)) or not len(rows):
+            raise StageError(f"{name}: a head of {shapes[:2]} does not fit {sum(widths)} features of {classes} classes")
+        if not all(np.isfinite(each).all() for each in (weights, bias, rows)):
+            raise StageError(f"{name}: the values of the new head are not finite")
+        for layer, width in zip(layers, widths, strict=True):
+            part, seen = weights[start : start + width], rows[:, start : start + width]
+            shift = np.zeros_like(bias) if start else bias
+            results[int(layer.outputs[0])] = _write_layer(model, graph, layer, part, shift, seen, rounding)
+            start += width
+        for operator in graph.operators:
+            sources = [results.get(int(index)) for index in operator.inputs[:2]]
+            if operator_name(model, operator) in _IN_HEAD and all(each is not None for each in sources[:1]):
+                results[int(operator.outputs[0])] = np.asarray(sum(each for each in sources if each is not None))
+        for index, found in results.items():
+            _set_range(graph.tensors[index], found)
+    drop_unused_buffers(model)
+    return describe(model, value, metadata) if metadata else pack(model)
+
+
+def _real(model: schema.ModelT, tensor: schema.TensorT) -> Floats:
+    """Return the values of a constant; StageError if it is of another type than float32 and integers of whole bytes."""
+    content = content_of(model, tensor)
+    if content is None or tensor.type not in (_TYPES.FLOAT32, *_INTEGERS):
+        raise StageError(f"'{text_of(tensor.name)}' of the head is no constant of float32 or whole bytes")
+    values = np.frombuffer(content.tobytes(), _INTEGERS.get(tensor.type, "<f4")).reshape(tensor.shape)
+    if tensor.type == _TYPES.FLOAT32:
+        return np.asarray(values, np.float32)
+    steps = np.asarray(tensor.quantization.scale, np.float32)
+    return np.asarray(values * (steps[:, None] if values.ndim == 2 and len(steps) > 1 else steps), np.float32)
+
+
+def _write_layer(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    layer: schema.OperatorT,
+    weights: Floats,
+    shift: Floats,
+    rows: Floats,
+    rounding: Rounding,
+) -> Floats:
+    """Replace kernel and bias of a linear layer, in the types that it has; return its results (N, C) on rows (N, F)."""
+    source, kernel, bias = (graph.tensors[index] for index in layer.inputs)
+    _real(model, kernel)
+    if kernel.type == _TYPES.FLOAT32:
+        kernel.buffer = add_buffer(model, np.ascontiguousarray(weights.T, "<f4").tobytes())
+        bias.buffer = add_buffer(model, shift.astype("<f4").tobytes())
+        return rows @ weights + shift
+    if kernel.type != _TYPES.INT8:
+        raise StageError(f"'{text_of(kernel.name)}' of the head is not int8")
+    per_channel = len(kernel.quantization.scale) > 1
+    rounded = rounding(weights, rows, per_channel)
+    shift = (shift + rows.mean(axis=0) @ (weights - rounded)).astype(np.float32)
+    steps = np.maximum(np.abs(rounded).max(axis=0 if per_channel else None).reshape(-1) / 127, _LEAST_STEP)
+    kernel.quantization.scale = steps = steps.astype("<f4")
+    kernel.buffer = add_buffer(model, np.rint(rounded.T / steps[:, None]).clip(-127, 127).astype("i1").tobytes())
+    if bias.type == _TYPES.FLOAT32:
+        bias.buffer = add_buffer(model, shift.astype("<f4").tobytes())
+    else:
+        bias.quantization.scale = finer = (steps * np.float32(source.quantization.scale[0])).astype("<f4")
+        limits = np.iinfo(_INTEGERS[bias.type])
+        whole = np.rint(shift.astype(np.float64) / finer).clip(limits.min, limits.max)
+        bias.buffer = add_buffer(model, whole.astype(_INTEGERS[bias.type]).tobytes())
+    return np.asarray(rows @ rounded + shift, np.float32)
+
+
+def _set_range(tensor: schema.TensorT, found: Floats) -> None:
+    """Give an integer activation the steps that hold these values; a float one stays as it is."""
+    if tensor.type not in (_TYPES.INT8, _TYPES.INT16):
+        return
+    low, high = min(float(found.min()), 0.0), max(float(found.max()), 0.0)
+    if tensor.type == _TYPES.INT16:  # symmetric, as kernels need it
+        step, zero = max(-low, high) / 32767, 0
+    else:
+        step = max(high - low, 255 * _LEAST_STEP) / 255
+        zero = round(-128 - low / step)
+    tensor.quantization.scale = np.asarray([max(step, _LEAST_STEP)], "<f4")
+    tensor.quantization.zeroPoint = np.asarray([zero], "<i8")

@@ -1,0 +1,45 @@
+"""Read by how much a graph scales its input before its first layer."""
+
+import numpy as np
+
+from advisor.tflite._values import Model, Operator, Subgraph, real_values
+
+_CHANGE_SCALE = ("MUL", "DIV", "ADD", "SUB")
+_KEEP_SCALE = ("QUANTIZE", "DEQUANTIZE", "CAST", "RESHAPE", "TRANSPOSE")
+
+
+def scale_of_input(model: Model) -> float:
+    """Return what a graph multiplies its input by before its first layer, the largest of the channels.
+
+    A ``Rescaling`` or ``Normalization`` of Keras is a chain of products and sums with constants there; 1 without one.
+    """
+    graph = model.subgraphs[0]
+    place = graph.inputs[0] if graph.inputs else -1
+    scale = 1.0
+    for _ in graph.operators:
+        readers = [operator for operator in graph.operators if place in operator.inputs]
+        if len(readers) != 1 or readers[0].name not in (*_KEEP_SCALE, *_CHANGE_SCALE):
+            break
+        operator = readers[0]
+        if operator.name in _CHANGE_SCALE:
+            factor = _factor_of(graph, operator, place)
+            if factor is None:
+                break
+            scale *= factor
+        place = operator.outputs[0]
+    return scale
+
+
+def _factor_of(graph: Subgraph, operator: Operator, place: int) -> float | None:
+    """Return the largest factor by which an operator with a constant scales; None without a constant."""
+    other = operator.inputs[1] if operator.inputs[0] == place else operator.inputs[0]
+    constant = graph.tensors[other] if other >= 0 else None
+    values = real_values(constant) if constant is not None and constant.is_constant else None
+    if values is None or not values.size:
+        return None
+    if operator.name in ("ADD", "SUB"):
+        return 1.0
+    if operator.name == "MUL":
+        return float(np.abs(values).max())
+    divides = operator.inputs[0] == place and bool(np.all(values))
+    return float(np.abs(1 / values).max()) if divides else None

@@ -1,0 +1,444 @@
+"""Make files of other converters as TensorFlow's converter writes them: transposes, activations, paddings.
+
+Transposes go by computing in NHWC what such files compute in NCHW. Every tensor in NCHW that is a transposed one in
+NHWC has that one as its counterpart. An operator whose inputs have counterparts runs on these, with its axes moved;
+behind it stands a transpose for those that still want its result in NCHW. Those that nobody needs are removed at the
+end, and a file that would not have fewer transposes stays as it is.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import prod
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.tflite._model import Model, read, text_of
+from advisor.tflite._rewrite import (
+    add_tensor,
+    content_of,
+    new_operator,
+    operator_code,
+    operator_name,
+    pack,
+    prune,
+    single_graph,
+    unpack,
+)
+
+TRANSPOSE = "TRANSPOSE"
+TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
+"""The order of the old dimensions in the new ones."""
+
+_FLOAT32 = schema.TensorType.FLOAT32
+_INT32 = schema.TensorType.INT32
+_IMAGE_RANK = 4
+_POINTWISE = frozenset(
+    {
+        *("RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "LEAKY_RELU", "PRELU", "ELU", "GELU", "HARD_SWISH"),
+        *("LOGISTIC", "TANH", "EXP", "LOG", "ABS", "NEG", "SQRT", "RSQRT", "SQUARE"),
+        *("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "POW", "SQUARED_DIFFERENCE"),
+    }
+)
+# Constant inputs with one row or entry for each dimension, by operator.
+_BY_DIMENSION: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {"SLICE": (1, 2), "PAD": (1,), "PADV2": (1,), "MIRROR_PAD": (1,)}
+)
+_REDUCING = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
+# Operators whose axis is an option, and the place of the one that has it as a constant input.
+_AXIS_OPTION = frozenset({"CONCATENATION", "GATHER"})
+_AXIS_INPUT: Mapping[str, int] = MappingProxyType({"SPLIT": 0, "SPLIT_V": 2})
+_PARAMETERS: Mapping[str, frozenset[int]] = MappingProxyType({"GATHER": frozenset({1}), "SPLIT_V": frozenset({1})})
+
+
+def transposes(model: Model) -> int:
+    """Return how many transposes a file has."""
+    return sum(operator.name == TRANSPOSE for operator in model.operators)
+
+
+def without_transposes(data: bytes, name: str = "the model") -> bytes:
+    """Return the file with as few transposes as this module can reach, and its image input in NHWC."""
+    model = unpack(data, name)
+    graph, signature = single_graph(model)
+    if not any(operator_name(model, operator) == TRANSPOSE for operator in graph.operators):
+        return data
+    _Relayout(model, graph, signature).run()
+    prune(model, graph)
+    edited = pack(model)
+    return edited if transposes(read(edited, name)) < transposes(read(data, name)) else data
+
+
+def with_channels_last(data: bytes, name: str = "the model") -> bytes:
+    """Return a file whose only input is an image in NHWC, of any type; one that takes NCHW transposes it first."""
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    if len(model.subgraphs) != 1 or len(graph.inputs) != 1:
+        return data
+    source = graph.inputs[0]
+    given = graph.tensors[source]
+    shape = [] if given.shape is None else [int(side) for side in given.shape]
+    if len(shape) != _IMAGE_RANK or shape[1] != 3 or shape[3] == 3:
+        return data
+    turned = [shape[axis] for axis in TO_NHWC]
+    image = add_tensor(model, graph, f"{text_of(given.name)}/nhwc", turned, given.type)
+    graph.tensors[image].quantization = given.quantization
+    graph.inputs = [image]
+    for entry in (each for signature in model.signatureDefs for each in signature.inputs):
+        entry.tensorIndex = image
+    readers = [operator for operator in graph.operators if source in operator.inputs]
+    same = {operator.outputs[0]: image for operator in readers}
+    turns = all(_permutes(model, graph, operator) == TO_NHWC for operator in readers)
+    if turns and not same.keys() & set(graph.outputs):
+        graph.operators = [operator for operator in graph.operators if operator not in readers]
+        for operator in graph.operators:
+            operator.inputs = [same.get(index, index) for index in operator.inputs]
+        prune(model, graph)
+        return pack(model)
+    order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
+    given.shapeSignature = None
+    builtin, version = schema.BuiltinOperator.TRANSPOSE, 1 + (given.type == schema.TensorType.INT8)
+    options = schema.TransposeOptionsT()
+    graph.operators = [new_operator(model, builtin, [image, order], source, options, version), *graph.operators]
+    return pack(model)
+
+
+def _permutes(model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT) -> tuple[int, ...]:
+    """Return the order that a TRANSPOSE gives to the dimensions; empty for another operator."""
+    if operator_name(model, operator) != TRANSPOSE:
+        return ()
+    order = _whole_numbers(model, graph.tensors[operator.inputs[1]])
+    return () if order is None else tuple(order.tolist())
+
+
+def _whole_numbers(model: schema.ModelT, tensor: schema.TensorT) -> npt.NDArray[np.int32] | None:
+    """Return the values of a constant of int32, None for anything else."""
+    content = content_of(model, tensor)
+    return None if content is None or tensor.type != _INT32 else np.frombuffer(content.tobytes(), "<i4")
+
+
+class _Relayout:
+    """One pass over the operators of a graph, in their order."""
+
+    def __init__(self, model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT) -> None:
+        self._model, self._graph, self._signature = model, graph, signature
+        self._turned_of: dict[int, int] = {}
+        self._same: dict[int, int] = {}
+        self._operators: list[schema.OperatorT] = []
+
+    def run(self) -> None:
+        self._turn_input()
+        for operator in self._graph.operators:
+            operator.inputs = [self._same.get(int(tensor), int(tensor)) for tensor in operator.inputs]
+            self._take(operator, operator_name(self._model, operator))
+        self._graph.operators = self._operators
+        self._graph.outputs = [self._same.get(int(tensor), int(tensor)) for tensor in self._graph.outputs]
+        for entry in self._signature.outputs:
+            entry.tensorIndex = self._same.get(entry.tensorIndex, entry.tensorIndex)
+
+    def _turn_input(self) -> None:
+        """Let the only input take an image in NHWC if it takes one in NCHW."""
+        if len(self._graph.inputs) != 1:
+            return
+        image = int(self._graph.inputs[0])
+        shape = self._shape(image)
+        if len(shape) == _IMAGE_RANK and shape[1] == 3 and shape[3] != 3:
+            turned = self._turned(image)
+            self._graph.inputs = [turned]
+            for entry in self._signature.inputs:
+                entry.tensorIndex = turned
+            self._give_back(turned, image)
+
+    def _take(self, operator: schema.OperatorT, name: str) -> None:
+        order = self._order(operator, name)
+        source, target = int(operator.inputs[0]) if len(operator.inputs) else -1, int(operator.outputs[0])
+        if order == TO_NHWC and source in self._turned_of:
+            self._same[target] = self._turned_of[source]
+            return
+        if order == TO_NCHW:
+            self._turned_of[target] = source
+        elif order is None and self._moved(operator, name):
+            return
+        self._operators.append(operator)
+
+    def _order(self, operator: schema.OperatorT, name: str) -> tuple[int, ...] | None:
+        """Return the order of dimensions that an operator changes to, if that is all it does to an image."""
+        if name == TRANSPOSE:
+            axes = self._numbers(operator.inputs[1])
+            return None if axes is None else tuple(int(axis) for axis in axes)
+        if name == "RESHAPE":
+            before, after = self._shape(operator.inputs[0]), self._shape(operator.outputs[0])
+            for order in (TO_NCHW, TO_NHWC):
+                if len(before) == _IMAGE_RANK and after == _ordered(before, order) and _is_view(before, order):
+                    return order
+        return None
+
+    def _moved(self, operator: schema.OperatorT, name: str) -> bool:
+        """Add the operator on the counterparts of its inputs and return True, if it has them and can be moved."""
+        images = [int(tensor) for tensor in operator.inputs if self._is_image(int(tensor), operator, name)]
+        if not any(tensor in self._turned_of for tensor in images):
+            return False
+        if not all(tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC) for tensor in images):
+            return False
+        moved = copy.copy(operator)
+        moved.inputs = [self._nhwc(int(tensor)) if tensor in images else int(tensor) for tensor in operator.inputs]
+        moved.builtinOptions = copy.copy(operator.builtinOptions)
+        if name == "RESHAPE":  # it may read the counterpart where both have the same values in the same order
+            can_move = _is_view(self._shape(moved.inputs[0]), TO_NCHW)
+        else:
+            can_move = self._move_axes(moved, name)
+        if not can_move:
+            return False
+        self._operators.append(moved)
+        if name == "RESHAPE" or len(self._shape(operator.outputs[0])) != _IMAGE_RANK:  # the result is the same
+            return True
+        moved.outputs = [self._turned(int(tensor)) for tensor in operator.outputs]
+        for turned, wanted in zip(moved.outputs, operator.outputs, strict=True):
+            self._give_back(turned, int(wanted))
+        return True
+
+    def _move_axes(self, operator: schema.OperatorT, name: str) -> bool:
+        """Move the axes of an operator that reads counterparts now; return False where this is not possible."""
+        if name in _POINTWISE:
+            return self._turn_constants(operator)
+        if name in _BY_DIMENSION:
+            return all(self._turn_rows(operator, place) for place in _BY_DIMENSION[name])
+        if name in _REDUCING:
+            return self._move_reduced(operator)
+        if name in _AXIS_OPTION:
+            options = operator.builtinOptions
+            if name == "GATHER" and (options.batchDims or len(self._shape(operator.inputs[1])) != 1):
+                return False
+            options.axis = TO_NCHW[options.axis]
+            return True
+        axis = self._numbers(operator.inputs[_AXIS_INPUT[name]]) if name in _AXIS_INPUT else None
+        if axis is None:
+            return False
+        operator.inputs[_AXIS_INPUT[name]] = self._integers(TO_NCHW[int(axis[0])])
+        return True
+
+    def _turn_constants(self, operator: schema.OperatorT) -> bool:
+        """Turn the constants that a pointwise operator combines with an image."""
+        inputs = []
+        for tensor in operator.inputs:
+            entry, shape = self._graph.tensors[tensor], self._shape(tensor)
+            content = content_of(self._model, entry)
+            if content is None or prod(shape) == 1:
+                inputs.append(tensor)
+                continue
+            if entry.type != schema.TensorType.FLOAT32:
+                return False
+            padded = (1,) * (_IMAGE_RANK - len(shape)) + shape
+            turned = np.frombuffer(content.tobytes(), "<f4").reshape(padded).transpose(TO_NHWC)
+            inputs.append(self._add(turned.shape, entry.type, np.ascontiguousarray(turned).tobytes()))
+        operator.inputs = inputs
+        return True
+
+    def _turn_rows(self, operator: schema.OperatorT, place: int) -> bool:
+        numbers, shape = self._numbers(operator.inputs[place]), self._shape(operator.inputs[place])
+        if numbers is None or shape[0] != _IMAGE_RANK:
+            return False
+        operator.inputs[place] = self._integers(numbers.reshape(shape)[list(TO_NHWC)])
+        return True
+
+    def _move_reduced(self, operator: schema.OperatorT) -> bool:
+        axes = self._numbers(operator.inputs[1])
+        if axes is None:
+            return False
+        left = [TO_NCHW[axis] for axis in range(_IMAGE_RANK) if axis not in [int(axis) % _IMAGE_RANK for axis in axes]]
+        if not operator.builtinOptions.keepDims and left != sorted(left):
+            return False
+        operator.inputs[1] = self._integers(sorted(TO_NCHW[int(axis)] for axis in axes))
+        return True
+
+    def _is_image(self, tensor: int, operator: schema.OperatorT, name: str) -> bool:
+        if tensor < 0 or list(operator.inputs).index(tensor) in _PARAMETERS.get(name, ()):
+            return False
+        constant = content_of(self._model, self._graph.tensors[tensor]) is not None
+        return not constant and len(self._shape(tensor)) == _IMAGE_RANK
+
+    def _nhwc(self, tensor: int) -> int:
+        """Return the counterpart of a tensor, a view of it if it has none yet."""
+        if tensor not in self._turned_of:
+            self._turned_of[tensor] = self._turned(tensor)
+            self._write(self._turned_of[tensor], tensor, TO_NHWC)
+        return self._turned_of[tensor]
+
+    def _turned(self, tensor: int) -> int:
+        return self._add(_ordered(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type)
+
+    def _give_back(self, turned: int, wanted: int) -> None:
+        """Write the NCHW tensor ``wanted`` from its counterpart."""
+        self._write(wanted, turned, TO_NCHW)
+        self._turned_of[wanted] = turned
+
+    def _write(self, target: int, source: int, order: tuple[int, ...]) -> None:
+        """Add the operator that turns ``source`` into ``target``: a view of it where that is enough."""
+        shape = self._shape(target)
+        code, parameter, options = schema.BuiltinOperator.TRANSPOSE, order, schema.TransposeOptionsT()
+        if _is_view(self._shape(source), order):
+            code, parameter = schema.BuiltinOperator.RESHAPE, shape
+            options = schema.ReshapeOptionsT(newShape=list(shape))
+        self._operators.append(new_operator(self._model, code, [source, self._integers(parameter)], target, options))
+
+    def _add(self, shape: Sequence[int], dtype: int, content: bytes | None = None) -> int:
+        """Add a tensor of a new name: the quantizer wants them to differ."""
+        return add_tensor(self._model, self._graph, f"nhwc/{len(self._graph.tensors)}", shape, dtype, content)
+
+    def _integers(self, values: npt.ArrayLike) -> int:
+        array = np.asarray(values, "<i4")
+        return self._add(array.shape, _INT32, array.tobytes())
+
+    def _numbers(self, tensor: int) -> npt.NDArray[np.int32] | None:
+        return _whole_numbers(self._model, self._graph.tensors[tensor])
+
+    def _shape(self, tensor: int) -> tuple[int, ...]:
+        shape = self._graph.tensors[tensor].shape
+        return () if shape is None else tuple(int(side) for side in shape)
+
+
+def _ordered(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(shape[axis] for axis in order)
+
+
+def _is_view(shape: Sequence[int], order: Sequence[int]) -> bool:
+    """Return whether the transposed values lie in the same order: only sides of one are moved."""
+    long = [axis for axis in order if shape[axis] > 1]
+    return long == sorted(long)
+
+
+_KINDS = schema.ActivationFunctionType
+_ACTIVATIONS: Mapping[str, int] = MappingProxyType({"RELU": _KINDS.RELU, "RELU6": _KINDS.RELU6})
+_TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"})
+
+
+def simplified(data: bytes) -> bytes:
+    """Return a file of another converter as TensorFlow's writes it: activations, paddings, one layer of scores."""
+    model = unpack(data)
+    graph, _ = single_graph(model)
+    _fuse_activations(model, graph)
+    _pad_with_zeros(model, graph)
+    _merge_linear_layers(model, graph)
+    prune(model, graph)
+    return pack(model)
+
+
+def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Make an activation part of the operator before it, whose result nobody else reads."""
+    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    read_by = Counter(int(tensor) for operator in graph.operators for tensor in operator.inputs)
+    read_by.update(int(tensor) for tensor in graph.outputs)
+    left = []
+    for operator in graph.operators:
+        kind = _ACTIVATIONS.get(operator_name(model, operator))
+        maker = makers.get(int(operator.inputs[0])) if kind is not None else None
+        if (
+            maker is None
+            or read_by[int(operator.inputs[0])] > 1
+            or operator_name(model, maker) not in _TAKE_ACTIVATION
+            or maker.builtinOptions.fusedActivationFunction != _KINDS.NONE
+        ):
+            left.append(operator)
+            continue
+        maker.builtinOptions.fusedActivationFunction = kind
+        maker.outputs = operator.outputs
+        makers[int(operator.outputs[0])] = maker
+    graph.operators = left
+
+
+def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Pad the input of a max-pooling with zeros where it has no negative values, in place of the lowest number.
+
+    The largest values stay the same. The quantizer refuses the other operator, whose range would leave no digits.
+    """
+    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    for operator in graph.operators:
+        if operator_name(model, operator) != "PADV2":
+            continue
+        source, padded = int(operator.inputs[0]), int(operator.outputs[0])
+        readers = [operator_name(model, one) for one in graph.operators if padded in one.inputs]
+        if source in makers and _is_positive(model, makers[source]) and set(readers) == {"MAX_POOL_2D"}:
+            operator.inputs = operator.inputs[:2]
+            operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.PAD, 1)
+            operator.builtinOptions = schema.PadOptionsT()
+            operator.builtinOptionsType = schema.BuiltinOptions.PadOptions
+
+
+def _is_positive(model: schema.ModelT, operator: schema.OperatorT) -> bool:
+    """Return whether an operator never gives a negative value."""
+    fused = getattr(operator.builtinOptions, "fusedActivationFunction", _KINDS.NONE)
+    return fused in _ACTIVATIONS.values() or operator_name(model, operator) in _ACTIVATIONS
+
+
+def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Make one layer of two linear layers of the same values whose mean or sum is taken.
+
+    LeViT, EfficientFormerV2 and RepViT have two heads: one learnt from labels, one from a teacher.
+    """
+    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    readers: dict[int, list[schema.OperatorT]] = {}
+    for operator in graph.operators:
+        for tensor in operator.inputs:
+            readers.setdefault(int(tensor), []).append(operator)
+    for total in list(graph.operators):
+        pair = [makers[int(tensor)] for tensor in total.inputs if int(tensor) in makers]
+        if operator_name(model, total) != "ADD" or len(pair) != 2 or not _are_heads(model, graph, total, pair, readers):
+            continue
+        one, other = pair
+        values = [[_floats(model, graph, int(tensor)) for tensor in each.inputs[1:]] for each in pair]
+        sums = [left + right for left, right in zip(*values, strict=True) if left is not None and right is not None]
+        if len(sums) < len(values[0]):
+            continue
+        scale, last = _scale_after(model, graph, total, readers)
+        for place, both in enumerate(sums, 1):
+            shape, merged = graph.tensors[one.inputs[place]].shape, (both * scale).astype("<f4")
+            name = f"merged/{one.inputs[place]}"
+            one.inputs[place] = add_tensor(model, graph, name, shape, _FLOAT32, merged.tobytes())
+        one.outputs = last.outputs
+        gone = {id(other), id(total), id(last)}
+        graph.operators = [operator for operator in graph.operators if id(operator) not in gone]
+
+
+def _are_heads(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    total: schema.OperatorT,
+    pair: Sequence[schema.OperatorT],
+    readers: Mapping[int, list[schema.OperatorT]],
+) -> bool:
+    """Return whether a sum is that of two different linear layers of the same values, which nothing else reads."""
+    one, other = pair
+    return (
+        one is not other
+        and all(operator_name(model, each) == "FULLY_CONNECTED" for each in pair)
+        and all(each.builtinOptions.fusedActivationFunction == _KINDS.NONE for each in (one, other, total))
+        and int(one.inputs[0]) == int(other.inputs[0])
+        and len(one.inputs) == len(other.inputs)
+        and all(len(readers[int(tensor)]) == 1 and tensor not in graph.outputs for tensor in total.inputs)
+    )
+
+
+def _floats(model: schema.ModelT, graph: schema.SubGraphT, tensor: int) -> npt.NDArray[np.float32] | None:
+    """Return the values of a constant of float32, None for anything else."""
+    content = content_of(model, graph.tensors[tensor]) if tensor >= 0 else None
+    return (
+        None if content is None or graph.tensors[tensor].type != _FLOAT32 else np.frombuffer(content.tobytes(), "<f4")
+    )
+
+
+def _scale_after(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    total: schema.OperatorT,
+    readers: Mapping[int, list[schema.OperatorT]],
+) -> tuple[float, schema.OperatorT]:
+    """Return the one number that alone multiplies a sum, with the operator; 1 and the sum itself if none does."""
+    made = int(total.outputs[0])
+    if len(readers.get(made, [])) == 1 and made not in graph.outputs:
+        (after,) = readers[made]
+        number = _floats(model, graph, int(after.inputs[-1])) if operator_name(model, after) == "MUL" else None
+        if number is not None and number.size == 1 and after.builtinOptions.fusedActivationFunction == _KINDS.NONE:
+            return float(number[0]), after
+    return 1.0, total

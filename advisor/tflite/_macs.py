@@ -1,0 +1,207 @@
+"""Count a model's multiply-accumulates and parameters, and describe the work of each operator."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from advisor.tflite._values import Model, Operator, Subgraph, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCost:
+    """One operator's cost: its place, its type (``CONV_2D``), and the name of its first output, empty without one.
+
+    ``macs`` are multiply-accumulates of one run, 0 for a type that has none or is not counted; ``parameters`` are
+    elements of the weights that it is the first to read.
+    """
+
+    index: int
+    name: str
+    output: str
+    macs: int
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A model's cost, operator by operator."""
+
+    operators: tuple[OperatorCost, ...]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one run."""
+        return sum(operator.macs for operator in self.operators)
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all weights, each counted once."""
+        return sum(operator.parameters for operator in self.operators)
+
+
+def count(model: Model) -> Cost:
+    """Count the main graph's multiply-accumulates and parameters.
+
+    Counted are convolutions (also depthwise, grouped and transposed), fully connected layers and matrix products; a
+    bias, an activation or a pooling adds nothing, as is usual in the literature. Parameters are the elements of
+    constants that are stored as floats or quantized; shapes, axes and paddings are none. Constants that a DEQUANTIZE
+    expands (float16) count for the operator that reads the result.
+    """
+    graph = model.subgraphs[0]
+    sources = graph.expanded
+    counted: set[int] = set()
+    costs = []
+    for index, operator in enumerate(graph.operators):
+        weights = set[int]()
+        if not sources.keys() & set(operator.outputs):
+            stored = {sources.get(place, place) for place in operator.inputs if place >= 0}
+            weights = {place for place in stored if graph.tensors[place].is_weight} - counted
+        counted |= weights
+        parameters = sum(graph.tensors[weight].elements for weight in weights)
+        output = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
+        costs.append(OperatorCost(index, operator.name, output, _macs(graph, operator), parameters))
+    return Cost(tuple(costs))
+
+
+def _macs(graph: Subgraph, operator: Operator) -> int:
+    """Return the operator's multiply-accumulates; 0 if its tensors do not have the shapes of its type."""
+    tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
+    if len(tensors) < 2 or not operator.outputs:
+        return 0
+    source, kernel, output = tensors[0], tensors[1], graph.tensors[operator.outputs[0]]
+    if not kernel.shape or not output.shape:
+        return 0
+    match operator.name:
+        case "CONV_2D":  # kernel: output channels, height, width, input channels of one group
+            return output.elements * (kernel.elements // max(kernel.shape[0], 1))
+        case "DEPTHWISE_CONV_2D":  # kernel: 1, height, width, output channels
+            return output.elements * (kernel.elements // max(kernel.shape[-1], 1))
+        case "FULLY_CONNECTED":  # kernel: units, width of the input
+            return output.elements * kernel.shape[-1]
+        case "BATCH_MATMUL":  # each value of the left matrix is multiplied with one row of the right one
+            return source.elements * output.shape[-1]
+        case "TRANSPOSE_CONV" if len(tensors) > 2:  # inputs: shape, kernel (outputs, height, width, inputs), image
+            return tensors[2].elements * (kernel.elements // max(kernel.shape[-1], 1))
+    return 0
+
+
+def form_of(model: Model, cost: Cost) -> str:
+    """Return the form in which most multiply-accumulates of the main graph are computed.
+
+    It is ``float32``, ``float16`` (halved weights), ``weight_int8``, ``dynamic_int8``, ``int8`` or ``int16x8``.
+    """
+    graph = model.subgraphs[0]
+    stored = {output: graph.tensors[source].dtype for output, source in graph.expanded.items()}
+    work: Counter[str] = Counter()
+    for operator, counted in zip(graph.operators, cost.operators, strict=True):
+        if counted.macs:
+            work[_form_of(graph, operator, stored)] += counted.macs
+    return work.most_common(1)[0][0] if work else "float32"
+
+
+def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
+    """Return the form of one operator, from its input and its weights as they are stored before a DEQUANTIZE."""
+    source, kernel = operator.inputs[0], operator.inputs[1]
+    activations, weights = graph.tensors[source].dtype, graph.tensors[kernel].dtype
+    if activations == "int16":
+        return "int16x8"
+    if activations in ("int8", "uint8"):
+        return "int8"
+    if kernel in stored:
+        return "float16" if stored[kernel] == "float16" else "weight_int8"
+    return "float32" if weights.startswith("float") else "dynamic_int8"
+
+
+CONVOLUTION, DEPTHWISE, DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
+
+CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
+_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
+"""Operators that read only what they write."""
+
+
+@dataclass(frozen=True, order=True)
+class Work:
+    """One operator as a CPU runs it; ``kind`` is its TFLite name.
+
+    Its output has ``pixels`` positions of ``channels`` values, each computed from ``depth`` input channels (1 of a
+    depthwise convolution) at ``taps`` positions of its kernel (9 for 3x3), ``stride`` apart. ``read`` are the values of
+    its inputs that are not constant.
+    """
+
+    kind: str
+    pixels: int
+    channels: int
+    depth: int = 1
+    taps: int = 1
+    stride: int = 1
+    read: int = 0
+
+    @property
+    def written(self) -> int:
+        """Values of its output."""
+        return self.pixels * self.channels
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.written * self.depth * self.taps
+
+    @property
+    def weights(self) -> int:
+        """Values of its kernel."""
+        return self.channels * self.depth * self.taps if self.kind in (CONVOLUTION, DEPTHWISE, DENSE) else 0
+
+
+SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
+"""The numbers that describe an operator, in the order of its fields."""
+
+Works = tuple[tuple[Work, int], ...]
+"""Different operators of a network, each with its number."""
+
+
+def works_of(model: Model) -> tuple[Work, ...]:
+    """Return the operators of the main graph that take time.
+
+    XNNPACK runs a PAD as a part of the convolution that alone reads it, and a clamp as a part of the operator whose
+    result it alone reads. Constants are expanded when the file is loaded.
+    """
+    readers: Counter[int] = Counter(index for operator in model.operators for index in set(operator.inputs))
+    readers.update(model.subgraphs[0].outputs)
+    convolved = {operator.inputs[0] for operator in model.operators if operator.name in (CONVOLUTION, DEPTHWISE)}
+    made = {output for operator in model.operators for output in operator.outputs}
+
+    def takes_time(operator: Operator) -> bool:
+        if operator.name == "PAD":
+            return readers[operator.outputs[0]] > 1 or operator.outputs[0] not in convolved
+        return operator.name not in CLAMPS or readers[operator.inputs[0]] > 1 or operator.inputs[0] not in made
+
+    running = [(each, _activations(model, each)) for each in model.operators if each.outputs]
+    return tuple(_work(model, each, sources) for each, sources in running if sources and takes_time(each))
+
+
+def counted(works: Iterable[Work]) -> Works:
+    """Return each different operator with its number, sorted."""
+    return tuple(sorted(Counter(works).items()))
+
+
+def _activations(model: Model, operator: Operator) -> list[Tensor]:
+    inputs = [model.tensors[index] for index in operator.inputs if index >= 0]
+    return [tensor for tensor in inputs if not tensor.is_constant]
+
+
+def _work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
+    output = model.tensors[operator.outputs[0]]
+    read = sum(source.elements for source in sources)
+    channels = abs(output.shape[-1]) if output.shape else 1
+    pixels, stride = math.prod(map(abs, output.shape[:-1])), int(operator.options.get("stride_h", 1))
+    if operator.name in (CONVOLUTION, DEPTHWISE, DENSE) and len(operator.inputs) > 1:
+        kernel = model.tensors[operator.inputs[1]].shape
+        taps = kernel[1] * kernel[2] if len(kernel) == 4 else 1
+        depth = 1 if operator.name == DEPTHWISE else kernel[-1]
+        return Work(operator.name, pixels, channels, depth, taps, stride, read)
+    taps = int(operator.options.get("filter_height", 1)) * int(operator.options.get("filter_width", 1))
+    channels *= len(operator.outputs)  # the parts of a split are equal
+    if operator.name in _PARTS:
+        read = pixels * channels
+    return Work(operator.name, pixels, channels, 1, taps, stride, read)

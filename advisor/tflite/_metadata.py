@@ -1,0 +1,347 @@
+"""Read and write labels, normalization and licence in a `.tflite` file, where MediaPipe and Android Studio expect them.
+
+A flatbuffer in the file describes its inputs and outputs (TensorFlow Lite metadata, ``M001``). Slots and field numbers
+are those of the public schema ``metadata_schema.fbs``, for the tables that a classifier or an object detector needs.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from flatbuffers.number_types import Float32Flags, Uint8Flags
+from flatbuffers.table import Table
+
+from advisor.core import StageError
+from advisor.store import UNREADABLE_ZIP
+from advisor.tflite._model import Model, guarded, opened, read
+from advisor.tflite._verify import Damage, Field, Schema, strings, vectors, verify_tables
+
+_IDENTIFIER = b"M001"
+_AXIS_LABELS, _VALUE_LABELS, _AXIS_CALIBRATION = 2, 3, 4
+"""Kinds of an associated file: labels of a row of scores or of class numbers, and a line for each score of a row."""
+
+_NORMALIZATION, _SCORE_CALIBRATION, _SCORE_THRESHOLD = 1, 2, 3
+"""Kinds of a process unit."""
+
+_ENTRY = "TFLITE_METADATA"
+_MAX_LABELS_BYTES = 16 * 2**20
+"""Largest size of a labels file: enough for 50,000 labels of 300 characters."""
+
+_SCHEMA: Schema = MappingProxyType(
+    {
+        "": (),
+        "Model": (*strings(4, 6, 8, 12, 14, 18), Field(10, "tables", "Subgraph"), Field(16, "tables", "File")),
+        "Subgraph": (*strings(4, 6), Field(8, "tables", "Tensor"), Field(10, "tables", "Output")),
+        "Tensor": (*strings(4, 6), Field(12, "tables", "Unit"), Field(16, "tables", "File")),
+        "Output": (*strings(4, 6), Field(12, "tables", "OutputUnit"), Field(16, "tables", "File")),
+        "OutputUnit": (Field(6, "table"),),
+        "Unit": (Field(6, "table", "Normalization"),),
+        "Normalization": vectors(4, 4, 6),
+        "File": strings(4),
+    }
+)
+"""Fields that are read back. A unit may be of another kind than ``Normalization`` or, of an output, than a threshold;
+:func:`read_metadata` checks it."""
+
+_LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_LABELS_FILE, _SCORES_FILE = "labels.txt", "scores.txt"
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The date of every associated file: the oldest of the zip format, so that equal models give equal bytes."""
+
+_MIN_PARSER_VERSION = "1.0.0"
+"""The oldest parser that reads every field written here; the first one does."""
+
+_FEATURE_PROPERTIES, _IMAGE_PROPERTIES, _BOX_PROPERTIES = 1, 2, 3
+_BOUNDARIES, _RGB, _INVERSE_LOGISTIC = 1, 1, 2
+_LEFT_TOP_RIGHT_BOTTOM = (1, 0, 3, 2)
+"""Places of a box's sides in an output of top, left, bottom and right."""
+
+_DETECTOR_OUTPUTS = ("location", "category", "score", "number of detections")
+"""Names by which MediaPipe knows the outputs of a detector."""
+
+_UNCHANGED = "1,1,0"
+"""Scale, slope and offset of MediaPipe's sigmoid of a score's log odds: they give the score itself. The fourth number
+of a line is the score below which a class gets the default score of zero, so that the threshold leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The description in a file.
+
+    Attributes:
+        name: the model's name.
+        labels: one label a class, in the order of the output; stored as :func:`one_line` gives them.
+        mean: subtracted from the input's values (0..255, RGB): one number or one a channel; empty where not stated.
+        std: what the difference is divided by, as ``mean``.
+        description: what the model is for.
+        threshold: score from which on clients show a box or a class; None leaves it to them. MediaPipe reads it where
+            its user gives none; its ObjectDetector for Python (1.2.2) always gives one.
+        by_class: score from which on clients show each class of a classifier, in the order of the labels; empty for
+            none. It needs a ``threshold`` that is not above any of them.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    description: str = ""
+    author: str = ""
+    licence: str = ""
+    version: str = ""
+    threshold: float | None = None
+    by_class: tuple[float, ...] = ()
+
+
+def one_line(label: str) -> str:
+    """Return ``label`` as it is stored: every run of line breaks (and NUL) replaced by one space."""
+    return _LINE_BREAKS.sub(" ", label)
+
+
+def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
+    """Return the description of the first input and of the labels; None if there is none.
+
+    Raises:
+        UsageError: the file or its metadata is damaged.
+    """
+    return described_in(read(data, name), data, name)
+
+
+def described_in(model: Model, data: bytes, name: str) -> Metadata | None:
+    """Return the description in ``data``, of which ``model`` is the value; see :func:`read_metadata`."""
+    content = model.metadata.get(_ENTRY)
+    if content is None:
+        return None
+    with guarded(f"{name} (its metadata)"):
+        metadata, labels_file, scores_file = _decoded(content)
+    with guarded(f"{name} (its labels)"):
+        labels = _lines(data, labels_file)
+    with guarded(f"{name} (its thresholds)"):
+        return replace(metadata, labels=labels, by_class=_least_scores(data, scores_file))
+
+
+def _decoded(content: bytes) -> tuple[Metadata, str, str]:
+    """Return the description without what its files hold, and the names of the files of labels and of scores, or ""."""
+    verify_tables(content, _IDENTIFIER, _SCHEMA)
+    root = _View(content, int.from_bytes(content[:4], "little"))
+    graph = next(iter(root.children(10)), None)
+    image = next(iter(graph.children(8)), None) if graph else None
+    mean, std = _normalization(image)
+    outputs = graph.children(10) if graph else []
+    files = [file for output in outputs for file in output.children(16)]
+    units = [unit for output in outputs for unit in output.children(12) if unit.kind(4) == _SCORE_THRESHOLD]
+    limits = [float(options.GetSlot(4, 0.0, Float32Flags)) for unit in units if (options := unit.child(6)) is not None]
+    labels_file = next((file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), "")
+    scores_file = next((file.text(4) for file in files if file.kind(8) == _AXIS_CALIBRATION), "")
+    texts = (root.text(6), root.text(12), root.text(14), root.text(8))
+    metadata = Metadata(root.text(4), (), mean, std, *texts, threshold=limits[0] if limits else None)
+    return metadata, labels_file, scores_file
+
+
+class _View(Table):  # type: ignore[misc]
+    """A table of a verified flatbuffer, read by slot."""
+
+    def text(self, slot: int) -> str:
+        offset = self.Offset(slot)
+        return self.String(offset + self.Pos).decode("utf-8", "replace") if offset else ""
+
+    def kind(self, slot: int) -> int:
+        return int(self.GetSlot(slot, 0, Uint8Flags))
+
+    def child(self, slot: int) -> _View | None:
+        offset = self.Offset(slot)
+        return _View(self.Bytes, self.Indirect(offset + self.Pos)) if offset else None
+
+    def children(self, slot: int) -> list[_View]:
+        offset = self.Offset(slot)
+        start, count = (self.Vector(offset), self.VectorLen(offset)) if offset else (0, 0)
+        return [_View(self.Bytes, self.Indirect(start + 4 * index)) for index in range(count)]
+
+    def numbers(self, slot: int) -> tuple[float, ...]:
+        offset = self.Offset(slot)
+        return tuple(map(float, self.GetVectorAsNumpy(Float32Flags, offset))) if offset else ()
+
+
+def _normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and deviation of an input, empty where not stated."""
+    for unit in image.children(12) if image else []:
+        options = unit.child(6)
+        if unit.kind(4) == _NORMALIZATION and options is not None:
+            mean, std = options.numbers(4), options.numbers(6)
+            if len(mean) != len(std):
+                raise Damage(f"it normalizes with {len(mean)} means and {len(std)} deviations")
+            return mean, std
+    return (), ()
+
+
+def _least_scores(data: bytes, name: str) -> tuple[float, ...]:
+    """Return the last number of each line: the score from which on a class is shown."""
+    try:
+        return tuple(float(line.rpartition(",")[2]) for line in _lines(data, name))
+    except ValueError:
+        raise Damage(f"the file {name!r} does not hold numbers") from None
+
+
+def _lines(data: bytes, name: str) -> tuple[str, ...]:
+    """Return the lines of an associated file; none for an empty name."""
+    if not name:
+        return ()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(name) as file:
+            content = file.read(_MAX_LABELS_BYTES + 1)
+    except KeyError:
+        raise Damage(f"the file {name!r} that it names is not in it") from None
+    except UNREADABLE_ZIP as error:
+        raise Damage(f"the archive behind the model cannot be read ({error})") from None
+    if len(content) > _MAX_LABELS_BYTES:
+        raise Damage(f"the file {name!r} has more than {_MAX_LABELS_BYTES} bytes")
+    lines = content.decode("utf-8", "replace").split("\n")
+    return tuple(line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines))
+
+
+def write_metadata(data: bytes, metadata: Metadata) -> bytes:
+    """Return the model with ``metadata`` in place of any that it has; the same arguments give the same bytes.
+
+    Normalization is written as one number where the channels agree, else as one a channel. MediaPipe (1.2.2) refuses
+    the latter, and inputs that are neither float32 nor uint8; ``quantization`` has edits that make such a model fit.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: the model is not one image in, and one row of scores or the four outputs of a detector out; the
+            number of labels is not that of its classes; or the normalization is not usable.
+    """
+    return describe(*opened(data), metadata)
+
+
+def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
+    """Return the file of the tables with ``metadata``, given its value; see :func:`write_metadata`."""
+    from advisor.tflite._rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, editable, pack
+
+    detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
+    _check(model, metadata, detects)
+    description = _encoded(metadata, detects)
+    add_metadata(editable(tables), DESCRIBING_METADATA, description)
+    drop_unused_buffers(tables)
+    files = {_LABELS_FILE: "".join(f"{one_line(label)}\n" for label in metadata.labels)}
+    if metadata.by_class:
+        files[_SCORES_FILE] = "\n".join(f"{_UNCHANGED},{score:.6f}" for score in metadata.by_class)
+    stream = io.BytesIO()
+    stream.write(pack(tables))
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:  # the format of associated files
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, text.encode("utf-8", "replace"))
+    return stream.getvalue()
+
+
+def _check(model: Model, metadata: Metadata, detects: bool) -> None:
+    if len(model.inputs) != 1 or (len(model.outputs) != 1 and not detects) or len(model.inputs[0].shape) != 4:
+        raise StageError("labels need a model of one image input and one output, or the four outputs of a detector")
+    classes = model.outputs[0].shape[-1] if model.outputs[0].shape else 0
+    if classes != len(metadata.labels) and not detects:
+        raise StageError(f"{len(metadata.labels)} labels do not fit a model of {classes} classes")
+    if len(metadata.mean) != len(metadata.std) or len(metadata.mean) not in {1, model.inputs[0].shape[-1]}:
+        raise StageError(f"a normalization by {metadata.mean} and {metadata.std} does not fit the model's input")
+    if not all(math.isfinite(mean) for mean in metadata.mean) or not all(0 < std < math.inf for std in metadata.std):
+        raise StageError(f"a normalization by {metadata.mean} and {metadata.std} is not finite and positive")
+
+
+class _Writer(flatbuffers.Builder):  # type: ignore[misc]
+    """Writes texts, vectors and tables, children before their parents."""
+
+    def text(self, text: str) -> int:
+        return int(self.CreateString(text.encode("utf-8", "replace")))
+
+    def numbers(self, numbers: Sequence[float], dtype: str = "<f4") -> int:
+        return int(self.CreateNumpyVector(np.asarray(numbers, dtype=dtype)))
+
+    def tables(self, offsets: Sequence[int]) -> int:
+        """Write a vector of tables or texts."""
+        self.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self.PrependUOffsetTRelative(offset)
+        return int(self.EndVector())
+
+    def table(self, fields: int, offsets: Mapping[int, int], kinds: Mapping[int, int] = MappingProxyType({})) -> int:
+        """Write a table of ``fields`` fields: ``offsets`` to children and one-byte ``kinds``, by field number."""
+        self.StartObject(fields)
+        for number, offset in offsets.items():
+            self.PrependUOffsetTRelativeSlot(number, offset, 0)
+        for number, kind in kinds.items():
+            self.PrependUint8Slot(number, kind, 0)
+        return int(self.EndObject())
+
+    def feature(self) -> int:
+        return self.table(3, {1: self.table(0, {})}, {0: _FEATURE_PROPERTIES})
+
+    def files(self, kinds: Mapping[str, int]) -> int:
+        """Write the entries of associated files by their names."""
+        return self.tables([self.table(5, {0: self.text(name)}, {2: kind}) for name, kind in kinds.items()])
+
+    def units(self, threshold: float | None, by_class: bool = False) -> dict[int, int]:
+        """Write the process units of scores; return them by their field."""
+        if threshold is None:
+            return {}
+        self.StartObject(1)
+        self.PrependFloat32Slot(0, threshold, 0.0)
+        units = [self.table(2, {1: int(self.EndObject())}, {0: _SCORE_THRESHOLD})]
+        if by_class:
+            units.append(self.table(2, {1: self.table(2, {}, {0: _INVERSE_LOGISTIC})}, {0: _SCORE_CALIBRATION}))
+        return {4: self.tables(units)}
+
+
+def _encoded(metadata: Metadata, detects: bool) -> bytes:
+    """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
+    writer = _Writer(1024)
+    inputs = writer.tables([_input(writer, metadata)])
+    outputs = {3: writer.tables(_detections(writer, metadata.threshold) if detects else [_scores(writer, metadata)])}
+    if detects:
+        names = writer.tables([writer.text(name) for name in _DETECTOR_OUTPUTS[:3]])
+        outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
+    graph = writer.table(10, {2: inputs, **outputs})
+    texts = (metadata.name, metadata.description, metadata.version, "", metadata.author, metadata.licence, "")
+    slots = {slot: writer.text(text) for slot, text in enumerate((*texts, _MIN_PARSER_VERSION)) if text}
+    writer.Finish(writer.table(8, {**slots, 3: writer.tables([graph])}), file_identifier=_IDENTIFIER)
+    return bytes(writer.Output())
+
+
+def _input(writer: _Writer, metadata: Metadata) -> int:
+    uniform = len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1
+    mean, std = (metadata.mean[:1], metadata.std[:1]) if uniform else (metadata.mean, metadata.std)
+    content = writer.table(3, {1: writer.table(2, {}, {0: _RGB})}, {0: _IMAGE_PROPERTIES})
+    options = writer.table(2, {0: writer.numbers(mean), 1: writer.numbers(std)})
+    unit = writer.table(2, {1: options}, {0: _NORMALIZATION})
+    return writer.table(7, {0: writer.text("image"), 3: content, 4: writer.tables([unit])})
+
+
+def _scores(writer: _Writer, metadata: Metadata) -> int:
+    by_class = bool(metadata.by_class)
+    feature, named = writer.feature(), {_LABELS_FILE: _AXIS_LABELS}
+    units = writer.units(metadata.threshold, by_class)
+    files = writer.files(named | {_SCORES_FILE: _AXIS_CALIBRATION} if by_class else named)
+    return writer.table(7, {0: writer.text("probabilities"), 3: feature, 6: files, **units})
+
+
+def _detections(writer: _Writer, threshold: float | None) -> list[int]:
+    units = writer.units(threshold)
+    order = writer.numbers(_LEFT_TOP_RIGHT_BOTTOM, "<u4")
+    boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})
+    location, category, score, count = _DETECTOR_OUTPUTS
+    labels = {6: writer.files({_LABELS_FILE: _VALUE_LABELS})}
+    return [
+        writer.table(7, {0: writer.text(location), 3: boxes}),
+        writer.table(7, {0: writer.text(category), 3: writer.feature(), **labels}),
+        writer.table(7, {0: writer.text(score), 3: writer.feature(), **units}),
+        writer.table(7, {0: writer.text(count), 3: writer.feature()}),
+    ]

@@ -1,0 +1,226 @@
+"""Read a `.tflite` file as a frozen value."""
+
+import re
+import struct
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core import UsageError
+from advisor.tflite._values import BITS, OPTIONS, Model, Operator, Quantization, Signature, Subgraph, Tensor
+from advisor.tflite._verify import MAX_FILE_BYTES, Damage, verify
+
+__all__ = ["Model", "Operator", "Subgraph", "Tensor", "guarded", "read"]
+
+
+def read(source: bytes | Path, name: str = "") -> Model:
+    """Return the value of a `.tflite` file; see :func:`opened`."""
+    return opened(source, name)[1]
+
+
+def opened(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
+    """Read a `.tflite` file, or its bytes, which errors call ``name``, after checking that it is not damaged.
+
+    Returns:
+        The tables of the file, every buffer's content inside them, and their value.
+
+    Raises:
+        UsageError: the file is absent, damaged, truncated or not a `.tflite` file.
+    """
+    called = name or (str(source) if isinstance(source, Path) else "the model")
+    data = _content(source) if isinstance(source, Path) else source
+    with guarded(called):
+        return _parsed(data)
+
+
+@contextmanager
+def guarded(name: str) -> Iterator[None]:
+    """Turn errors of a reader into a UsageError that names the file."""
+    try:
+        yield
+    except Damage as damage:
+        raise _refusal(name, str(damage)) from None
+    except (struct.error, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
+        raise _refusal(name, f"a part of it cannot be read ({error})") from error
+
+
+def text_of(value: bytes | None) -> str:
+    """Return a name in a file as text, empty for none."""
+    return (value or b"").decode("utf-8", "replace")
+
+
+def _refusal(name: str, reason: str) -> UsageError:
+    return UsageError(f"{name} is not a usable .tflite file: {reason}", "Fetch or convert the file again.")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"cannot read {path}: it is not a file", "Give the path of a .tflite file.")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise _refusal(str(path), f"it has more than {MAX_FILE_BYTES} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UsageError(f"cannot read {path}: {reason}", "Check the path of the .tflite file.") from None
+
+
+_MAX_RANK = 32  # runtimes accept 8
+
+
+def _names(kind: Any) -> dict[int, str]:
+    """Return the names of an enumeration of the schema by their numbers."""
+    return {number: name for name, number in vars(kind).items() if isinstance(number, int)}
+
+
+_TYPES = _names(schema.TensorType)
+_ACTIVATIONS = _names(schema.ActivationFunctionType)
+BUILTINS = _names(schema.BuiltinOperator)
+"""The names of the builtin operators by their numbers."""
+
+LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
+"""Custom operators that LiteRT has, so that every app with it can run them."""
+
+
+def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
+    """Return the operators of a file that no builtin kernel runs, in alphabetical order, without the known ones."""
+    names = {operator.name for graph in model.subgraphs for operator in graph.operators}
+    return sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
+
+
+def _parsed(data: bytes) -> tuple[schema.ModelT, Model]:
+    verify(data)
+    root = schema.Model.GetRootAs(data, 0)
+    if root.Version() != 3:
+        raise Damage(f"its schema version is {root.Version()}, not 3")
+    tables = _tables(root, data)
+    model = _Reader(tables).model(len(data))
+    if not model.subgraphs:
+        raise Damage("it holds no graph")
+    _check(model)
+    return tables, model
+
+
+def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
+    """Return the tables with a list in place of each one that the file leaves out."""
+    model = schema.ModelT.InitFromObj(root)
+    for name in ("buffers", "metadata", "operatorCodes", "signatureDefs", "subgraphs"):
+        setattr(model, name, getattr(model, name) or [])
+    for buffer in model.buffers:
+        if buffer.offset > 1:  # its content is behind the flatbuffer
+            end = buffer.offset + buffer.size
+            if end > len(data):
+                raise Damage(f"a buffer ends at byte {end}, but the file has {len(data)}")
+            buffer.data = np.frombuffer(data, np.uint8)[buffer.offset : end]
+    for graph in model.subgraphs:
+        graph.tensors, graph.operators = graph.tensors or [], graph.operators or []
+        for owner in (graph, *graph.operators):
+            owner.inputs, owner.outputs = list(_indices(owner.inputs)), list(_indices(owner.outputs))
+    return model
+
+
+def _indices(vector: Any) -> tuple[int, ...]:
+    return () if vector is None else tuple(int(number) for number in vector)
+
+
+class _Reader:
+    def __init__(self, tables: schema.ModelT) -> None:
+        self._tables = tables
+        self._buffers = [b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers]
+        self._codes = [_code(code) for code in tables.operatorCodes]
+
+    def model(self, size_bytes: int) -> Model:
+        metadata = {}
+        for entry in reversed(self._tables.metadata):
+            metadata[text_of(entry.name)] = self._buffer(entry.buffer, f"metadata {text_of(entry.name)!r}")
+        graphs = []
+        for graph in self._tables.subgraphs:
+            tensors, operators = tuple(map(self._tensor, graph.tensors)), tuple(map(self._operator, graph.operators))
+            ends = tuple(graph.inputs), tuple(graph.outputs)
+            graphs.append(Subgraph(text_of(graph.name), tensors, operators, *ends))
+        return Model(tuple(graphs), tuple(map(_signature, self._tables.signatureDefs)), metadata, size_bytes)
+
+    def _buffer(self, index: int, owner: str) -> bytes:
+        if index >= len(self._buffers):
+            raise Damage(f"{owner} names buffer {index} of {len(self._buffers)}")
+        return self._buffers[int(index)]
+
+    def _tensor(self, entry: schema.TensorT) -> Tensor:
+        name, shape = text_of(entry.name), _indices(entry.shape)
+        content = self._buffer(entry.buffer, f"tensor {name!r}")
+        if len(shape) > _MAX_RANK:
+            raise Damage(f"tensor {name!r} has {len(shape)} dimensions")
+        if any(dimension < -1 for dimension in shape):
+            raise Damage(f"tensor {name!r} has shape {shape}")
+        dtype = _TYPES.get(entry.type, f"type_{entry.type}").lower()
+        quantization, sparse = _quantization(entry.quantization), entry.sparsity is not None
+        tensor = Tensor(name, shape, dtype, content, quantization, bool(entry.isVariable), sparse)
+        if content and not sparse and dtype in BITS and len(content) != tensor.size_bytes:
+            needed = f"of {dtype} {shape} needs {tensor.size_bytes} bytes"
+            raise Damage(f"tensor {name!r} {needed}, but holds {len(content)}")
+        return tensor
+
+    def _operator(self, operator: schema.OperatorT) -> Operator:
+        if operator.opcodeIndex >= len(self._codes):
+            raise Damage(f"an operator names code {operator.opcodeIndex} of {len(self._codes)}")
+        name, version = self._codes[operator.opcodeIndex]
+        return Operator(name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator))
+
+
+def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
+    number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    name, custom = BUILTINS.get(number, f"BUILTIN_{number}"), text_of(code.customCode)
+    return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.version
+
+
+def _options(operator: schema.OperatorT) -> dict[str, float | str]:
+    table = vars(operator.builtinOptions) if operator.builtinOptions else {}
+    fields = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in table.items()}
+    options = {name: fields[name] for name in OPTIONS if name in fields}
+    for name, value in options.items():
+        if name == "fused_activation_function":
+            options[name] = _ACTIVATIONS.get(value, f"activation_{value}")
+        elif isinstance(value, bool):
+            options[name] = int(value)
+    return options
+
+
+def _quantization(parameters: schema.QuantizationParametersT | None) -> Quantization | None:
+    if parameters is None or parameters.scale is None or len(parameters.scale) == 0:
+        return None
+    scales = tuple(float(scale) for scale in parameters.scale)
+    return Quantization(scales, _indices(parameters.zeroPoint), parameters.quantizedDimension)
+
+
+def _signature(signature: schema.SignatureDefT) -> Signature:
+    inputs, outputs = (
+        tuple((text_of(entry.name), entry.tensorIndex) for entry in entries or [])
+        for entries in (signature.inputs, signature.outputs)
+    )
+    return Signature(text_of(signature.signatureKey), signature.subgraphIndex, inputs, outputs)
+
+
+def _check(model: Model) -> None:
+    """Raise Damage for indices of tensors that do not exist."""
+    for graph in model.subgraphs:
+        count = len(graph.tensors)
+        for operator in graph.operators:
+            _check_indices(operator.inputs, count, f"operator {operator.name}", -1)
+            _check_indices(operator.outputs, count, f"operator {operator.name}")
+        _check_indices(graph.inputs, count, "the list of inputs")
+        _check_indices(graph.outputs, count, "the list of outputs")
+    for signature in model.signatures:
+        if signature.subgraph >= len(model.subgraphs):
+            raise Damage(f"signature {signature.key!r} names graph {signature.subgraph} of {len(model.subgraphs)}")
+        entries = (index for _, index in (*signature.inputs, *signature.outputs))
+        _check_indices(entries, len(model.subgraphs[signature.subgraph].tensors), f"signature {signature.key!r}")
+
+
+def _check_indices(indices: Iterable[int], count: int, owner: str, lowest: int = 0) -> None:
+    wrong = next((index for index in indices if not lowest <= index < count), None)
+    if wrong is not None:
+        raise Damage(f"{owner} names tensor {wrong} of {count}")

@@ -1,0 +1,258 @@
+"""Cut off and append TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from flatbuffers import flexbuffers
+from numpy.typing import NDArray
+
+from advisor.core import StageError, UsageError
+from advisor.tflite._model import Model, guarded, opened, read
+from advisor.tflite._quantization import take_floats
+from advisor.tflite._rewrite import (
+    add_buffer,
+    add_tensor,
+    content_of,
+    drop_unused_buffers,
+    editable,
+    operator_name,
+    pack,
+    prune,
+    sign,
+    single_graph,
+    unpack,
+)
+from advisor.tflite._values import Operator, real_values
+
+OPERATOR = "TFLite_Detection_PostProcess"
+_NAME = f"CUSTOM:{OPERATOR}"
+ENCODINGS, SCORES = "encodings", "scores"
+"""The outputs of a detector before post-processing."""
+
+CENTRES = "centres"
+"""The output of a network that marks centres: a map of scores (1, rows, columns, C), one class a channel."""
+
+CENTRE_SCALE, SIDE_SCALE = 10.0, 5.0
+"""A centre is encoded as ten times its distance from the anchor's in sides of the anchor, a side as five times the
+logarithm of its ratio: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016) and its published implementation."""
+
+MOST = 10_000
+"""Largest number of boxes of an image in an undamaged file; published detectors give 10 to 100."""
+
+ENDS = f"a detector ends in one {OPERATOR}, as TensorFlow's Object Detection API and Model Maker export it"
+
+DETECTIONS: tuple[str, ...] = ("boxes", "classes", "scores", "count")
+"""The outputs of a detector after it, in the operator's order."""
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """Rules that select the boxes to keep: at most ``most`` of an image, with at least the ``score`` (0-1).
+
+    Of two boxes that overlap by more than ``overlap`` (intersection over union), also of two classes, the one with the
+    lower score is dropped.
+    """
+
+    most: int = 100
+    score: float = 0.05
+    overlap: float = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class PostProcess:
+    """The post-processing of one detector, which gives at most ``most`` boxes of an image.
+
+    The anchors are float32 (N, 4): centre y and x, height and width, as shares of the image. The options are the
+    operator's flexbuffer. The scores have a column a class, after one for the background where a detector has one.
+    """
+
+    anchors: NDArray[np.float32]
+    options: bytes
+    most: int
+    classes: int
+    columns: int
+
+
+def has_postprocess(model: Model) -> bool:
+    """Return whether a file decodes boxes and drops those that overlap."""
+    return any(operator.name == _NAME for operator in model.operators)
+
+
+def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
+    """Cut the operator off a detector; :func:`put_back` gives a file with the same boxes.
+
+    Its four outputs may come in any order, and it needs no signature. The returned file has the outputs ``scores``
+    (1, N, C) and ``encodings`` (1, N, 4), and no description (labels, normalization).
+
+    Raises:
+        UsageError: the file is damaged, has no such operator or several, or does not end in it.
+    """
+    tables, model = opened(data, name)
+    return _cut(tables, model, name)
+
+
+def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostProcess]:
+    operator = post_processing(model, name)
+    graph = editable(tables).subgraphs[0]
+    options = graph.operators[model.operators.index(operator)].customOptions
+    process = _process(model, operator, b"" if options is None else bytes(options), name)
+    encodings, scores, _ = operator.inputs
+    sign(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
+    prune(tables, graph)
+    return pack(tables), process
+
+
+def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
+    """Return the result of :func:`cut_postprocess`; without post-processing, the file itself and None."""
+    tables, model = opened(data, name)
+    return _cut(tables, model, name) if has_postprocess(model) else (data, None)
+
+
+def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
+    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description."""
+    tables, model = opened(data, name)
+    operator = post_processing(model, name)
+    graph = editable(tables).subgraphs[0]
+    for tensor in graph.tensors:
+        tensor.shapeSignature = None  # the batch may be open in it; the shape itself says one
+    sign(tables, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
+    return pack(tables)
+
+
+def put_back(data: bytes, process: PostProcess) -> bytes:
+    """Append post-processing to a model with the outputs ``encodings`` and ``scores``; it gets :data:`DETECTIONS`."""
+    model = unpack(data)
+    take_floats(model)
+    graph, signature = single_graph(model)
+    places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
+    encodings, scores = _raw_outputs(places)
+    shape = [int(side) for side in graph.tensors[scores].shape]
+    if process.anchors.shape != (shape[1], 4):
+        raise StageError(f"anchors of shape {process.anchors.shape} for {shape[1]} places")
+    float32, content = schema.TensorType.FLOAT32, np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
+    reference = add_tensor(model, graph, "anchors", process.anchors.shape, float32, content)
+    sizes = ((1, process.most, 4), (1, process.most), (1, process.most), (1,))
+    outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, sizes, strict=True)]
+    custom = schema.BuiltinOperator.CUSTOM
+    code = schema.OperatorCodeT(builtinCode=custom, deprecatedBuiltinCode=custom, customCode=OPERATOR.encode())
+    code.version = 1
+    model.operatorCodes.append(code)
+    operator = schema.OperatorT(inputs=[encodings, scores, reference], outputs=outputs)
+    operator.opcodeIndex, operator.customOptions = len(model.operatorCodes) - 1, list(process.options)
+    graph.operators.append(operator)
+    image = next(iter(signature.inputs)).name.decode()
+    sign(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
+    return pack(model)
+
+
+def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppression) -> bytes:
+    """Append the operator to a detector.
+
+    The model has the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see :data:`CENTRE_SCALE`, float or
+    quantized per tensor. Quantized inputs and outputs become float. The anchors are those of :class:`PostProcess`. The
+    outputs become ``boxes`` (1, M, 4) as top, left, bottom and right in shares of the image, ``classes`` (1, M),
+    ``scores`` (1, M) from the highest on, and ``count`` (1).
+    """
+    model = read(data)
+    _, scores = _raw_outputs({name: index for signature in model.signatures for name, index in signature.outputs})
+    classes = model.tensors[scores].shape[-1]
+    return put_back(data, PostProcess(anchors, _options(kept, classes), kept.most, classes, classes))
+
+
+def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str = "the model") -> bytes:
+    """Return a float detector of :func:`append_postprocess` whose logits are ``slope`` times as large, plus ``offset``.
+
+    Kernels and biases of the layers that give the logits change; no operator does. The same boxes are kept: the least
+    score moves with them. StageError: the scores are no logistic function of float convolutions.
+    """
+    raw, process = cut_postprocess(data, name)
+    model = unpack(raw, name)
+    graph, signature = single_graph(model)
+    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    waiting = [next(int(entry.tensorIndex) for entry in signature.outputs if entry.name == SCORES.encode())]
+    while waiting:
+        maker = makers.get(waiting.pop())
+        if maker is None:
+            raise StageError(f"{name}: its scores come from its input, and not from a float convolution")
+        kind = operator_name(model, maker)
+        if kind in ("LOGISTIC", "RESHAPE"):
+            waiting.append(int(maker.inputs[0]))
+        elif kind == "CONCATENATION":
+            waiting += map(int, maker.inputs)
+        elif kind == "CONV_2D" and not maker.builtinOptions.fusedActivationFunction:
+            for tensor, shift in (
+                (graph.tensors[index], add) for index, add in zip(maker.inputs[1:3], (0.0, offset), strict=True)
+            ):
+                values = np.frombuffer(content_of(model, tensor).tobytes(), "<f4")
+                tensor.buffer = add_buffer(model, (values * slope + shift).astype("<f4").tobytes())
+        else:
+            raise StageError(f"{name}: its scores come from {kind}, and not from a float convolution")
+    drop_unused_buffers(model)
+    options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
+    least, overlap = (options[key].AsFloat for key in ("nms_score_threshold", "nms_iou_threshold"))
+    least = 1 / (1 + math.exp(-slope * math.log(least / (1 - least)) - offset))
+    return put_back(
+        pack(model), replace(process, options=_options(Suppression(process.most, least, overlap), process.classes))
+    )
+
+
+def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:
+    """Return the tensors of encodings and scores, given the tensor of each output by its name."""
+    if set(places) != {ENCODINGS, SCORES}:
+        raise StageError(f"the outputs {', '.join(sorted(places))} are not '{ENCODINGS}' and '{SCORES}'")
+    return places[ENCODINGS], places[SCORES]
+
+
+def post_processing(model: Model, name: str = "the model") -> Operator:
+    """Return the post-processing that a detector ends in; raise UsageError if it ends in none, or has several."""
+    found = [operator for operator in model.operators if operator.name == _NAME]
+    if len(found) != 1:
+        raise UsageError(f"{name} has {len(found)} operators {OPERATOR}, and a detector has 1", ENDS)
+    operator, graph = found[0], model.subgraphs[0]
+    graphs, inputs = len(model.subgraphs), len(model.inputs)
+    if graphs > 1 or inputs != 1:
+        raise UsageError(f"{name} has {graphs} graphs and {inputs} inputs, not 1 of each", ENDS)
+    reader = next((each for each in model.operators if set(each.inputs) & set(operator.outputs)), None)
+    if reader is not None:
+        raise UsageError(f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS)
+    if sorted(graph.outputs) != sorted(operator.outputs) or len(graph.outputs) != len(DETECTIONS):
+        names = ", ".join(tensor.name for tensor in model.outputs)
+        raise UsageError(f"{name} has the outputs {names}, not the {len(DETECTIONS)} of {OPERATOR}", ENDS)
+    return operator
+
+
+def _process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
+    """Return the post-processing that an operator and its options describe; refuse one that is not a detector's."""
+    shapes = [model.tensors[index].shape for index in operator.inputs]
+    if [len(shape) for shape in shapes] != [3, 3, 2]:
+        raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
+    source = model.subgraphs[0].expanded.get(operator.inputs[2], operator.inputs[2])
+    anchors = real_values(model.tensors[source]) if model.tensors[source].is_constant else None
+    if anchors is None or anchors.shape != (shapes[1][1], 4):
+        stated = "no constants" if anchors is None else f"of shape {anchors.shape}"
+        raise UsageError(f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS)
+    with guarded(f"{name} (options of {OPERATOR})"):
+        table = flexbuffers.GetRoot(bytearray(options)).AsMap
+        most = table["max_detections"].AsInt * table["max_classes_per_detection"].AsInt
+        classes = table["num_classes"].AsInt
+    columns = shapes[1][2]
+    if not (1 <= most <= MOST and classes >= 1 and columns - classes in (0, 1)):
+        raise UsageError(f"{name}: {OPERATOR} gives {most} boxes of {classes} classes by {columns} scores", ENDS)
+    return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
+
+
+def _options(kept: Suppression, classes: int) -> bytes:
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        builder.Int("max_detections", kept.most)
+        builder.Int("max_classes_per_detection", 1)
+        builder.Bool("use_regular_nms", False)  # the other kind loses a class: docs/decisions/0071
+        builder.Float("nms_score_threshold", kept.score)
+        builder.Float("nms_iou_threshold", kept.overlap)
+        builder.Int("num_classes", classes)
+        for name, scale in (("y", CENTRE_SCALE), ("x", CENTRE_SCALE), ("h", SIDE_SCALE), ("w", SIDE_SCALE)):
+            builder.Float(f"{name}_scale", scale)
+    return bytes(builder.Finish())

@@ -1,0 +1,289 @@
+"""Unpack a `.tflite` file into editable tables (the generated object API), change its graph, and pack them again.
+
+Every edit of a file raises UsageError if it is damaged, and StageError if it cannot be edited: most edits need exactly
+one subgraph and one signature. Descriptions (labels, normalization) are dropped: they are written last.
+"""
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core import StageError, nearest
+from advisor.tflite._model import BUILTINS, opened, text_of
+from advisor.tflite._verify import FILE_IDENTIFIER
+
+DESCRIBING_METADATA = b"TFLITE_METADATA"
+"""Entry that describes inputs and outputs (labels, normalization); its files are behind the flatbuffer."""
+
+_SIGNATURE = b"serving_default"
+"""The converter's name for a single signature."""
+
+_ALIGNMENT = 16
+"""Alignment of a buffer's content in the schema, as runtimes read weights in place."""
+
+_PLACEHOLDER_CODE = 127
+"""The value of the one-byte field of an operator code that does not fit into it."""
+
+
+class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
+    """A buffer that is written with the alignment that the generated writer leaves out."""
+
+    def Pack(self, builder: Any) -> Any:  # noqa: N802 - the name that the generated writer calls
+        if self.data is None:
+            schema.BufferStart(builder)
+            return schema.BufferEnd(builder)
+        content = np.ascontiguousarray(self.data, dtype=np.uint8).tobytes()
+        builder.StartVector(1, len(content), _ALIGNMENT)
+        builder.head = builder.head - len(content)
+        builder.Bytes[builder.head : builder.head + len(content)] = content
+        data = builder.EndVector()
+        schema.BufferStart(builder)
+        schema.BufferAddData(builder, data)
+        return schema.BufferEnd(builder)
+
+
+def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
+    """Return the file's tables (``schema.ModelT``), every buffer's content inside them, without description.
+
+    A damaged file is a UsageError; see also :func:`editable`.
+    """
+    return editable(opened(data, name)[0])
+
+
+def editable(model: schema.ModelT) -> schema.ModelT:
+    """Return the tables of a file without its description, to be edited.
+
+    StageError is raised for an operator whose options this version does not know and would lose.
+    """
+    model.metadata = [entry for entry in model.metadata if entry.name != DESCRIBING_METADATA]
+    for code in model.operatorCodes:  # old files have the number in the other field only, and the quantizer reads this
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
+    for operator in (each for graph in model.subgraphs for each in graph.operators):
+        unknown = operator.builtinOptionsType and operator.builtinOptions is None
+        unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
+        if unknown or unknown_too or operator.largeCustomOptionsOffset:
+            raise StageError(
+                "the model has an operator whose options cannot be carried over",
+                "It was made by a newer converter than this version knows.",
+            )
+    return model
+
+
+def pack(model: schema.ModelT) -> bytes:
+    """Return the file of ``model`` (``schema.ModelT``), buffers aligned as the schema demands."""
+    model.buffers = [_AlignedBuffer(data=_content(buffer)) for buffer in model.buffers]
+    room = sum(len(buffer.data) for buffer in model.buffers if buffer.data is not None)
+    builder = flatbuffers.Builder(room + room // 16 + 65_536)
+    builder.Finish(model.Pack(builder), file_identifier=FILE_IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _content(buffer: schema.BufferT) -> Any:
+    return None if buffer.data is None or len(buffer.data) == 0 else buffer.data
+
+
+def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.SignatureDefT]:
+    """Return the only subgraph and the only signature of ``model``; refuse more or fewer of either."""
+    if len(model.subgraphs) != 1:
+        raise StageError(f"the model has {len(model.subgraphs)} subgraphs, and one can be edited")
+    if len(model.signatureDefs) != 1:
+        raise StageError(f"the model has {len(model.signatureDefs)} signatures, and exactly one is needed")
+    return model.subgraphs[0], model.signatureDefs[0]
+
+
+def sign(model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]) -> None:
+    """Replace the signatures of ``model`` by one of the only input and of ``outputs``, the graph's new outputs."""
+    if len(graph.inputs) != 1:
+        raise StageError(f"the model has {len(graph.inputs)} inputs")
+    signature = schema.SignatureDefT(signatureKey=_SIGNATURE, subgraphIndex=0)
+    signature.inputs, signature.outputs = (
+        [schema.TensorMapT(name=name.encode(), tensorIndex=index) for name, index in entries.items()]
+        for entries in ({input_name: int(graph.inputs[0])}, outputs)
+    )
+    model.signatureDefs = [signature]
+    graph.outputs = list(outputs.values())
+
+
+def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
+    """Return the index of the operator code (``builtin``, ``version``); add it to ``model`` if it is missing."""
+    for index, code in enumerate(model.operatorCodes):
+        if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin and code.version == version:
+            return index
+    code = schema.OperatorCodeT(builtinCode=builtin, version=version)
+    code.deprecatedBuiltinCode = min(builtin, _PLACEHOLDER_CODE)
+    model.operatorCodes.append(code)
+    return len(model.operatorCodes) - 1
+
+
+def operator_name(model: schema.ModelT, operator: schema.OperatorT) -> str:
+    """Return the name of a builtin operator (``CONV_2D``), empty for one that this version does not know."""
+    code = model.operatorCodes[operator.opcodeIndex]
+    return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "")
+
+
+def new_operator(
+    model: schema.ModelT, builtin: int, inputs: list[int], output: int, options: object = None, version: int = 1
+) -> schema.OperatorT:
+    """Return an operator over tensors of a graph; ``options`` is its table in the schema."""
+    operator = schema.OperatorT(inputs=inputs, outputs=[output])
+    operator.opcodeIndex = operator_code(model, builtin, version)
+    if options is not None:
+        operator.builtinOptions = options
+        operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+    return operator
+
+
+def append_operator(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    builtin: int,
+    inputs: Sequence[int],
+    name: str,
+    shape: Iterable[int],
+    options: object = None,
+    version: int = 1,
+) -> int:
+    """Add an operator at the end of ``graph`` and return its float32 result, a new tensor of that name and shape."""
+    result = add_tensor(model, graph, name, shape, schema.TensorType.FLOAT32)
+    graph.operators.append(new_operator(model, builtin, list(inputs), result, options, version))
+    return result
+
+
+def content_of(model: schema.ModelT, tensor: schema.TensorT) -> Any:
+    """Return the bytes of a constant as an array, None for an activation."""
+    return _content(model.buffers[tensor.buffer])
+
+
+def add_buffer(model: schema.ModelT, content: bytes | None) -> int:
+    """Add a buffer with ``content``, or an empty one for an activation; return its index."""
+    model.buffers.append(schema.BufferT(data=None if content is None else np.frombuffer(content, dtype=np.uint8)))
+    return len(model.buffers) - 1
+
+
+def add_tensor(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    name: str | bytes,
+    shape: Iterable[int] | None,
+    dtype: int,
+    content: bytes | None = None,
+) -> int:
+    """Add a tensor to ``graph``, a constant if ``content`` is given; return its index."""
+    tensor = schema.TensorT(
+        name=name.encode() if isinstance(name, str) else name,
+        shape=None if shape is None else np.asarray(shape, dtype=np.int32),
+        type=dtype,
+        buffer=add_buffer(model, content),
+        quantization=schema.QuantizationParametersT(),
+        hasRank=True,
+    )
+    graph.tensors.append(tensor)
+    return len(graph.tensors) - 1
+
+
+def float_stand_in(
+    model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: list[schema.TensorMapT], name: str = ""
+) -> int:
+    """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature; return its index."""
+    tensor = graph.tensors[index]
+    added = add_tensor(
+        model, graph, name or (tensor.name or b"") + b"_float32", tensor.shape, schema.TensorType.FLOAT32
+    )
+    for entry in entries or []:
+        entry.tensorIndex = added if entry.tensorIndex == index else entry.tensorIndex
+    return added
+
+
+def add_metadata(model: schema.ModelT, name: bytes, content: bytes) -> None:
+    """Set the metadata entry ``name`` to ``content``."""
+    model.metadata = [entry for entry in model.metadata if entry.name != name]
+    model.metadata.append(schema.MetadataT(name=name, buffer=add_buffer(model, content)))
+
+
+def drop_unused_buffers(model: schema.ModelT) -> None:
+    """Remove unused buffers but buffer 0, which the format reserves as the empty one."""
+    owners = [*(tensor for graph in model.subgraphs for tensor in graph.tensors), *model.metadata]
+    places = _new_places({0, *(owner.buffer for owner in owners)}, len(model.buffers))
+    model.buffers = [buffer for index, buffer in enumerate(model.buffers) if index in places]
+    for owner in owners:
+        owner.buffer = places[owner.buffer]
+
+
+def _new_places(used: Iterable[int], count: int) -> dict[int, int]:
+    """Return the new index of each old index below ``count`` that stays."""
+    return {old: new for new, old in enumerate(sorted(index for index in set(used) if 0 <= index < count))}
+
+
+def _moved(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int] | None:
+    return None if indices is None else [places.get(int(index), -1) for index in indices]
+
+
+def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Remove every operator, tensor, buffer and code that the outputs of the only graph do not need; inputs stay."""
+    needed, live = set(graph.outputs), list[schema.OperatorT]()
+    for operator in reversed(graph.operators):
+        if needed.intersection(operator.outputs):
+            live.insert(0, operator)
+            needed.update(operator.inputs)
+    graph.operators = live
+    used = {*graph.inputs, *graph.outputs}
+    for operator in live:
+        used.update(operator.inputs, operator.outputs, () if operator.intermediates is None else operator.intermediates)
+    places = _new_places(used, len(graph.tensors))
+    graph.tensors = [tensor for index, tensor in enumerate(graph.tensors) if index in places]
+    for owner in (graph, *live):
+        owner.inputs, owner.outputs = _moved(owner.inputs, places), _moved(owner.outputs, places)
+    codes = _new_places({operator.opcodeIndex for operator in live}, len(model.operatorCodes))
+    model.operatorCodes = [code for index, code in enumerate(model.operatorCodes) if index in codes]
+    for operator in live:
+        operator.intermediates = _moved(operator.intermediates, places)
+        operator.opcodeIndex = codes[operator.opcodeIndex]
+    for signature in model.signatureDefs:
+        for entry in (*(signature.inputs or []), *signature.outputs):
+            entry.tensorIndex = places[entry.tensorIndex]
+    drop_unused_buffers(model)
+
+
+def select_output(data: bytes, name: str) -> bytes:
+    """Keep only the signature output ``name``, and every input; remove what the output does not need."""
+    model = unpack(data)
+    graph, signature = single_graph(model)
+    kept = [entry for entry in signature.outputs or [] if entry.name == name.encode()]
+    if not kept:
+        names = [text_of(entry.name) for entry in signature.outputs or []]
+        raise StageError(f"the model has no output '{name}'{nearest(name, names)}", f"It has: {', '.join(names)}.")
+    signature.outputs = kept[:1]
+    graph.outputs = [kept[0].tensorIndex]
+    prune(model, graph)
+    return pack(model)
+
+
+def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int, ...]]:
+    """Return a file with operator ``index`` of the main graph and the operators that expand its constants.
+
+    Its inputs and outputs are those of the operator. The second value names the inputs' tensors in ``tables``, which
+    :func:`unpack` gave, and which stay as they are.
+    """
+
+    def stored(tensor: int) -> bool:
+        return content_of(tables, graph.tensors[tensor]) is not None
+
+    graph = tables.subgraphs[0]
+    operator = graph.operators[index]
+    makers = {tensor: maker for maker in graph.operators for tensor in maker.outputs}
+    expanding = [
+        maker for tensor in operator.inputs if (maker := makers.get(tensor)) and all(map(stored, maker.inputs))
+    ]
+    made = {-1, *(tensor for maker in expanding for tensor in maker.outputs)}
+    inputs = tuple(tensor for tensor in dict.fromkeys(operator.inputs) if tensor not in made and not stored(tensor))
+    small, file = copy.copy(graph), copy.copy(tables)
+    small.tensors = [copy.copy(tensor) for tensor in graph.tensors]
+    small.operators = [copy.copy(each) for each in (*expanding, operator)]
+    small.inputs, small.outputs = list(inputs), list(operator.outputs)
+    file.subgraphs, file.signatureDefs, file.metadata = [small], [], []
+    prune(file, small)
+    return pack(file), inputs

@@ -1,0 +1,233 @@
+"""Fold a temperature into a classifier, read its features, and give it one more class: ``unknown``.
+
+A temperature divides the logits, inside the constants of the last linear layer. Source: C. Guo et al., "On Calibration
+of Modern Neural Networks", ICML 2017, section 4.2. The option ``beta`` of SOFTMAX would do the same, but XNNPACK takes
+only a beta of 1.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.core import StageError
+from advisor.tflite._heads import AFTER_SOFTMAX, ends_of, logits_of, name_of
+from advisor.tflite._levels import FEATURES, PROBABILITIES
+from advisor.tflite._metadata import describe, described_in
+from advisor.tflite._model import guarded, opened, text_of
+from advisor.tflite._quantization import DEQUANTIZE_VERSIONS
+from advisor.tflite._rewrite import (
+    add_buffer,
+    add_tensor,
+    append_operator,
+    content_of,
+    drop_unused_buffers,
+    editable,
+    pack,
+    prune,
+    sign,
+    single_graph,
+    unpack,
+)
+
+_SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {**dict.fromkeys(AFTER_SOFTMAX, (0,)), "ADD": (0, 1), **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2))}
+)
+"""The inputs of each operator that, divided by a number, divide its result by that number: of layers the weights and
+the bias."""
+
+_FLOATS: Mapping[int, str] = MappingProxyType({schema.TensorType.FLOAT32: "<f4", schema.TensorType.FLOAT16: "<f2"})
+_OPERATOR, _FLOAT32, _FLOAT16 = schema.BuiltinOperator, schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
+
+
+def with_temperature(data: bytes, temperature: float, name: str = "the model") -> bytes:
+    """Divide the logits of a classifier by ``temperature``, so that its softmax gives calibrated probabilities.
+
+    The file keeps its operators, and so its latency. Float constants of the last linear layer are divided. Quantized
+    constants and activations keep their integers, and their scales are divided. The class of the largest logit stays
+    first, but integer probabilities (int8: steps of 1/256) tie more often at a temperature above 1. Labels and
+    normalization are read and written again: every field of :class:`.metadata.Metadata`, and no other description.
+
+    The classifier has one output, a softmax of a linear layer or of the sum of several; float or quantized. StageError
+    is raised if it has no such head, if another operator reads a part of the head, if the temperature is not finite and
+    positive, or if it takes a constant out of the range of its type.
+    """
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise StageError(f"a temperature of {temperature} is not finite and positive")
+    tables, value = opened(data, name)
+    metadata, model = described_in(value, data, name), editable(tables)
+    graph = model.subgraphs[0]
+    with guarded(name):
+        head = _head(model, graph, name)
+    for index in head:
+        _divide(model, graph.tensors[index], temperature)
+    drop_unused_buffers(model)
+    return describe(model, value, metadata) if metadata else pack(model)
+
+
+def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
+    """Return the tensors from the logits up to the constants of the linear layers."""
+    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    logits = logits_of(model, graph, makers, name)
+    head, waiting, read_in_head = list[int](), [logits], Counter([logits])
+    while waiting:
+        index = waiting.pop()
+        if index in head:
+            continue
+        head.append(index)
+        if content_of(model, graph.tensors[index]) is None:
+            inputs = _scaled_inputs(model, makers.get(index), name)
+            waiting += inputs
+            read_in_head.update(inputs)
+    readings = Counter(int(index) for operator in graph.operators for index in operator.inputs)
+    shared = [text_of(graph.tensors[index].name) for index in head if readings[index] != read_in_head[index]]
+    if shared:
+        raise StageError(f"{name}: '{shared[0]}' of the head has another reader, which a temperature would change")
+    return head
+
+
+def _scaled_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name: str) -> list[int]:
+    """Return the inputs to divide instead of the operator's result."""
+    kind = name_of(model, operator)
+    if operator is None or kind not in _SCALED_INPUTS:
+        raise StageError(f"{name} has no linear layer before its SOFTMAX that a temperature fits: {kind} is in the way")
+    if getattr(operator.builtinOptions, "fusedActivationFunction", 0):
+        raise StageError(f"{name}: the activation function of {kind} is in the way of a temperature")
+    inputs = [int(operator.inputs[place]) for place in _SCALED_INPUTS[kind] if place < len(operator.inputs)]
+    return [index for index in inputs if index >= 0]
+
+
+def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) -> None:
+    """Divide the real values of a tensor: the content of a float one, else the scale."""
+    content, quantization, name = content_of(model, tensor), tensor.quantization, text_of(tensor.name)
+    if tensor.type in _FLOATS:
+        if content is not None:
+            values = np.frombuffer(content.tobytes(), _FLOATS[tensor.type])
+            tensor.buffer = add_buffer(model, _divided(values, temperature, name).tobytes())
+    elif quantization is None or quantization.scale is None or len(quantization.scale) == 0:
+        raise StageError(f"'{name}' has neither float values nor a scale to divide by a temperature")
+    else:
+        quantization.scale = _divided(np.asarray(quantization.scale, "<f4"), temperature, name)
+
+
+def _divided(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDArray[Any]:
+    with np.errstate(over="ignore", under="ignore"):
+        divided = (values.astype(np.float64) / temperature).astype(values.dtype)
+    if not np.isfinite(divided).all() or divided.any() != values.any():
+        raise StageError(f"divided by a temperature of {temperature}, '{name}' is out of the range of {values.dtype}")
+    return divided
+
+
+class _Edit:
+    """One change of a classifier, which adds operators with the results ``unknown/<number>``."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self._model = unpack(data, name)
+        self.graph, self._signature = single_graph(self._model)
+        self._name = name
+
+    def ends(self) -> tuple[list[int], int]:
+        with guarded(self._name):
+            return ends_of(self._model, self.graph, self._name)
+
+    def finished(self, output: str, tensor: int) -> bytes:
+        sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
+        prune(self._model, self.graph)
+        return pack(self._model)
+
+    def append(
+        self, builtin: int, inputs: Sequence[int], shape: Iterable[int], options: object = None, version: int = 1
+    ) -> int:
+        name = f"unknown/{len(self.graph.tensors)}"
+        return append_operator(self._model, self.graph, builtin, inputs, name, shape, options, version)
+
+    def constant(self, name: str, values: npt.NDArray[Any], kind: int) -> int:
+        return add_tensor(self._model, self.graph, f"unknown/{name}", values.shape, kind, values.tobytes())
+
+    def linear(self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2") -> int:
+        """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
+        name, kind = f"{len(self.graph.tensors)}", _FLOAT16 if dtype == "<f2" else _FLOAT32
+        full = self.as_float(self.constant(f"{name}/kernel", kernel.astype(dtype), kind))
+        inputs = [source, full, self.constant(f"{name}/bias", bias.astype("<f4"), _FLOAT32)]
+        return self.append(_OPERATOR.FULLY_CONNECTED, inputs, (1, len(bias)), schema.FullyConnectedOptionsT())
+
+    def as_float(self, index: int) -> int:
+        """Return the tensor, or a new one with its float32 values if it is quantized."""
+        tensor = self.graph.tensors[index]
+        if tensor.type == _FLOAT32:
+            return index
+        if tensor.type not in DEQUANTIZE_VERSIONS:
+            raise StageError(f"'{text_of(tensor.name)}' has no float32 values")
+        return self.append(_OPERATOR.DEQUANTIZE, [index], tensor.shape, version=DEQUANTIZE_VERSIONS[tensor.type])
+
+    def together(self, parts: Sequence[int]) -> int:
+        """Return the tensor of some vectors (1, N) after each other, in float32."""
+        floats = [self.as_float(index) for index in parts]
+        if len(floats) == 1:
+            return floats[0]
+        shape = (1, sum(map(self.width, floats)))
+        return self.append(_OPERATOR.CONCATENATION, floats, shape, schema.ConcatenationOptionsT(axis=1))
+
+    def width(self, index: int) -> int:
+        shape = self.graph.tensors[index].shape
+        if shape is None or len(shape) != 2 or shape[0] != 1:
+            raise StageError("features and logits need the shape (1, N)")
+        return int(shape[1])
+
+
+def with_probe(data: bytes, name: str = "the model", logits: bool = True) -> bytes:
+    """Return the classifier with the single float32 output ``features``: its features, then its logits, (1, F + C).
+
+    Without ``logits``, the features alone, (1, F): files of equal bytes compute the same features.
+
+    Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The features are the inputs of
+    the layers, in their order.
+    """
+    edit = _Edit(data, name)
+    features, scores = edit.ends()
+    return edit.finished(FEATURES, edit.together((*features, scores) if logits else features))
+
+
+def head_layers(data: bytes, name: str = "the model") -> int:
+    """Return the number of linear layers in a classifier's head."""
+    model = unpack(data, name)
+    with guarded(name):
+        return len(ends_of(model, model.subgraphs[0], name)[0])
+
+
+def with_unknown(
+    data: bytes,
+    axes: npt.NDArray[np.floating],
+    images: npt.NDArray[np.floating],
+    weight: float,
+    offset: float,
+    name: str = "the model",
+) -> bytes:
+    """Give a classifier a last class whose logit is ``offset - weight * similarity``.
+
+    The similarity is the largest entry of ``features @ axes @ images``, where the features are all that the linear
+    layers of the head read, divided by their length. The known logits stay, and the softmax is computed in
+    float32 over all. The classifier is one for :func:`with_probe` with float32 output (1, C). The axes (F, R) and the
+    images (R, N) are kept as float16.
+    """
+    edit = _Edit(data, name)
+    if edit.graph.tensors[edit.graph.outputs[0]].type != _FLOAT32:
+        raise StageError(f"{name}: a class 'unknown' needs a float32 output")
+    layers, scores = edit.ends()
+    features, logits = edit.together(layers), edit.as_float(scores)
+    if edit.width(features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
+        raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {edit.width(features)}")
+    rank, count, classes = *images.shape, edit.width(logits) + 1
+    unit = edit.append(_OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
+    each = edit.linear(edit.linear(unit, axes.T, np.zeros(rank)), images.T, np.zeros(count))
+    axis = edit.constant("axis", np.array([1], "<i4"), schema.TensorType.INT32)
+    nearest = edit.append(_OPERATOR.REDUCE_MAX, [each, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
+    own = edit.linear(nearest, np.array([[-weight]]), np.array([offset]), "<f4")
+    joined = edit.together((logits, own))
+    output = edit.append(_OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
+    return edit.finished(PROBABILITIES, output)

@@ -1,0 +1,51 @@
+"""Heads for boxes and for centres on the maps of a backbone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from advisor.training._on_maps import last, pyramid, separable
+
+if TYPE_CHECKING:
+    import keras
+
+WIDTH = 96  # Channels of the maps of a head for boxes
+BOX_SIDE = 5  # Places that its convolutions see, each way; see decision 0113
+CENTRE_WIDTH, CENTRE_DEPTH = 64, 2  # Channels of the maps of a head for centres, and its separable convolutions
+
+FIRST_LOGIT = -math.log(99)
+"""Logit of every place before training, a score of 0.01: nearly all places have no object, which would drive the first
+steps (T.-Y. Lin et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
+
+
+def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
+    """Return a new head for boxes, from the shapes of the maps to logits (n, N, C) and encodings (n, N, 4).
+
+    On each map, the finest first, separable convolutions lead to the logits of the classes and to the boxes, for the
+    one anchor of each place.
+    """
+    import keras
+
+    inputs = [keras.Input(shape) for shape in shapes]
+    logits, encodings = [], []
+    for one in pyramid(inputs, WIDTH):
+        seen = separable(separable(one, BOX_SIDE), BOX_SIDE)
+        logits.append(keras.layers.Reshape((-1, classes))(last(seen, classes, FIRST_LOGIT)))
+        encodings.append(keras.layers.Reshape((-1, 4))(last(seen, 4)))
+    outputs = [
+        parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts) for parts in (logits, encodings)
+    ]
+    return keras.Model(inputs, outputs, name="head")
+
+
+def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
+    """Return a new head for centres, from the shapes of the maps to logits (n, rows, columns, C) of the finest."""
+    import keras
+
+    inputs = [keras.Input(shape) for shape in shapes]
+    seen = pyramid(inputs, CENTRE_WIDTH)[0]
+    for _ in range(CENTRE_DEPTH):
+        seen = separable(seen)
+    return keras.Model(inputs, last(seen, classes, FIRST_LOGIT), name="head")

@@ -1,0 +1,198 @@
+"""Estimate how many right answers stay right on images of another occasion: another visit, camera or day.
+
+A hold-out that is drawn at random shares its occasions with the training images. Photographs of one occasion look
+alike, so the images of a class form clusters. This module finds the clusters in the features. It answers each image by
+a classifier that has not seen the image's cluster. No image of another occasion is used, so the result is an estimate.
+The distance at which images count as alike is an assumption: its range makes most of the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+from advisor.core import NewConditions
+from advisor.datasets import silhouettes
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+EXPECTATION_VERSION = 2  # Raised when equal features give another estimate
+MAX_IMAGES = 3000  # Images that are read at most, evenly over the classes: the work grows with the third power
+
+ALIKE = (0.75, 0.8, 0.85, 0.9)
+"""Mean distances of clusters at which they are joined, over the median distance of the class. The estimate is their
+mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see the decision file."""
+
+STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)  # Joining distances that the silhouette is averaged over
+
+STRUCTURE = (0.2, 0.24)
+"""Mean silhouette below which images come from no common occasions, and above which they surely do, if the split found
+no groups. Between them, the estimate moves from the plain figure to that of clusters. Measured: 0.12-0.16 on TrashNet,
+up to 0.19 on 30 or 100 images a class of it and 0.23 on 10; 0.29-0.36 on GroceryStoreDataset."""
+
+BETWEEN = 0.45  # Correlation of the answers to two images of a class on another visit: 0.39-0.48, by four networks
+PENALTY = 0.1  # Of the ridge classifier; on the choosing data any value of 0.003-0.3 is as accurate
+
+
+@dataclass(frozen=True, eq=False)
+class _Class:
+    """The images of one class: their places (n,), distances (n, n) and the tree of their clusters."""
+
+    places: Numbers
+    distances: Doubles
+    tree: Doubles
+    median: float
+
+    def clusters(self, alike: float) -> Numbers:
+        """Return the cluster (n,) of each image, from 0, joined up to a share of the median distance."""
+        from scipy.cluster.hierarchy import fcluster
+
+        if len(self.places) == 1:
+            return np.zeros(1, np.int64)
+        return np.asarray(fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ridge:
+    """A ridge classifier that answers each image without the images of its group, in closed form.
+
+    With ``A`` the inverse of the regularised kernel matrix and ``Y`` the targets, the scores of a block of rows that is
+    left out are ``Y - inv(A[block, block]) @ (A @ Y)[block]``. Source: G. C. Cawley, N. L. C. Talbot, "Fast exact
+    leave-one-out cross-validation of sparse least-squares support vector machines", Neural Networks 17 (2004).
+    """
+
+    labels: Numbers
+    inverse: Doubles
+    weights: Doubles
+
+    @classmethod
+    def fitted(cls, rows: Floats, labels: Numbers) -> _Ridge:
+        """Fit to rows (N, F) of length one and labels (N,)."""
+        kernel = (rows @ rows.T).astype(np.float64) + 1.0
+        kernel[np.diag_indices_from(kernel)] += PENALTY
+        inverse: Doubles = np.linalg.inv(kernel).astype(np.float64)
+        return cls(labels, inverse, inverse @ np.eye(labels.max() + 1)[labels])
+
+    def right_without(self, groups: Numbers) -> NDArray[np.bool_]:
+        """Return which images (N,) are answered rightly by a classifier that has not seen their group."""
+        right = np.empty(len(self.labels), bool)
+        order = np.argsort(groups, kind="stable")
+        for block in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+            right[block] = self.right_in(block)
+        return right
+
+    def right_in(self, block: Numbers) -> NDArray[np.bool_]:
+        """Return which images of a block (n,) are answered rightly by a classifier that has not seen the block."""
+        lost = np.linalg.solve(self.inverse[np.ix_(block, block)], self.weights[block])
+        targets = np.eye(self.weights.shape[1])[self.labels[block]]
+        right: NDArray[np.bool_] = (targets - lost).argmax(axis=1) == self.labels[block]
+        return right
+
+
+def expect(features: Floats, labels: Sequence[int], validation: Sequence[int], grouped: bool = False) -> NewConditions:
+    """Estimate which share of a head's right answers on validation stays right on images of another occasion.
+
+    ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the rows on which the plain
+    figure is measured. If the images are not known to come in groups (``grouped``), clear clusters must show it.
+    """
+    chosen = _evenly(np.asarray(labels, dtype=np.int64))
+    targets = np.unique(np.asarray(labels)[chosen], return_inverse=True)[1].astype(np.int64)
+    compared = np.flatnonzero(np.isin(chosen, np.asarray(validation)))
+    with threadpool_limits(limits=1):
+        some = features[chosen]
+        rows = (some - some.mean(axis=0)) / np.maximum(some.std(axis=0), 1e-6)
+        rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(np.float32)
+        classes = [_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
+        return _judge(_Ridge.fitted(rows, targets), classes, compared, grouped)
+
+
+def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
+    clear = [[silhouettes(each.distances, each.clusters(alike)) for each in classes] for alike in STRUCTURE_AT]
+    silhouette = float(np.mean([np.concatenate(found).mean() for found in clear]))
+    low, high = STRUCTURE
+    weight = 1.0 if grouped else min(1.0, max(0.0, (silhouette - low) / (high - low)))
+    plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
+    cuts = [_everywhere(classes, alike, len(ridge.labels)) for alike in ALIKE]
+    answered = [ridge.right_without(cut) for cut in cuts]
+    reached = [_reached(right, cut, ridge.labels, plain) for cut, right in zip(cuts, answered, strict=True)]
+    kept = [1.0 - weight * (1.0 - (min(1.0, share / plain) if plain else 1.0)) for share in reached]
+    seen = [_between(right, cut, ridge.labels) for cut, right in zip(cuts, answered, strict=True)]
+    return NewConditions(
+        kept=float(np.mean(kept)),
+        kept_low=min(kept),
+        kept_high=max(kept),
+        sd=weight * max(float(np.mean(seen)), _unseen(float(np.mean(reached)), ridge.labels)),
+        silhouette=silhouette,
+        clusters=int(cuts[0].max()) + 1,
+        images=len(ridge.labels),
+    )
+
+
+def _evenly(labels: Numbers) -> Numbers:
+    """Return the places of ``MAX_IMAGES`` of the images at most, in proportion to the classes, with two of each."""
+    ordered = np.argsort(labels, kind="stable")
+    if len(ordered) <= MAX_IMAGES:
+        return np.sort(ordered).astype(np.int64)
+    taken = ordered[np.linspace(0, len(ordered) - 1, MAX_IMAGES).astype(int)]
+    starts = np.flatnonzero(np.diff(labels[ordered], prepend=-1))
+    return np.unique(np.concatenate([taken, ordered[starts], ordered[np.minimum(starts + 1, len(ordered) - 1)]]))
+
+
+def _class(rows: Floats, places: Numbers) -> _Class:
+    """Return the clusters' tree of one class, by average linkage of cosine distances."""
+    from scipy.cluster.hierarchy import linkage
+    from scipy.spatial.distance import squareform
+
+    inside = rows[places]
+    distances = np.maximum(1.0 - (inside @ inside.T).astype(np.float64), 0.0)
+    distances = (distances + distances.T) / 2
+    np.fill_diagonal(distances, 0.0)
+    pairs = squareform(distances, checks=False)
+    tree = linkage(pairs, "average") if len(places) > 1 else np.empty((0, 4))
+    return _Class(places, distances, tree, float(np.median(pairs)) if len(pairs) else 0.0)
+
+
+def _everywhere(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
+    """Return the cluster (N,) of each image of all classes."""
+    found, number = np.zeros(count, np.int64), 0
+    for each in classes:
+        inside = each.clusters(alike)
+        found[each.places] = number + inside
+        number += int(inside.max()) + 1
+    return found
+
+
+def _reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: float) -> float:
+    """Return the accuracy without the own group, or the plain one if it cannot be known.
+
+    It is that of classes with several groups: of another, nothing would be left to learn from.
+    """
+    counts = [len(np.unique(groups[labels == label])) for label in range(labels.max() + 1)]
+    several = np.asarray(counts)[labels] > 1
+    return float(right[several].mean()) if several.any() else plain
+
+
+def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:
+    """Return the standard deviation of the accuracy if each class shows one of its clusters, drawn by its size."""
+    share_of = np.bincount(clusters, right) / np.bincount(clusters)
+    shares, counts = share_of[clusters], np.bincount(labels)
+    means = np.bincount(labels, shares) / counts
+    variances = np.bincount(labels, (shares - means[labels]) ** 2) / counts
+    return float(np.sqrt((counts**2 * variances).sum())) / len(labels)
+
+
+def _unseen(accuracy: float, labels: Numbers) -> float:
+    """Return the least standard deviation to expect, from the correlation of the answers to one class: as if one more
+    class were right and one more wrong, as three classes without an error are no proof of none.
+    """
+    counts = np.bincount(labels)
+    classes = float(counts.sum() ** 2 / (counts**2).sum())
+    share = (accuracy * classes + 1) / (classes + 2)
+    return math.sqrt(share * (1 - share) * BETWEEN / classes)

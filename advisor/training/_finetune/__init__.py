@@ -1,0 +1,139 @@
+"""Fine-tune a backbone and its head in Keras."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.core import HeadFacts
+from advisor.datasets import InputSpec
+from advisor.tflite import attach_head, with_levels
+from advisor.training._features import joined
+from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS, Finetuned, finetune, read_progress
+from advisor.training._finetune.hyperparameters import FINETUNING, Finetuning, TrainingTime
+from advisor.training._finetune.network import FinetuneData, flatbuffer
+from advisor.training._head import Head
+
+if TYPE_CHECKING:
+    import keras
+
+    from advisor.catalog import Card
+    from advisor.downloads import WeightsFile
+
+__all__ = [
+    "FINETUNE_VERSION",
+    "FINETUNING",
+    "NO_LIMIT",
+    "WEIGHTS",
+    "Finetuning",
+    "TrainingTime",
+    "TuningImages",
+    "epochs_done",
+    "ship_as_compared",
+    "tune",
+]
+
+NO_LIMIT = TrainingTime()
+
+_SHIPS = "ships"  # Folder beside the maps with a note for each training that ships
+
+
+@dataclass(frozen=True)
+class TuningImages:
+    """The images of a fine-tuning."""
+
+    features: Sequence[Path]  # ``.npy`` files whose rows are the features of the images
+    images: Sequence[Path]  # training and validation part
+    labels: Sequence[int]  # their classes
+    validation: Sequence[int]  # indices in ``images`` of the validation part
+    groups: Sequence[int] = ()  # see :class:`advisor.training._finetune.network.FinetuneData`
+    # the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None to
+    # choose one
+    head: tuple[Path, HeadFacts] | None = None
+
+
+def tune(
+    card: Card,
+    weights: WeightsFile | None,
+    given: TuningImages,
+    hyperparameters: Finetuning,
+    checkpoints: Path,
+    path: Path,
+    after: Path | None = None,
+    maps: Path | None = None,
+    time: TrainingTime = NO_LIMIT,
+) -> dict[str, Any]:
+    """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
+
+    A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
+    continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
+    compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
+    ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``time`` says
+    what a time limit means: the result is ``shortened`` where it chose the hyperparameters, or left no time for all.
+    """
+    import keras
+
+    from advisor.catalog import build_model
+
+    try:
+        model = build_model(card, weights)
+        backbone = keras.Model(model.inputs[0], model.output["features"])
+        view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        features, head = joined(given.features), None
+        if given.head:
+            with np.load(given.head[0], allow_pickle=False) as arrays:
+                head = Head(arrays["weights"], arrays["bias"], given.head[1])
+        data = FinetuneData(features, given.images, given.labels, view, given.validation, given.groups, head)
+        begun = None if after is None else after.with_name(WEIGHTS)
+        notes = maps / _SHIPS if maps is not None and after is not None else None
+        if notes:
+            notes.mkdir(parents=True, exist_ok=True)
+            (notes / checkpoints.name).touch()
+        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, alone_s=time.alone_s)
+        path.write_bytes(to_tflite(backbone, tuned))
+        shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
+        shortened = time.fitted or tuned.out_of_time or tuned.fewer_copies
+        if notes and not shortened:  # what other trainings that ship continued is complete by now
+            for note in notes.iterdir():
+                if note.name != checkpoints.name:
+                    shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
+            shutil.rmtree(notes.parent, ignore_errors=True)
+    finally:
+        keras.backend.clear_session()
+    names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
+    more = {"history": list(tuned.history), "shortened": shortened, "trained": hyperparameters.trained}
+    return {**{name: getattr(tuned, name) for name in names}, **more}
+
+
+def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """Write the compared classifier and its weights as the ones that ship; return the result of its training."""
+    shutil.copyfile(compared, path)
+    shutil.copyfile(compared.with_name(WEIGHTS), path.with_name(WEIGHTS))
+    return result
+
+
+def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
+    """Return backbone, head and softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities`` (1, C)."""
+    data = convert(backbone)
+    return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)
+
+
+def convert(backbone: keras.Model) -> bytes:
+    """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
+    import keras
+
+    return flatbuffer(keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]}))
+
+
+def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int, float] | None:
+    """Return (epochs done, largest number of epochs, share of their seconds that is spent); None before ten steps."""
+    progress = read_progress(checkpoints)
+    if progress is None or not progress.spent_s:
+        return None
+    whole_s = progress.spent_s + progress.rest_s
+    return len(progress.history), hyperparameters.epochs, progress.spent_s / whole_s

@@ -1,0 +1,293 @@
+"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part.
+
+A trained head at the start protects the backbone from a random head's gradients (Kumar et al., "Fine-Tuning can
+Distort Pretrained Features", 2022). BatchNorm keeps its pretrained statistics, as the batches of a small set are too
+noisy for them, and conversion folds them into the convolutions. The running mean of the weights (Polyak averaging) is
+validated and kept.
+
+The network that ships is trained for a few epochs more, with the validation part too, like a head that ships.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import StageError, UsageError, parse
+from advisor.store import read_json
+from advisor.training._features import Batches, Pixels
+from advisor.training._finetune import network
+from advisor.training._finetune.hyperparameters import Finetuning
+from advisor.training._finetune.maps import MapBatches, Maps, halve
+from advisor.training._finetune.network import FinetuneData, first_head
+from advisor.training._loop import Timer, run
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+FINETUNE_VERSION = 12  # Raised when equal images and hyperparameters give another network
+BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
+PRICED = 10  # Steps after which a training knows its seconds
+WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning
+STATE = "state.json"  # File name of the progress, which points to the last checkpoint
+
+
+@dataclass(frozen=True)
+class FinetuneProgress:
+    """Progress of a fine-tuning."""
+
+    hyperparameters: Mapping[str, object]  # of the training, without the time limit
+    history: tuple[Mapping[str, float], ...]  # loss, validation accuracy and seconds of each epoch
+    best_epoch: int  # index of the best epoch, -1 for the start
+    best: float  # its validation accuracy (0-1)
+    start: float  # validation accuracy before the first epoch (0-1)
+    shortened: bool = False  # a time limit lowered the rate early, so that another limit must not continue from here
+    spent_s: float = 0.0  # its seconds so far
+    rest_s: float = 0.0  # those of all epochs that are left, without a time limit; 0 before PRICED steps
+
+
+def read_progress(folder: Path) -> FinetuneProgress | None:
+    """Return the progress of the training with checkpoints in ``folder``; None if its state is missing or damaged."""
+    try:
+        found: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
+    except (UsageError, TypeError, ValueError):
+        return None
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Finetuned:
+    """The result of a fine-tuning."""
+
+    weights: NDArray[np.float32]  # float32 (F, C) of the head
+    bias: NDArray[np.float32]  # float32 (C,)
+    levels: bool  # whether the head also reads the features of the backbone's levels
+    validation_accuracy: float  # share (0-1) classified correctly by the epoch that was kept; too high, as it chose it
+    start_accuracy: float  # the same for the backbone and head at the start
+    history: tuple[Mapping[str, float], ...]  # validation accuracy and training loss of each epoch
+    best_epoch: int  # 0-based; -1 if no epoch was better than the start
+    #: the limit ended it, and a later call continues it; or the limit shortened it, or it took the time of the training
+    #: that ships: a later call begins it anew.
+    out_of_time: bool = False
+    fewer_copies: bool = False  # a limit left no time for the maps of all changed copies: a later call begins it anew
+
+
+def finetune(
+    backbone: keras.Model,
+    data: FinetuneData,
+    hyperparameters: Finetuning,
+    folder: Path,
+    after: Path | None = None,
+    maps: Path | None = None,
+    alone_s: float | None = None,
+) -> Finetuned:
+    """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
+
+    Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A call with the same
+    arguments continues after the last one. ``after`` names :data:`WEIGHTS` of an earlier call with these arguments, to
+    continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
+    ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
+    ``folder``. ``alone_s`` is the time limit in seconds of a training after which none follows: one that its own limit
+    would shorten takes it, and its network ships as it is. Raises StageError if the loss is not finite, an image cannot
+    be read, or the checkpoint is damaged.
+    """
+    session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, alone_s)
+    session.resume()
+    run(session)
+    return session.finish(backbone)
+
+
+class _Session:
+    """The state of one fine-tuning: model, optimizer, history and best weights, all saved on disk."""
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        data: FinetuneData,
+        hyperparameters: Finetuning,
+        folder: Path,
+        after: Path | None,
+        maps: Path,
+        alone_s: float | None,
+    ) -> None:
+        from advisor.training._finetune.optimizer import Optimizer
+
+        self._time, self.out_of_time, self._shortened = Timer(hyperparameters.seconds), False, False
+        self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
+        self._ships_itself = self._fewer_copies = False
+        folder.mkdir(parents=True, exist_ok=True)
+        self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
+        self._size = data.spec.size
+        targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen
+        self._start, strength = first_head(backbone, data, ~unseen, hyperparameters)
+        self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
+        penalty = hyperparameters.head_penalty / (strength * len(self._train))
+        if after is not None:
+            self._train, self._validation = np.arange(len(targets)), self._validation[:0]
+        counts = np.maximum(np.bincount(targets[self._train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
+        weights = counts**-hyperparameters.balance  # of each class, with a mean of 1 over the images
+        self._sample_weights = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
+        self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached)
+        if after is not None:
+            self._model.load_weights(after)
+        decoded = None if hyperparameters.cached else folder / "pictures.npy"
+        images = Batches(data.images, data.labels, self._size, decoded)
+        self._batches: Batches | MapBatches = images
+        taught, self._changed = self._model, hyperparameters.capture
+        if hyperparameters.cached:
+            halves = halve(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
+            limit_s = hyperparameters.seconds if alone_s is None else alone_s
+            kept = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
+            taught, self._changed = halves.upper, kept.copies / (1 + kept.copies)
+            self._batches = kept
+            self._fewer_copies = kept.copies < hyperparameters.copies
+        self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
+        self.history: list[Mapping[str, float]] = []
+        self._best_epoch, self._best = -1, 0.0
+        self._start_accuracy, self._validation_s, self._epoch_began = 0.0, 0.0, 0.0
+        self._before_s, self._spent_s, self._rest_s, self._stepped = 0.0, 0.0, 0.0, 0.0
+
+    def resume(self) -> None:
+        """Restore the last checkpoint, or record the accuracy at the start."""
+        kept = read_progress(self._folder)
+        if kept is not None and not kept.shortened and kept.hyperparameters == self._hyperparameters.plain():
+            self.history, self._best_epoch = list(kept.history), kept.best_epoch
+            self._best, self._start_accuracy, self._before_s = kept.best, kept.start, kept.spent_s
+            place = self._folder / f"epoch-{len(self.history)}"
+            try:
+                self._optimizer.restore(place)
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                (self._folder / STATE).unlink()  # so that the next call starts anew
+                message = f"the checkpoint of fine-tuning is damaged: {place.name} cannot be read"
+                raise StageError(message, "run the same command again") from error
+            return
+        self._start_accuracy = self._best = self._validate()
+        self._time.restart()
+        self._model.save_weights(self._folder / WEIGHTS)
+        self._save()
+
+    def goes_on(self) -> bool:
+        """Return whether to run another epoch: it may still improve, and there is time."""
+        done, found = len(self.history), [row["validation_accuracy"] for row in self.history]
+        since = done - 1 - found.index(max(found)) if found else 0
+        stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
+        if done >= self._hyperparameters.epochs or stalled:
+            return False
+        return not (self.out_of_time or self.is_late())
+
+    def is_late(self) -> bool:
+        """Return whether the time limit ends the training: the rest of the time is needed to validate it."""
+        self.out_of_time = self._time.is_over(self._validation_s)
+        return self.out_of_time
+
+    def batches(self) -> Iterator[tuple[Pixels | Maps, NDArray[np.int64]]]:
+        """Yield the images or maps of the next epoch, and their labels."""
+        hyperparameters, number, self._epoch_began = self._hyperparameters, len(self.history), time.monotonic()
+        order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
+        return self._batches.epoch(order, hyperparameters.batch, self._changed, (hyperparameters.seed, number))
+
+    def step(self, batch: tuple[Pixels | Maps, NDArray[np.int64]], place: int) -> tf.Tensor:
+        """Train on a batch and return its loss."""
+        (images, labels), hyperparameters, number = batch, self._hyperparameters, len(self.history)
+        whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
+        side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
+        reached = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
+        if self._is_shortened(reached):  # the rate falls with the time
+            self._optimizer.spent.assign(min(1.0, self._time.spent(self._validation_s)))
+        if not number and place in (1, PRICED):
+            self._price_after(place)
+        seed = hyperparameters.seed + number, place
+        return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
+
+    def _is_shortened(self, reached: float) -> bool:
+        """Return whether the limit shortens this training, of whose steps the share ``reached`` is done.
+
+        Before it does, the training takes the time of the one that would follow. Half of a training with the validation
+        images gains less than twice the epochs without them.
+        """
+        late = self._shortened or self._time.spent(self._validation_s) > reached + BEHIND
+        if late and self._alone_s is not None:
+            self._time.extend(self._alone_s)
+            self._alone_s = None
+            self._ships_itself = True
+            late = self._shortened or self._time.spent(self._validation_s) > reached + BEHIND
+        self._shortened = late
+        return late
+
+    def _price_after(self, place: int) -> None:
+        """Write after some steps of the first epoch how long all epochs will take; the first step compiles."""
+        now = time.monotonic()
+        if place == PRICED:
+            self._price((now - self._stepped) / (PRICED - 1), PRICED, now)
+            self._write_state()
+        self._stepped = now
+
+    def _price(self, step_s: float, steps: int, now: float) -> None:
+        """Note the seconds so far, and those of the steps and validations that are left after ``steps``."""
+        epochs = self._hyperparameters.epochs
+        whole = epochs * -(-len(self._train) // self._hyperparameters.batch)
+        self._spent_s = self._before_s + now - self._time.began
+        self._rest_s = (1 - steps / whole) * (whole * step_s + epochs * self._validation_s)
+
+    def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
+        """Validate, keep the best weights and write a checkpoint, but of an epoch that the time limit ended."""
+        number, loss = len(self.history), float(np.mean([float(value) for value in losses]))
+        if not np.isfinite(loss):
+            raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
+        self._optimizer.swap()
+        accuracy = self._validate()
+        later = self._shortened or self._best_epoch >= 0  # of equal epochs the later one, of equals the start
+        if accuracy > self._best or (later and accuracy == self._best) or not len(self._validation):
+            self._best, self._best_epoch = accuracy, number
+            self._model.save_weights(self._folder / WEIGHTS)
+        self._optimizer.swap()
+        if self.out_of_time:
+            self._write_state()
+            return
+        now = time.monotonic()
+        seconds = round(now - self._epoch_began, 3)
+        self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
+        self._price((seconds - self._validation_s) / len(losses), len(losses) * len(self.history), now)
+        self._save()
+
+    def finish(self, backbone: keras.Model) -> Finetuned:
+        """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
+        self._model.load_weights(self._folder / WEIGHTS)
+        weights, bias = network.parts(self._model, backbone, self._start)
+        levels, history = bool(self._start.levels), tuple(self.history)
+        shortened = self.out_of_time or self._shortened or self._ships_itself
+        best = self._best, self._start_accuracy, history, self._best_epoch
+        return Finetuned(weights, bias, levels, *best, shortened, self._fewer_copies)
+
+    def _validate(self) -> float:
+        right, began = 0, time.monotonic()
+        for images, labels in self._batches.epoch(self._validation, self._hyperparameters.batch):
+            right += int((self._optimizer.predict(images).argmax(axis=1) == labels).sum())
+        self._validation_s = time.monotonic() - began
+        return right / max(1, len(self._validation))
+
+    def _save(self) -> None:
+        """Write the checkpoint, then the state that points to it, and remove the previous one."""
+        done = len(self.history)
+        self._optimizer.save(self._folder / f"epoch-{done}")
+        self._write_state()
+        for old in self._folder.glob("epoch-*"):
+            if old.name.split(".")[0] != f"epoch-{done}":
+                old.unlink()
+
+    def _write_state(self) -> None:
+        plain, history = self._hyperparameters.plain(), tuple(self.history)
+        best, seconds = (self._best_epoch, self._best, self._start_accuracy), (self._spent_s, self._rest_s)
+        state = FinetuneProgress(plain, history, *best, self._shortened, *seconds)
+        partial = self._folder / "state.partial"
+        partial.write_text(json.dumps(asdict(state)))
+        partial.replace(self._folder / STATE)

@@ -1,0 +1,236 @@
+"""Build the network for fine-tuning from a card's backbone and a trained head: images 0..255 in, logits out.
+
+The head reads the levels of the backbone where the chosen head does: the maps whose means are part of the features
+of its file. Their rule is that of :mod:`advisor.tflite._levels`, applied to layers instead of operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.datasets import InputSpec
+from advisor.tflite import LARGEST_SHARE, pack, sign, unpack
+from advisor.training._finetune.hyperparameters import Finetuning
+from advisor.training._head import Head, fit_head, train_head
+from advisor.training._head.trials import ALL_LEVELS, GRID
+
+if TYPE_CHECKING:
+    import keras
+
+Floats = NDArray[np.float32]
+
+LEAST_SPREAD = 0.02  # Least standard deviation of a feature over the median: less would enlarge small changes too much
+STEP = 32  # Sides for training are multiples of this, as networks halve the side five times
+MARGIN = 1e-2  # Largest difference between Keras and the file, over the standard deviation of the features
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The start of a fine-tuning."""
+
+    weights: Floats  # float32 (F, C) of the head, on the features of the backbone, followed by those of its levels
+    bias: Floats  # float32 (C,)
+    mean: Floats  # of each feature, float32 (F,)
+    spread: Floats  # standard deviation of each feature, float32 (F,), so that one rate suits all
+    levels: tuple[str, ...] = ()  # layers of the backbone, see :func:`level_layers`
+
+
+def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False) -> keras.Model:
+    """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
+
+    Its layer ``backbone`` is a copy of the backbone, of whose layers the share ``trained`` is trained, from the top;
+    its layer ``head`` is the head. If its upper part learns on kept maps (``cached``), S' is S and BatchNorm is frozen.
+    Otherwise S' may be any side, if the backbone allows it.
+    """
+    import keras
+
+    body = _copy(backbone, any_side=not cached)
+    freeze(body, trained, norms=cached)
+    body = with_levels(body, list(start.levels))
+    body.name = "backbone"
+    images = keras.Input(body.inputs[0].shape[1:], name="pictures")
+    normal = keras.layers.Normalization(mean=list(spec.mean), variance=[value**2 for value in spec.std], name="normal")
+    spread = _spread(start)
+    standard = keras.layers.Rescaling(1.0 / spread, -start.mean / spread, name="standard")
+    dense = keras.layers.Dense(len(start.bias), name="head")
+    model = keras.Model(images, dense(standard(body(normal(images)))))
+    dense.set_weights([start.weights * spread[:, None], start.bias + start.mean @ start.weights])
+    return model
+
+
+def parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floats, Floats]:
+    """Copy the trained weights into ``backbone``; return the head's weights (F, C) and bias (C,) on raw features."""
+    body = model.get_layer("backbone")
+    for layer in (layer for layer in backbone.layers if layer.weights):
+        layer.set_weights(body.get_layer(layer.name).get_weights())
+    weights, bias = model.get_layer("head").get_weights()
+    weights = weights / _spread(start)[:, None]
+    return weights.astype("float32"), (bias - start.mean @ weights).astype("float32")
+
+
+def _spread(start: Start) -> Floats:
+    floor = max(LEAST_SPREAD * float(np.median(start.spread)), 1e-6)
+    return np.asarray(np.maximum(start.spread, floor), np.float32)
+
+
+def flatbuffer(model: keras.Model) -> bytes:
+    """Return a model with one input as a float ``.tflite``, converted from one trace, see :func:`.convert.to_tflite`.
+
+    Its signature has the input ``image``, and the outputs by their names; the only output without one is ``output_0``.
+    """
+    import tensorflow as tf
+
+    image = tf.TensorSpec(model.inputs[0].shape, tf.float32, name="image")
+    called = tf.function(lambda image: model(image, training=False), autograph=False)
+    concrete = called.get_concrete_function(image)
+    tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
+    names = sorted(model.output) if isinstance(model.output, dict) else ["output_0"]
+    graph = tables.subgraphs[0]
+    sign(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
+    return pack(tables)
+
+
+def training_side(model: keras.Model, side: int, shrink: float) -> int:
+    """Return the side of training images: ``shrink`` times the model's; the model's if it is fixed."""
+    if model.inputs[0].shape[1] is not None:
+        return side
+    return max(STEP, min(side, round(shrink * side / STEP) * STEP)) if shrink < 1 else side
+
+
+def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
+    import keras
+
+    size = int(backbone.inputs[0].shape[1])
+    side = None if any_side else size
+    try:
+        body = keras.models.clone_model(backbone, input_tensors=keras.Input((side, side, 3)))
+        fits = body.outputs[0].shape == (None, backbone.outputs[0].shape[-1])
+    except (ValueError, TypeError):
+        fits = False
+    if not fits:
+        body = keras.models.clone_model(backbone, input_tensors=keras.Input((size, size, 3)))
+    body.set_weights(backbone.get_weights())
+    return body
+
+
+def freeze(body: keras.Model, trained: float, norms: bool = False) -> None:
+    """Freeze all layers but the top ones, a share ``trained`` of them.
+
+    BatchNorm's scale and offset are trained with their block, or frozen everywhere (``norms``), which saves a sixth of
+    a step's time of MobileNetV2. Its statistics never change, as every call has ``training=False``.
+    """
+    import keras
+
+    layers = body.layers
+    first = round((1.0 - trained) * len(layers))
+    for place, layer in enumerate(layers):
+        layer.trainable = place >= first and not (norms and isinstance(layer, keras.layers.BatchNormalization))
+
+
+def level_layers(backbone: keras.Model) -> list[str]:
+    """Return the layers whose outputs are the levels of a backbone, in the order of the file's features."""
+    import keras
+
+    names = ("Conv2D", "DepthwiseConv2D", "MaxPooling2D", "AveragePooling2D")
+    reading = tuple(getattr(keras.layers, name) for name in names)
+    strided: dict[int, tuple[str, int]] = {}
+    windowed: dict[int, tuple[str, int]] = {}
+    for layer in backbone.layers:
+        if not isinstance(layer, reading) or max(layer.output.shape[1:3]) < 2:
+            continue
+        source = layer.input
+        if isinstance(source._keras_history.operation, keras.layers.ZeroPadding2D):
+            source = source._keras_history.operation.input
+        maker, shape = source._keras_history.operation, source.shape
+        if isinstance(maker, keras.layers.InputLayer):
+            continue
+        window = getattr(layer, "kernel_size", None) or layer.pool_size
+        for found, counts in ((strided, max(layer.strides) > 1), (windowed, window[0] > 1)):
+            side = max(shape[1:3])
+            if counts and (side not in found or shape[3] >= found[side][1]):
+                found[side] = (maker.name, shape[3])
+    whole = max(backbone.inputs[0].shape[1:3])
+    levels = windowed | strided
+    return [levels[side][0] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
+
+
+def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
+    """Return the backbone with the means of these layers' maps appended to its features."""
+    import keras
+
+    if not names:
+        return backbone
+    means = [keras.layers.GlobalAveragePooling2D()(backbone.get_layer(name).output) for name in names]
+    return keras.Model(backbone.inputs[0], keras.layers.Concatenate()([backbone.outputs[0], *means]))
+
+
+def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]) -> bool:
+    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images."""
+    width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
+    if width != features.shape[1]:
+        return False
+    model = with_levels(backbone, names)
+    found = np.concatenate([np.asarray(model(image[None], training=False)) for image in images])
+    return bool(np.abs(found - features).max() <= MARGIN * max(float(features.std()), 1e-6))
+
+
+STRONG = 0.01  # ``C`` of the first head on cached maps
+WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
+CHECKED = 2  # Number of images on which the levels of backbone and file are compared
+
+
+@dataclass(frozen=True, eq=False)
+class FinetuneData:
+    """The images that a network is trained and validated on."""
+
+    # the backbone's features of these images, float32 (N, F), or with those of its levels. The first head is trained on
+    # those outside the validation part.
+    features: NDArray[np.float32]
+    images: Sequence[Path]  # the training part, hold-out excluded
+    labels: Sequence[int]  # their class indices
+    spec: InputSpec  # how an image becomes the backbone's input
+    validation: Sequence[int]  # indices of the validation part in ``images``
+    groups: Sequence[int] = ()  # images of one number belong together; empty if each is a group
+    head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
+
+    @property
+    def unseen(self) -> NDArray[np.bool_]:
+        """A mask of the images for validation, (N,)."""
+        return np.isin(np.arange(len(self.labels)), self.validation)
+
+
+def first_head(
+    backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], hyperparameters: Finetuning
+) -> tuple[Start, float]:
+    """Return the head to start from, fitted to the images of the mask ``learnt``, and its ``C``.
+
+    Its kind is that of a head without fine-tuning. It reads all levels only if they gain clearly and Keras computes the
+    same levels as the file. If the maps below are cached, its penalty is strong: a head without errors would teach the
+    layers below nothing.
+    """
+    features, levels = data.features, level_layers(backbone)
+    few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
+    last = int(backbone.outputs[0].shape[-1])
+    if not agrees(backbone, levels, few, features[: len(few)]):
+        levels, features = [], features[:, :last]
+    own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
+    targets, classes = labels[learnt].tolist(), int(labels.max()) + 1
+    groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
+    head = data.head
+    if head is None or (head.facts.kind == ALL_LEVELS and not levels):
+        head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
+    if head.facts.kind != ALL_LEVELS:
+        levels, own = [], own[:, :last]
+    if hyperparameters.cached:
+        strength = STRONG
+        weights, bias = fit_head(own, targets, classes, strength)
+    else:
+        weights, bias = head.weights[: own.shape[1]], head.bias
+        strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
+    return Start(weights, bias, own.mean(axis=0), own.std(axis=0), tuple(levels)), strength

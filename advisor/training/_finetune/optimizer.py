@@ -1,0 +1,145 @@
+"""Train and predict batches with compiled graphs, and keep the running mean of the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from advisor.training._convolution import folded
+from advisor.training._features import Pixels, augmented, mixed
+from advisor.training._finetune.hyperparameters import Finetuning
+from advisor.training._finetune.maps import Floats, Maps
+from advisor.training._loop import Adam
+from advisor.training._steps import Steps, halvable
+
+if TYPE_CHECKING:
+    import keras
+
+WARMUP_STEPS = 100
+
+
+class Optimizer:
+    """The optimizer of a network: Adam with decoupled weight decay and lower rates for lower layers.
+
+    ``images`` is the number of training images in an epoch, which gives the cosine's length, and ``penalty`` the L2
+    penalty of the head's weights. ``spent`` is the share of a time limit that is spent. The rate falls along its cosine
+    with the steps, or with this share where it is ahead of them, so that a training that a limit ends early has come to
+    its low rates.
+    """
+
+    def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
+        self._model, self._hyperparameters, self._penalty = model, hyperparameters, penalty
+        self._folded = called = folded(model)
+        self._planned = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
+        self._done = tf.Variable(0.0, trainable=False)
+        self.spent = tf.Variable(0.0, trainable=False)
+        self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
+        self._adam = Adam(weight.variable.value for weight in self._weights)
+        self._steps = Steps(self._gradients, self._move, halvable(model.get_layer("backbone")))
+        self._predict = tf.function(
+            lambda images: called(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
+        )
+
+    def run(
+        self, images: Pixels | Maps, labels: NDArray[np.int64], weights: Floats, seed: tuple[int, int], side: int
+    ) -> tf.Tensor:
+        """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
+        batch = tuple(tf.constant(each) for each in (images, labels, weights))
+        return self._steps.run(batch, (tf.constant(seed, tf.int32), tf.constant(side, tf.int32)))
+
+    def predict(self, images: Pixels | Maps) -> Floats:
+        """Return the logits of one batch, (n, C)."""
+        return np.asarray(self._predict(tf.constant(images)).numpy())
+
+    def swap(self) -> None:
+        """Swap the weights and their running means, to validate and save the means; swap again to continue."""
+        for weight in self._weights:
+            value = weight.variable.numpy()
+            weight.variable.assign(weight.average)
+            weight.average.assign(value)
+
+    def _gradients(
+        self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, seed: tf.Tensor, side: tf.Tensor
+    ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+        classes = self._model.output.shape[-1]
+        smoothing = self._hyperparameters.label_smoothing
+        targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
+        inputs, changes = tf.cast(images, tf.float32), self._hyperparameters.augmentation
+        if not self._hyperparameters.cached:
+            inputs, targets = augmented(inputs, targets, changes, seed, side)
+        elif changes.mixup > 0:
+            inputs, targets = mixed(inputs, targets, changes.mixup, seed)
+        inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
+        with tf.GradientTape() as tape:
+            logits = self._folded(inputs, training=False)
+            losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
+            loss = tf.reduce_mean(losses * weights)
+            head = self._model.get_layer("head").kernel
+            whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
+        return loss, tape.gradient(whole, [weight.variable.value for weight in self._weights])
+
+    def _move(self, gradients: Sequence[tf.Tensor]) -> None:
+        """Update the weights and their running means; a mean is a plain average until it has enough steps."""
+        done, steps, warmup = self._done, float(self._planned), float(min(self._planned // 10 + 1, WARMUP_STEPS))
+        rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
+        rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0)))
+        done.assign_add(1.0)
+        share = 1.0 / tf.minimum(done, float(max(1.0, self._hyperparameters.averaging)))
+        for weight, (mean, size) in zip(self._weights, self._adam.take(gradients, done), strict=True):
+            weight.move(mean / size, rate, share)
+
+    def save(self, place: Path) -> None:
+        """Write the model, the means and the optimizer's state."""
+        self._model.save_weights(place.with_suffix(".weights.h5"))
+        values: dict[str, Any] = {str(number): np.asarray(value) for number, value in enumerate(self._state())}
+        np.savez(place.with_suffix(".npz"), **values)
+
+    def restore(self, place: Path) -> None:
+        """Read back what :meth:`save` wrote."""
+        self._model.load_weights(place.with_suffix(".weights.h5"))
+        with np.load(place.with_suffix(".npz"), allow_pickle=False) as kept:
+            for number, variable in enumerate(self._state()):
+                variable.assign(kept[str(number)])
+
+    def _state(self) -> list[tf.Variable]:
+        pairs = zip(self._adam.moments, self._weights, strict=True)
+        return [self._done, *(kept for moments, weight in pairs for kept in (*moments, weight.average))]
+
+
+class _Weight:
+    """A weight with its running mean and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay", 2019)."""
+
+    def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
+        self.variable, self._rate, self._decay, self._back = variable, rate, decay, back
+        start = tf.convert_to_tensor(variable.value)
+        self._start = tf.constant(start) if back else None
+        self.average = tf.Variable(start, trainable=False)
+
+    def move(self, step: tf.Tensor, rate: tf.Tensor, share: tf.Tensor) -> None:
+        """Take a step of Adam with the decay; ``share`` is that of the new value in the running mean."""
+        value = self.variable.value
+        step += self._decay * value
+        if self._start is not None:
+            step += self._back * (value - self._start)
+        value.assign_sub(self._rate * rate * step)
+        self.average.assign_add(share * (value - self.average))
+
+
+def _trained_weights(
+    model: keras.Model, hyperparameters: Finetuning
+) -> Iterator[tuple[keras.Variable, float, float, float]]:
+    """Yield each trained weight with its factor on the rate, weight decay (of kernels only) and decay to its start."""
+    layers = [layer for layer in model.get_layer("backbone").layers if layer.trainable_variables]
+    for place, layer in enumerate(layers, start=1):
+        rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(layers)
+        for variable in layer.trainable_variables:
+            decay = hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0
+            yield variable, rate, decay, hyperparameters.l2_sp
+    for variable in model.get_layer("head").trainable_variables:
+        yield variable, hyperparameters.head_rate, 0.0, 0.0

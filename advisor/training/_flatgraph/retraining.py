@@ -1,0 +1,343 @@
+"""Prune kernels and fit their other weights again, and train a compressed model to give its float model's outputs.
+
+Pruned kernels are fitted by least squares, layer after layer, without gradients, each to its output in the whole model,
+from the present outputs of the layers before it. The weights with the least magnitude times input size are removed (Sun
+et al., "A Simple and Effective Pruning Approach for Large Language Models", 2024). The others are fitted as in He et
+al., "Channel Pruning for Accelerating Very Deep Neural Networks" (2017), section 3.1, weight by weight.
+
+The targets of the training are the float model's features and answers, not the labels. They say more about each
+image, and a model that fits its training images perfectly learns nothing from their labels (Hinton et al., "Distilling
+the Knowledge in a Neural Network", 2015). Both models get the same images, augmented at random.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+from advisor.core import StageError
+from advisor.datasets import InputSpec
+from advisor.training._features import Augmentation, Batches, augmented
+from advisor.training._flatgraph import Change, Graph, Node, run_operator
+from advisor.training._loop import Adam, Timer, run
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Floats = NDArray[np.float32]
+
+POSITIONS = 6000  # Largest number of rows in a fit: about six for each input of the widest layer of a mobile network
+RIDGE = 1e-3  # Added to the inputs' variances, as a share of their mean, so that weights of rare directions stay small
+
+
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """A pruned kernel, its bias, and a mask of the weights that it kept (1) and lost (0)."""
+
+    kernel: Floats
+    bias: Floats
+    keep: Floats
+
+
+def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
+    """Remove ``share`` (0 to 1) of the weights from each kernel and fit the others to normalised images (n, S, S, 3).
+
+    The kernels are those of convolutions and dense layers with a bias, by tensor index, as in the result.
+    """
+    whole: dict[int, Any] = {graph.source: images}
+    thinned: dict[int, Any] = {graph.source: images}
+    changed: dict[int, Any] = {}
+    found: dict[int, Refitted] = {}
+    last = {index: place for place, node in enumerate(graph.nodes) for index in node.inputs}
+    with threadpool_limits(limits=1, user_api="blas"):
+        for place, node in enumerate(graph.nodes):
+            if len(node.inputs) > 2 and node.inputs[1] in kernels:
+                one = found[node.inputs[1]] = _refit_layer(graph, node, whole, thinned, share)
+                changed |= {node.inputs[1]: one.kernel, node.inputs[2]: one.bias}
+            whole[node.output] = _run_node(graph, node, whole, {})
+            thinned[node.output] = _run_node(graph, node, thinned, changed)
+            for index in node.inputs:
+                if last[index] == place and index in whole:
+                    del whole[index], thinned[index]
+    return found
+
+
+def _run_node(graph: Graph, node: Node, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]) -> tf.Tensor:
+    """Run one operator; ``changed`` replaces constants of the graph."""
+    known = {**graph.constants, **changed, **values}
+    return run_operator(node.name, node.options, [known[index] for index in node.inputs])
+
+
+def _refit_layer(
+    graph: Graph, node: Node, whole: Mapping[int, tf.Tensor], thinned: Mapping[int, tf.Tensor], share: float
+) -> Refitted:
+    options = copy.copy(node.options)
+    options.fusedActivationFunction = 0
+    linear = Node(node.name, options, node.inputs, node.output)
+    wanted = np.asarray(_run_node(graph, linear, whole, {}))
+    kernel = graph.constants[node.inputs[1]]
+    rows = _rows(node, thinned[node.inputs[0]], kernel)
+    targets = wanted.reshape(-1, wanted.shape[-1])
+    chosen = np.random.default_rng(0).permutation(len(rows))[:POSITIONS]
+    return _fit(rows[chosen].astype(np.float64), targets[chosen].astype(np.float64), kernel, share)
+
+
+def _rows(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
+    """Return the inputs of each output position of a layer, (positions, weights of an output channel)."""
+    import tensorflow as tf
+
+    if node.name == "FULLY_CONNECTED":
+        return np.asarray(value).reshape(-1, kernel.shape[1])
+    height, width = kernel.shape[1:3]
+    strides = [1, node.options.strideH, node.options.strideW, 1]
+    if height == width == strides[1] == strides[2] == 1:
+        return np.asarray(value).reshape(-1, kernel.shape[3])
+    rates = [1, node.options.dilationHFactor, node.options.dilationWFactor, 1]
+    padding = "VALID" if node.options.padding else "SAME"
+    patches = tf.image.extract_patches(value, [1, height, width, 1], strides, rates, padding)
+    return np.asarray(patches).reshape(-1, patches.shape[-1])
+
+
+def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float) -> Refitted:
+    """Fit each output channel to its targets with the weights that it keeps."""
+    weights = kernel.reshape(len(kernel), -1).astype(np.float64)
+    scores, keep = np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0)), np.ones(weights.shape, bool)
+    keep.flat[np.argsort(scores, axis=None, kind="stable")[: round(share * scores.size)]] = False
+    mean, centre = rows.mean(axis=0), targets.mean(axis=0)
+    products = (rows - mean).T @ (rows - mean) / len(rows)
+    products[np.diag_indices_from(products)] += RIDGE * max(float(np.trace(products)) / len(products), 1e-12)
+    wanted = (rows - mean).T @ (targets - centre) / len(rows)
+    fitted = np.zeros_like(weights)
+    for channel, kept in enumerate(keep):
+        if kept.any():
+            fitted[channel, kept] = np.linalg.solve(products[np.ix_(kept, kept)], wanted[kept, channel])
+    shaped = fitted.reshape(kernel.shape).astype(np.float32)
+    bias = (centre - fitted @ mean).astype(np.float32)
+    return Refitted(shaped, bias, keep.reshape(kernel.shape).astype(np.float32))
+
+
+DEPTHWISE = "DEPTHWISE_CONV_2D"
+
+
+class Weight:
+    """A constant that is trained without constraint; the optimizer updates ``variable``."""
+
+    def __init__(self, start: Floats) -> None:
+        import tensorflow as tf
+
+        self.variable = tf.Variable(start)
+
+    def value(self) -> tf.Tensor:
+        """Return the value for the layer, a tensor of the constant's shape."""
+        return self.variable
+
+
+class Rounded(Weight):
+    """A kernel rounded to 8 bits with one symmetric step for each output channel; gradients ignore the rounding.
+
+    This is the straight-through estimator of Bengio et al., "Estimating or Propagating Gradients Through Stochastic
+    Neurons" (2013).
+    """
+
+    def __init__(self, start: Floats, name: str) -> None:
+        super().__init__(start)
+        axis = start.ndim - 1 if name == DEPTHWISE else 0
+        self._others = [other for other in range(start.ndim) if other != axis]
+
+    def value(self) -> tf.Tensor:
+        """Return the rounded kernel."""
+        import tensorflow as tf
+
+        kernel = tf.convert_to_tensor(self.variable)
+        step = tf.maximum(tf.reduce_max(tf.abs(kernel), axis=self._others, keepdims=True) / 127.0, 1e-12)
+        return kernel + tf.stop_gradient(tf.round(kernel / step) * step - kernel)
+
+
+class Masked(Weight):
+    """A kernel with some weights fixed at 0: ``keep`` is 1 where a weight stays, else 0."""
+
+    def __init__(self, start: Floats, keep: Floats) -> None:
+        super().__init__(start * keep)
+        self._keep = keep
+
+    def value(self) -> tf.Tensor:
+        """Return the kernel with its zeros."""
+        return self.variable * self._keep
+
+
+class Shared(Weight):
+    """A kernel of a few shared values, which are trained; ``places``, the index of each weight's value, is fixed."""
+
+    def __init__(self, values: Floats, places: NDArray[np.int32]) -> None:
+        super().__init__(values)
+        self._places = places
+
+    def value(self) -> tf.Tensor:
+        """Return the kernel."""
+        import tensorflow as tf
+
+        return tf.gather(self.variable, self._places)
+
+
+def rounded_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
+    """Round an activation to the 255 steps from ``low`` to ``high``; gradients pass within that range."""
+    import tensorflow as tf
+
+    step = max((high - low) / 255.0, 1e-9)
+    zero = float(round(-low / step))
+    low, high = -zero * step, (255.0 - zero) * step
+    inside = tf.clip_by_value(value, low, high)
+    return inside + tf.stop_gradient(tf.round(inside / step) * step - inside)
+
+
+AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The hyperparameters of a training."""
+
+    learning_rate: float = 1e-4  # highest rate of Adam; it falls to 0 along a cosine
+    epochs: float = 4.0  # largest number of passes over the images
+    batch: int = 16  # images in a step
+    seconds: float | None = None  # time limit, or None; training then takes fewer steps
+    seed: int = 0  # of the order and the augmentation
+    most_steps: int | None = None  # largest number of steps, or None
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """The course of a training."""
+
+    steps: int  # number of steps
+    seconds: float  # time that they took
+    first_loss: float  # mean loss of the first tenth of the steps
+    last_loss: float  # mean loss of the last tenth
+
+
+def learn(
+    graph: Graph,
+    weights: Mapping[int, Weight],
+    images: Sequence[Path],
+    spec: InputSpec,
+    schedule: Schedule,
+    change: Change | None = None,
+) -> TrainingSummary:
+    """Train ``weights`` (in place), which replace constants of the student, until it gives the outputs of the graph.
+
+    ``change`` is applied to the student's activations. Raises StageError if the loss is not finite.
+    """
+    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
+        batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
+        training = _Training(graph, weights, spec, schedule, change, batches)
+        run(training)
+        return training.summary()
+
+
+class _Training:
+    """The optimizer, with one step as a compiled graph."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        weights: Mapping[int, Weight],
+        spec: InputSpec,
+        schedule: Schedule,
+        change: Change | None,
+        batches: Batches,
+    ) -> None:
+        import tensorflow
+
+        self._graph, self._weights, self._schedule, self._change = graph, weights, schedule, change
+        self._batches, self._passes, self._losses = batches, 0, list[float]()
+        self._began, self._time = time.monotonic(), Timer(schedule.seconds)
+        planned = max(1, round(schedule.epochs * len(batches) / schedule.batch))
+        self._planned = min(planned, schedule.most_steps or planned)
+        self._mean, self._std = np.asarray(spec.mean, np.float32), np.asarray(spec.std, np.float32)
+        self._variables = [weight.variable for weight in weights.values()]
+        self._adam = Adam(self._variables)
+        self._compiled = tensorflow.function(self._learn, autograph=False)
+
+    def goes_on(self) -> bool:
+        """Return whether steps or time are left; the first step is always taken."""
+        return not self._losses or self._done() < 1.0
+
+    def is_late(self) -> bool:
+        """Return whether no step is left: the last pass need not be whole."""
+        return not self.goes_on()
+
+    def _done(self) -> float:
+        """Return the share of the steps or of the time that is done, whichever is larger."""
+        return max(len(self._losses) / self._planned, self._time.spent())
+
+    def batches(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        """Yield the whole batches of a pass over the images, in a new order each time."""
+        size = min(self._schedule.batch, len(self._batches))
+        order = np.random.default_rng([self._schedule.seed, self._passes]).permutation(len(self._batches))
+        self._passes += 1
+        return self._batches.epoch(order[: len(order) // size * size], size)
+
+    def step(self, batch: tuple[NDArray[np.uint8], NDArray[np.int64]], _place: int) -> float:
+        """Take a step and return its loss; the rate falls with the share that is done."""
+        import tensorflow as tf
+
+        number, done = len(self._losses), min(self._done(), 1.0)
+        warm = min(1.0, (number + 1) / (0.05 * self._planned + 1))
+        rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
+        seed, place = tf.constant((self._schedule.seed, number), tf.int32), tf.constant(number + 1.0)
+        loss = float(self._compiled(tf.constant(batch[0]), tf.constant(rate, tf.float32), place, seed))
+        if not np.isfinite(loss):
+            raise StageError(f"training diverged in step {number + 1}")
+        self._losses.append(loss)
+        return loss
+
+    def end_epoch(self, losses: Sequence[float]) -> None:
+        """Do nothing: the distance to the float model needs no validation."""
+
+    def summary(self) -> TrainingSummary:
+        """Return the course."""
+        losses, part = self._losses, max(1, len(self._losses) // 10)
+        seconds = round(time.monotonic() - self._began, 1)
+        return TrainingSummary(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
+
+    def _learn(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
+        inputs = (tf.round(seen) - self._mean) / self._std
+        taught = self._graph.run(inputs, {})
+        with tf.GradientTape() as tape:
+            own = self._graph.run(inputs, {at: one.value() for at, one in self._weights.items()}, self._change)
+            loss = self._loss(taught, own)
+        gradients = self._adam.take(tape.gradient(loss, self._variables), number)
+        for variable, (mean, size) in zip(self._variables, gradients, strict=True):
+            variable.assign_sub(rate * mean / size)
+        return loss
+
+    def _loss(self, taught: Mapping[int, tf.Tensor], own: Mapping[int, tf.Tensor]) -> tf.Tensor:
+        """Return the features' error over their variance (mean of levels) plus the probabilities' divergence.
+
+        A model without probabilities, as one of boxes or centres, adds the error of its outputs in the same way.
+        """
+        import tensorflow as tf
+
+        def error(places: Sequence[int]) -> tf.Tensor:
+            pairs = [(taught[index], own[index]) for index in places]
+            errors = [tf.reduce_mean(tf.square(given - wanted)) for wanted, given in pairs]
+            spreads = [tf.math.reduce_variance(wanted) + 1e-9 for wanted, _ in pairs]
+            return tf.add_n([error / spread for error, spread in zip(errors, spreads, strict=True)]) / len(pairs)
+
+        features, logits = error(self._graph.features), self._graph.logits
+        if logits is None:
+            return features + error(self._graph.outputs)
+        answers, ours = (tf.nn.log_softmax(each[logits]) for each in (taught, own))
+        return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))

@@ -1,0 +1,221 @@
+"""Fit the linear head on features."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+from advisor.core import HeadFacts, StageError
+from advisor.training._head.trials import (
+    ALL_LEVELS,
+    COSINE,
+    FIRST_LOOK,
+    FOLDS,
+    GRID,
+    LAST_LAYER,
+    NEAREST_MEAN,
+    STRONGER,
+    WEAKER,
+    OutOfFoldAnswers,
+    Trial,
+    strongest,
+)
+
+
+def divided(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
+    """Return the groups, with each image of a class of only one group in a group of its own.
+
+    Otherwise one fold holds the whole class, and no head that has not seen the fold knows it.
+    """
+    if not len(groups):
+        return groups
+    found, free = np.array(groups, dtype=np.int64), int(max(groups)) + 1
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        if len(set(found[members].tolist())) == 1:
+            found[members] = free + members
+    own: list[int] = found.tolist()
+    return own
+
+
+def folds(labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()) -> NDArray[np.int64]:
+    """Return the fold of each image: whole groups, with each class spread as evenly over ``count`` folds as they allow.
+
+    Unlike in scikit-learn, a class may have fewer images than there are folds. Images of one number in ``groups``
+    belong together; each is a group if it is empty. The seed draws the order of groups of equal size.
+    """
+    generator = np.random.default_rng(seed)
+    if len(set(groups)) < len(groups):
+        return _group_folds(labels, np.asarray(groups), count, generator)
+    fold = np.empty(len(labels), dtype=np.int64)
+    start = 0
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        fold[members] = (np.arange(len(members)) + start) % count
+        start += len(members)
+    return fold
+
+
+def _group_folds(
+    labels: NDArray[np.int64], groups: NDArray[np.int64], count: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Give each group, the largest first, to the fold with the fewest images of its classes, then with the fewest."""
+    _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.argsort(group, kind="stable")
+    members = np.split(labels[order], np.cumsum(sizes)[:-1])
+    filled = np.zeros((count, int(labels.max()) + 1))
+    chosen = np.empty(len(sizes), dtype=np.int64)
+    for each in sorted(generator.permutation(len(sizes)), key=lambda each: -sizes[each]):
+        own = np.bincount(members[each], minlength=filled.shape[1])
+        chosen[each] = np.lexsort((filled.sum(axis=1), filled @ own))[0]
+        filled[chosen[each]] += own
+    return chosen[group]
+
+
+HEAD_VERSION = 8  # Raised when equal features give another head
+CHOSEN_ON = 8000  # Images that choose a head, at most, unless FEW_IMAGES of each class are more; all images fit it
+FEW_IMAGES = 10  # Below this number of images in a class, the nearest-mean head is tried too
+LEAST_GAIN = 0.025
+"""Share of images by which a head on all levels must beat the one on the last layer. Levels hold light and texture of
+the images: heads on all levels gained 3 to 6 points on images like these, lost 2 to 4 points in a new visit of a shop
+if they had learnt one, and cost latency and bytes."""
+SURE = 2.0  # The same in standard errors of the difference, whole groups drawn
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A linear classifier: ``softmax(features @ weights + bias)`` on the backbone's features."""
+
+    weights: NDArray[np.float32]  # float32, shape (F, C)
+    bias: NDArray[np.float32]  # float32, shape (C,)
+    facts: HeadFacts  # how it was chosen. Its accuracy is slightly too high, as it chose the head.
+    # float32 (N, C): probabilities of the images, each by a head of this kind that was fitted to other folds; zeros for
+    # an image in no fold. None of a head that was read from a file.
+    answers: NDArray[np.float32] | None = None
+
+
+def train_head(
+    features: Floats,
+    labels: Sequence[int],
+    classes: int,
+    seed: int,
+    views: Sequence[Floats] = (),
+    groups: Sequence[int] = (),
+    last: int = 0,
+) -> Head:
+    """Fit the plainest of the good heads: kind and penalty are chosen by cross-validation that holds whole groups out.
+
+    The kinds are logistic regression on the last layer, on its features of length 1 (cosine) and on all levels, and, if
+    a class has fewer than ``FEW_IMAGES`` images, nearest mean on the last layer. The fit runs in a space of
+    :mod:`advisor.training._head.space` and is folded back into weights and bias.
+
+    ``features`` are (N, F) of the training part, of which the first ``last`` are those of the last layer; 0 for a head
+    on all. ``views`` are features of changed copies of the same images, which stay in the fold of their image. Images
+    of one number in ``groups`` belong together. Raises StageError if a class has no image, or the shapes do not match.
+    """
+    targets = np.asarray(labels, dtype=np.int64)
+    _require_fitting(features, targets, classes, views)
+    some = _evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
+    own = [groups[place] for place in some.tolist()] if len(groups) else groups
+    own = divided(targets[some], own)
+    fold = folds(targets[some], FOLDS, seed, own)
+    with threadpool_limits(limits=1):
+        trial = partial(Trial.of, features[some], targets[some], classes, [view[some] for view in views], last)
+        found = _choose(trial, last, features.shape[1], fold, own)
+        whole = len(some) == len(targets)
+        final = found.trial if whole else Trial.of(features, targets, classes, views, last, found.trial.kind)
+        weights, bias = final.fitted(found.strength)
+    answers = np.zeros((len(targets), classes), np.float32)
+    answers[some] = found.probabilities
+    facts = HeadFacts(
+        kind=found.trial.kind if found.strength else NEAREST_MEAN,
+        regularization=found.strength,
+        at_grid_end=found.strength in (STRONGER[0], WEAKER[-1]),
+        cv_accuracy=float(found.right.mean()),
+        cv_images=len(some),
+    )
+    return Head(weights, bias, facts, answers)
+
+
+def _evenly(targets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return the places of ``most`` images, each class with its share and at least one; of all if there are fewer."""
+    order = np.argsort(targets, kind="stable")
+    if len(order) <= most:
+        return np.arange(len(order))
+    first = order[np.unique(targets[order], return_index=True)[1]]
+    return np.union1d(first, order[np.arange(most) * len(order) // most])
+
+
+def fit_head(
+    features: Floats,
+    labels: Sequence[int],
+    classes: int,
+    regularization: float,
+    views: Sequence[Floats] = (),
+    kind: str = ALL_LEVELS,
+    last: int = 0,
+) -> tuple[Floats, Floats]:
+    """Fit a head of known kind and ``C`` (0 for nearest mean), as :func:`train_head` chose on fewer images.
+
+    Other arguments and errors as of :func:`train_head`. Returns weights (F, C), 0 for features that the head does not
+    read, and bias (C,).
+    """
+    targets = np.asarray(labels, dtype=np.int64)
+    _require_fitting(features, targets, classes, views)
+    with threadpool_limits(limits=1):
+        return Trial.of(features, targets, classes, views, last, kind).fitted(regularization)
+
+
+def _choose(
+    trial: Callable[[str], Trial], last: int, width: int, fold: NDArray[np.int64], groups: Sequence[int]
+) -> OutOfFoldAnswers:
+    """Return the out-of-fold answers of the chosen kind and penalty.
+
+    After the first folds, the less accurate of last layer and cosine is dropped, and all levels if they gain less than
+    half of :data:`LEAST_GAIN`.
+    """
+    plain = trial(LAST_LAYER if last else ALL_LEVELS)
+    if last:
+        looks = [each.cross_validated(fold, GRID, range(FIRST_LOOK)) for each in (plain, trial(COSINE))]
+        first = max(looks, key=lambda look: strongest(look).merit())
+        found = first[0].trial.best(fold, first)
+    else:
+        found = plain.best(fold)
+    if int(np.bincount(plain.targets).min()) < FEW_IMAGES:
+        found = max(found, *plain.cross_validated(fold, (0.0,)), key=OutOfFoldAnswers.merit)
+    if not last or last == width:
+        return found
+    every, seen = trial(ALL_LEVELS), fold < FIRST_LOOK
+    first = every.cross_validated(fold, GRID, range(FIRST_LOOK))
+    if strongest(first).right[seen].mean() - found.right[seen].mean() < LEAST_GAIN / 2:
+        return found
+    other = every.best(fold, first)
+    return other if _clearly_better(other.right, found.right, groups) else found
+
+
+def _clearly_better(one: NDArray[np.bool_], other: NDArray[np.bool_], groups: Sequence[int]) -> bool:
+    """Return whether right answers are more frequent by :data:`LEAST_GAIN` and :data:`SURE`, drawn by whole groups."""
+    gains = one.astype(float) - other.astype(float)
+    if len(groups):
+        _, group = np.unique(np.asarray(groups), return_inverse=True)
+        residuals = np.bincount(group, gains - gains.mean())
+    else:
+        residuals = gains - gains.mean()
+    error = float(np.sqrt(np.square(residuals).sum())) / len(gains)
+    return bool(gains.mean() >= max(LEAST_GAIN, SURE * error))
+
+
+def _require_fitting(
+    features: NDArray[np.float32], targets: NDArray[np.int64], classes: int, views: Sequence[NDArray[np.float32]]
+) -> None:
+    if features.ndim != 2 or len(features) != len(targets) or any(view.shape != features.shape for view in views):
+        shapes = [features.shape, *(view.shape for view in views)]
+        raise StageError(f"features {shapes} and {len(targets)} labels do not fit together")
+    counts = np.bincount(targets, minlength=classes)
+    if len(counts) > classes or classes < 2 or not counts.all():
+        raise StageError(f"a head for {classes} classes needs images of each of at least two, got {counts.tolist()}")

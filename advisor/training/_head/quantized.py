@@ -1,0 +1,90 @@
+"""Fit a head to the features that a quantized backbone gives."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+from advisor.core import HeadFacts
+from advisor.training._head import divided, folds
+from advisor.training._head.trials import FIRST_LOOK, FOLDS, Trial, path_to
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+STRENGTHS = (10.0, 1.0, 0.1)
+"""Penalties on a change of the weights, over the number of images and the mean variance of a feature."""
+
+
+def matched(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) -> tuple[Floats, Floats] | None:
+    """Change a head so that its logits on a quantized backbone's features are those of the float file; None to keep it.
+
+    ``rows`` (N, F) are features of the quantized file, ``wanted`` (N, C) logits of the float file on the same images.
+    The change is a ridge regression of what the head misses. The penalty is the one with the least Kullback-Leibler
+    divergence from the float probabilities on images that it was not fitted to; so it also is compared with no change.
+    """
+    if len(rows) < 2 * FOLDS:
+        return None
+    with threadpool_limits(limits=1):
+        given = rows @ weights + bias
+        missed = (wanted - given).astype(np.float64)
+        mean = rows.mean(axis=0, dtype=np.float64)
+        centred = rows - mean
+        spread = max(float(centred.var(axis=0).mean()), 1e-12)
+        likeness = centred @ centred.T
+        fold = np.arange(len(rows)) % FOLDS
+        losses = dict.fromkeys(STRENGTHS, 0.0)
+        for number in range(FOLDS):
+            seen, unseen = fold != number, fold == number
+            for strength in STRENGTHS:
+                factors, offset = _solved(likeness[np.ix_(seen, seen)], missed[seen], strength * spread)
+                change = likeness[np.ix_(unseen, seen)] @ factors + offset
+                losses[strength] += float(divergence(wanted[unseen], given[unseen] + change).sum())
+        best = min(losses, key=lambda strength: losses[strength])
+        if losses[best] >= float(divergence(wanted, given).sum()):
+            return None
+        factors, offset = _solved(likeness, missed, best * spread)
+        change = centred.T @ factors
+    return (weights + change).astype(np.float32), (bias + offset - mean @ change).astype(np.float32)
+
+
+def refitted(
+    rows: Floats,
+    features: Floats,
+    labels: Sequence[int],
+    classes: int,
+    facts: HeadFacts,
+    last: int,
+    seed: int,
+    groups: Sequence[int] = (),
+) -> tuple[Floats, Floats] | None:
+    """Fit the chosen kind of head to a quantized backbone's features; None to keep the head of the float ones.
+
+    ``rows`` (N, F) are features of the quantized file, and ``features`` (N, F) those of the float file on the same
+    images of a training part, of which the first ``last`` are those of the last layer. Both kinds of heads are fitted
+    to some folds, and answer ``rows`` of the others: the one with the lower cross entropy is better.
+    """
+    targets = np.asarray(labels, dtype=np.int64)
+    fold = folds(targets, FOLDS, seed, divided(targets, groups))
+    path, held = path_to(facts.regularization), range(FIRST_LOOK)
+    with threadpool_limits(limits=1):
+        own, floats = (Trial.of(each, targets, classes, (), last, facts.kind) for each in (rows, features))
+        refit = own.cross_validated(fold, path, held)[-1]
+        joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[-1]
+        return own.fitted(facts.regularization) if refit.loss <= joined.loss else None
+
+
+def _solved(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Doubles, Doubles]:
+    """Return the factors of the images in a ridge regression of centred values, and their mean."""
+    offset = missed.mean(axis=0)
+    ridge = likeness + penalty * len(likeness) * np.eye(len(likeness))
+    return np.linalg.solve(ridge, missed - offset), offset
+
+
+def divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Doubles:
+    """Return the Kullback-Leibler divergence of the probabilities of logits ``given`` from those ``wanted``, (N,)."""
+    from scipy.special import log_softmax
+
+    first, second = (log_softmax(each, axis=1) for each in (wanted.astype(np.float64), given.astype(np.float64)))
+    return np.asarray((np.exp(first) * (first - second)).sum(axis=1))

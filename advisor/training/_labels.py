@@ -1,0 +1,167 @@
+"""Find labels that are likely wrong by confident learning (Northcutt, Jiang, Chuang, JAIR 2021) with cleanlab.
+
+A kernel ridge regression that was trained neither on an image nor on a copy of it predicts its class. Cleanlab
+estimates the number of wrong labels from these predictions and names the images whose label is least likely.
+
+The prediction of a ridge regression without some rows follows from the fit to all rows (Cook and Weisberg, "Residuals
+and Influence in Regression", 1982). So one fit is enough, and it uses more images than cross-validation. The kernel is
+spanned by landmarks (Williams and Seeger, NIPS 2000): all images of a small set, a random draw of a large one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+from advisor.training._head.space import find_space
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.float32]
+
+LANDMARKS = 3_000  # Time grows with images times their square: 20,000 images take half a minute on one core
+RIDGE, NARROWNESS = 0.2, 0.5  # Penalty, and factor on squared distance / variance; results change little with both
+SHARPER = 1.5  # Factor on the most likely scale of the scores: wrong labels make that scale too small
+DOUBTED = 0.05  # Only labels with a lower probability are named, as classifiers of small sets are often unsure
+
+_SCALES = (0.1, 100.0)
+_JITTER = 1e-3
+_ROWS = 2048  # Rows in a chunk
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An image whose label is likely wrong."""
+
+    index: int  # of the image
+    suggested: int  # the label that fits best
+    given: float  # probability (0-1) of the label that it has
+    better: float  # probability of the suggested one
+
+
+def suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
+    """Return the images whose labels are likely wrong, the least likely label first.
+
+    ``probabilities`` (N, C) are of a classifier that was not trained on the image. Each class has an image.
+    """
+    from cleanlab.filter import find_label_issues
+
+    given = np.asarray(labels)
+    found = find_label_issues(
+        given, probabilities, filter_by="low_self_confidence", return_indices_ranked_by="self_confidence", n_jobs=1
+    )
+    rows = ((int(index), probabilities[index]) for index in found)
+    return tuple(
+        Suspect(index, int(row.argmax()), float(row[given[index]]), float(row.max()))
+        for index, row in rows
+        if row.argmax() != given[index] and row[given[index]] < DOUBTED
+    )
+
+
+def left_out(
+    features: Rows, labels: Sequence[int], together: Sequence[Sequence[int]], seed: int, landmarks: int = LANDMARKS
+) -> Rows:
+    """Return the class probabilities of each image, trained without it and its group: float32 (N, C).
+
+    ``together`` are groups of indices that are left out together, such as copies of an image; an index is in one group
+    at most. The seed draws the landmarks of a large set.
+    """
+    from scipy.special import softmax
+
+    targets = np.asarray(labels)
+    wanted = np.eye(int(targets.max()) + 1)[targets] - 1 / (targets.max() + 1)
+    with threadpool_limits(limits=1):
+        rows = find_space(features).enter(features)
+        rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
+        regression = _fit(rows, wanted, seed, landmarks)
+        scores = regression.without_each()
+        for group in map(list, together):
+            scores[group] = regression.without(group)
+    return np.asarray(softmax(SHARPER * _scale(scores, targets) * scores, axis=1), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regression:
+    """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks."""
+
+    rows: Rows  # float32 (N, D)
+    wanted: Floats  # (N, C)
+    places: NDArray[np.int64]  # of the landmarks among the rows
+    normal: Floats  # (M, M)
+    moments: Floats  # (M, C)
+    inverse: Floats  # of ``normal``
+
+    def without_each(self) -> Floats:
+        """Return the prediction for each row, trained without that row."""
+        answers = np.empty_like(self.wanted)
+        for part, kernel in _kernels(self.rows, self.places):
+            weighted = kernel @ self.inverse
+            influence = np.einsum("nm,nm->n", weighted, kernel)
+            missed = self.wanted[part] - weighted @ self.moments
+            answers[part] = self.wanted[part] - missed / (1 - influence)[:, None]
+        return answers
+
+    def without(self, group: list[int]) -> Floats:
+        """Return the predictions for a group of rows, trained without the group."""
+        wanted = self.wanted[group]
+        if len(group) > len(self.places):
+            return self._fitted_without(group)
+        kernel = _kernel(self.rows, self.places, group)
+        weighted = kernel @ self.inverse
+        missed = wanted - weighted @ self.moments
+        return np.asarray(wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed))
+
+    def _fitted_without(self, group: list[int]) -> Floats:
+        """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
+        normal, moments = self.normal.copy(), self.moments.copy()
+        for part, kernel in _kernels(self.rows, self.places, group):
+            normal -= kernel.T @ kernel
+            moments -= kernel.T @ self.wanted[part]
+        weights = np.linalg.solve(normal, moments)
+        return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
+
+
+def _fit(rows: Rows, wanted: Floats, seed: int, landmarks: int) -> _Regression:
+    from scipy.linalg import inv
+
+    places = np.sort(np.random.default_rng(seed).permutation(len(rows))[:landmarks])
+    normal = RIDGE * (_kernel(rows, places, places) + _JITTER * np.eye(len(places)))
+    moments = np.zeros((len(places), wanted.shape[1]))
+    for part, kernel in _kernels(rows, places):
+        normal += kernel.T @ kernel
+        moments += kernel.T @ wanted[part]
+    return _Regression(rows, wanted, places, normal, moments, inv(normal))
+
+
+def _kernels(
+    rows: Rows, places: NDArray[np.int64], chosen: Sequence[int] | None = None
+) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield chunks of row indices, of all rows or of those chosen, with their kernels."""
+    indices = np.arange(len(rows)) if chosen is None else np.asarray(chosen)
+    for start in range(0, len(indices), _ROWS):
+        part = indices[start : start + _ROWS]
+        yield part, _kernel(rows, places, part)
+
+
+def _kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
+    """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
+    these, those = rows[part].astype(np.float64), rows[places].astype(np.float64)
+    kernel = these @ those.T
+    kernel *= 2
+    kernel -= np.einsum("nd,nd->n", these, these)[:, None]
+    kernel -= np.einsum("nd,nd->n", those, those)
+    return np.asarray(np.exp(np.minimum(kernel, 0, out=kernel), out=kernel))
+
+
+def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:
+    """Return the factor on the scores that makes the labels most likely (Guo et al., ICML 2017)."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import logsumexp
+
+    own = scores[np.arange(len(labels)), labels]
+
+    def surprise(scale: float) -> float:
+        return float(np.mean(logsumexp(scale * scores, axis=1) - scale * own))
+
+    return float(minimize_scalar(surprise, bounds=_SCALES, method="bounded").x)

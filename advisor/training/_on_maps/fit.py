@@ -1,0 +1,263 @@
+"""Fit a head, alone or with its backbone: AdamW, a cosine rate, and the running mean of the weights."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core import StageError
+from advisor.training._loop import Timer, run
+from advisor.training._on_maps.kept import Arrays, KeptMaps, Labels, Photographs, listed
+from advisor.training._steps import Steps, halvable
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+Floats = NDArray[np.float32]
+Images = KeptMaps[Any] | Photographs[Any]  # What a training learns from
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Hyperparameters of a training."""
+
+    epochs: int  # passes over the images; each pass takes one changed copy of every image
+    batch: int = 16  # images in a step
+    learning_rate: float = 2e-3  # largest rate of AdamW for the head; it rises linearly and falls as a cosine
+    backbone_rate: float = 0.1  # the same for the backbone, as a share of the head's
+    weight_decay: float = 1e-2  # of kernels
+    least_steps: int = 0  # more passes are taken over a small set until so many steps are done
+    averaging: float = 0.998  # decay of the running mean of the weights, which is what is kept
+    #: BatchNorm of the backbone's coarse maps, see :data:`LIVE`, takes the statistics of each batch. At the end, that
+    #: and the head's get those of the kept weights.
+    batch_statistics: bool = False
+    seed: int = 0  # draws weights, copies and order
+
+    def going_on(self) -> Hyperparameters:
+        """Return those of a network that goes on learning from more images: half of the epochs."""
+        return replace(self, epochs=math.ceil(self.epochs / 2), least_steps=math.ceil(self.least_steps / 2))
+
+
+WARMUP = 0.05  # Share of the steps in which the rate rises
+
+LIVE = 16
+"""Pixels of the input to a cell of the finest map whose BatchNorm may take the statistics of a batch. On finer maps
+that takes much time."""
+
+Target = tuple[NDArray[np.generic], ...]  # Targets of an image: the wanted outputs of a network
+Shape = tuple[int, int, int]  # Rows, columns and channels of a map
+
+
+@dataclass(frozen=True, eq=False)
+class TrainableHead:
+    """A head with its loss and its targets."""
+
+    model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
+    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]  # from outputs and targets, to be minimised
+    target: Callable[[Any], Target]  # from the labels of an image to the wanted outputs
+    outputs: Callable[[list[keras.KerasTensor]], dict[str, keras.KerasTensor]]  # from its outputs to those of the file
+    complete: Callable[[bytes], bytes] = bytes  # from the float file of network and head to the one that is scored
+    begin: Callable[[Sequence[Any]], None] | None = None  # takes the labels of all images before the first step
+    finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None  # takes the logits at the end
+
+
+Tell = Callable[[int, int], None]  # Takes how many epochs of how many are done; 0 at the start
+
+
+def quiet(_done: int, _epochs: int) -> None:
+    """Tell nobody."""
+
+
+MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
+"""Makes a head with new weights from the shapes of the maps, the finest first, and the number of classes."""
+
+
+def fit(
+    head: TrainableHead,
+    data: Images,
+    hyperparameters: Hyperparameters,
+    backbone: keras.Model | None = None,
+    tell: Tell = quiet,
+    timer: Timer | None = None,
+) -> bool:
+    """Fit a head, alone or with its backbone, set the weights of its model, and return whether all epochs are done.
+
+    Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
+    head; its BatchNorm keeps its statistics. ``tell`` is called at the start and after each epoch. An epoch that would
+    end after the time of ``timer`` does not begin. Raises StageError if the loss is not finite.
+    """
+    if head.begin:
+        head.begin(data.labels)
+    training = _Training(head, data, hyperparameters, backbone, tell, timer or Timer(None))
+    run(training)
+    training.finish()
+    return training.is_whole
+
+
+def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
+
+
+class _Training:
+    """AdamW on the weights of a network, and the running mean of them."""
+
+    def __init__(
+        self,
+        head: TrainableHead,
+        data: Images,
+        hyperparameters: Hyperparameters,
+        backbone: keras.Model | None,
+        tell: Tell,
+        timer: Timer,
+    ) -> None:
+        import tensorflow as tf
+
+        from advisor.training._convolution import folded
+
+        self._head, self._data, self._hyperparameters, self._tell = head, data, hyperparameters, tell
+        self._live = _live(backbone) if backbone and hyperparameters.batch_statistics else []
+        self._backbone = folded(backbone) if backbone else None
+        self._learning = folded(backbone, self._live) if self._live else self._backbone
+        self._epochs, self._done = 0, 0
+        in_epoch = math.ceil(len(data.labels) / hyperparameters.batch)
+        self._last = max(hyperparameters.epochs, math.ceil(hyperparameters.least_steps / in_epoch))
+        self._all = steps = self._last * in_epoch
+        below = backbone.trainable_variables if backbone else []
+        self._optimizers = [
+            (_optimizer(hyperparameters, rate, weights, steps), weights)
+            for rate, weights in ((1.0, head.model.trainable_variables), (hyperparameters.backbone_rate, below))
+            if weights
+        ]
+        self._weights = [*head.model.weights, *below]
+        self._means = [tf.Variable(weight) for weight in self._weights]
+        self._steps = Steps(self._gradients, self._update, halvable(backbone) if backbone else ())
+        self._timer, self._began, self._epoch_s = timer, time.monotonic(), 0.0
+        tell(0, self._last)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all steps are done."""
+        return self._done >= self._all
+
+    def goes_on(self) -> bool:
+        """Return whether an epoch is left that ends in time; new statistics of BatchNorm take as long as one more."""
+        more_s = self._epoch_s * (2.0 if self._hyperparameters.batch_statistics else 1.0)
+        return not self.is_whole and not (self._epochs and self._timer.is_over(more_s))
+
+    def is_late(self) -> bool:
+        """Return whether the time is over."""
+        return self._timer.is_over()
+
+    def batches(self) -> Iterator[tuple[Arrays, list[Labels]]]:
+        """Yield the inputs and labels of the images of the next epoch, each image changed at random."""
+        draw = np.random.default_rng([self._hyperparameters.seed, self._epochs])
+        order = draw.permutation(len(self._data.labels))
+        return (self._data.changed(part, draw) for part in _batches(order, self._hyperparameters.batch))
+
+    def step(self, batch: tuple[Arrays, list[Labels]], _place: int) -> tf.Tensor:
+        """Train on one batch and return its loss."""
+        import tensorflow as tf
+
+        inputs, labels = batch
+        targets = zip(*(self._head.target(each) for each in labels), strict=True)
+        self._done += 1
+        keep = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
+        given = [tf.constant(each) for each in inputs], tuple(tf.constant(np.stack(part)) for part in targets)
+        return self._steps.run(given, after=(tf.constant(keep),))
+
+    def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
+        """Count the epoch; raises StageError if its last loss is not finite."""
+        now = time.monotonic()
+        self._epochs, self._epoch_s, self._began = self._epochs + 1, now - self._began, now
+        if not math.isfinite(float(losses[-1])):
+            raise StageError("the training diverged", "lower the learning rate")
+        self._tell(self._epochs, self._last)
+
+    def finish(self) -> None:
+        """Set the weights to their running means, and let the head take the logits of the images as they are."""
+        for weight, mean in zip(self._weights, self._means, strict=True):
+            weight.assign(mean)
+        if self._hyperparameters.batch_statistics:
+            self._take_statistics()
+        if self._head.finish:
+            rows = _batches(np.arange(len(self._data.labels)), self._hyperparameters.batch)
+            inputs = map(self._data.unchanged, rows)
+            logits = [np.asarray(self._outputs(each, training=False)[0]) for each in inputs]
+            self._head.finish(np.concatenate(logits), self._data.labels)
+
+    def _take_statistics(self) -> None:
+        """Give BatchNorm the mean of the statistics of all batches, by the weights as they are now.
+
+        See P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization" (2018), section 3.2.
+        """
+        norms = [*_norms(self._head.model), *self._live]
+        usual = [layer.momentum for layer in norms]
+        for number, (inputs, _) in enumerate(self.batches()):
+            for layer in norms:
+                layer.momentum = number / (number + 1)
+            self._outputs(inputs, training=True)
+        for layer, momentum in zip(norms, usual, strict=True):
+            layer.momentum = momentum
+
+    def _outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
+        import tensorflow as tf
+
+        maps = [tf.cast(each, tf.float32) for each in inputs]
+        if backbone := self._learning if training else self._backbone:
+            maps = listed(backbone(maps[0], training=False))
+        return listed(self._head.model(maps, training=training))
+
+    def _gradients(
+        self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...]
+    ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            loss = self._head.loss(self._outputs(inputs, training=True), targets)
+        weights = [weight.value for _, some in self._optimizers for weight in some]
+        return loss, tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+    def _update(self, found: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
+        import tensorflow as tf
+
+        clipped, _ = tf.clip_by_global_norm(found, 10.0)
+        gradients = iter(clipped)
+        for optimizer, some in self._optimizers:
+            optimizer.apply_gradients([(next(gradients), weight) for weight in some])
+        for mean, weight in zip(self._means, self._weights, strict=True):
+            mean.assign(keep * mean + (1.0 - keep) * weight.value)
+
+
+def _norms(model: keras.Model) -> list[keras.layers.BatchNormalization]:
+    import keras
+
+    return [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
+
+
+def _live(backbone: keras.Model) -> list[keras.layers.BatchNormalization]:
+    """Return BatchNorm of the coarse maps that are trained; see :data:`LIVE`."""
+    side = math.ceil(backbone.inputs[0].shape[1] / LIVE)
+    return [layer for layer in _norms(backbone) if layer.trainable and 1 < layer.output.shape[1] <= side]
+
+
+def _optimizer(
+    hyperparameters: Hyperparameters, share: float, weights: Sequence[keras.Variable], steps: int
+) -> keras.optimizers.Optimizer:
+    """Return AdamW for some weights at a share of the rate."""
+    import keras
+
+    warmup, rate = max(1, round(WARMUP * steps)), share * hyperparameters.learning_rate
+    schedule = keras.optimizers.schedules.CosineDecay(
+        rate / 100, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup
+    )
+    made = keras.optimizers.AdamW(schedule, weight_decay=hyperparameters.weight_decay, clipnorm=None)
+    made.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    made.build(weights)
+    return made

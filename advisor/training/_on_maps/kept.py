@@ -1,0 +1,234 @@
+"""Images to learn from, with their labels: the maps of a frozen backbone, or their pixels, and changed copies of both.
+
+A change takes another section, mirrors it and gives it other colours; boxes or masks move with it. With kept maps, an
+epoch costs only the head.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from advisor.core import StageError
+from advisor.datasets import InputSpec, load
+from advisor.isolation import usable_cores
+from advisor.training._finetune.network import flatbuffer
+
+if TYPE_CHECKING:
+    import keras
+
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+Arrays = list[NDArray[np.generic]]  # Inputs of a network for a batch of images, or its outputs
+LEAST_LEFT = 0.3  # Share of a box's area that must stay in the section; else the object can hardly be told
+FILLED = (124, 116, 104)  # RGB outside the image: the mean of ImageNet's images
+
+
+@dataclass(frozen=True)
+class RandomChanges:
+    """Strengths of the random changes."""
+
+    zoom: float = 1.65  # largest factor between the sides of the section and those of the image, either way
+    stretch: float = 1.35  # largest factor between the height and the width of the section
+    contrast: float = 0.2  # largest change of contrast: the factor is between 1 - contrast and 1 + contrast
+    brightness: float = 20.0  # largest change of all channels, in steps of 255
+    tint: float = 8.0  # largest change of each channel
+
+
+@dataclass(frozen=True)
+class ImageSection:
+    """A section of an image in shares of its sides. It may reach over the edges, and be mirrored from left to right."""
+
+    top: float
+    left: float
+    height: float
+    width: float
+    mirrored: bool
+
+    def of(self, pixels: NDArray[np.uint8], filled: Any, method: Image.Resampling) -> NDArray[np.uint8]:
+        """Return the section of an image, uint8 (h, w) or (h, w, 3), at its size; ``filled`` is outside it."""
+        rows, columns = pixels.shape[:2]
+        matrix = (self.width, 0.0, self.left * columns, 0.0, self.height, self.top * rows)
+        image = Image.fromarray(pixels)
+        found = np.asarray(image.transform(image.size, Image.Transform.AFFINE, matrix, method, fillcolor=filled))
+        return found[:, ::-1] if self.mirrored else found
+
+
+class Labels(Protocol):
+    """What a network learns of an image."""
+
+    def within(self, section: ImageSection) -> Self:
+        """Return the labels of a section of the image."""
+
+
+Labelled = TypeVar("Labelled", bound=Labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """The objects in an image."""
+
+    boxes: Floats  # edges (n, 4) as top, left, bottom and right in shares of the image, float32
+    labels: NDArray[np.int64]  # index of the class of each, int64 (n,)
+
+    def within(self, section: ImageSection) -> Objects:
+        """Return the objects in shares of a section, without those of which too little is left."""
+        corner = np.array([section.top, section.left, section.top, section.left])
+        boxes = (self.boxes - corner) / np.array([section.height, section.width, section.height, section.width])
+        inside = np.clip(boxes, 0.0, 1.0)
+        areas = [np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (inside, boxes)]
+        left_over = areas[0] > LEAST_LEFT * np.maximum(areas[1], 1e-12)
+        kept = inside[left_over].astype(np.float32)
+        if section.mirrored:
+            kept = np.stack([kept[:, 0], 1 - kept[:, 3], kept[:, 2], 1 - kept[:, 1]], axis=1)
+        return Objects(kept, self.labels[left_over])
+
+
+def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Objects:
+    """Return objects given as label, top, left, bottom and right in shares of the image."""
+    table = np.array(rows, np.float64).reshape(-1, 5)
+    return Objects(table[:, 1:].astype(np.float32), table[:, 0].astype(np.int64))
+
+
+def changed(
+    pixels: Pixels, labels: Labelled, changes: RandomChanges, draw: np.random.Generator
+) -> tuple[Pixels, Labelled]:
+    """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the labels in it."""
+    zoom, stretch = (math.exp(draw.uniform(-1, 1) * math.log(most)) for most in (changes.zoom, changes.stretch))
+    height, width = zoom * math.sqrt(stretch), zoom / math.sqrt(stretch)
+    top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
+    section = ImageSection(top, left, height, width, bool(draw.random() < 0.5))
+    found = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
+    contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
+    shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(-changes.tint, changes.tint, 3)
+    coloured = (found.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(np.float32)
+    return np.clip(np.rint(coloured), 0, 255).astype(np.uint8), labels.within(section)
+
+
+MOST_BYTES = 2_000_000_000  # Largest size of the maps on disk
+MOST_COPIES = 5  # Changed copies of each image, at most
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages(Generic[Labelled]):
+    """Images with their labels."""
+
+    paths: Sequence[Path]  # N files
+    labels: Sequence[Labelled]  # of each image
+
+
+@dataclass(frozen=True, eq=False)
+class KeptMaps(Generic[Labelled]):
+    """Maps of N images and of their changed copies: what a head on a frozen backbone learns from."""
+
+    levels: Sequence[NDArray[np.float16]]  # (N * (1 + copies), rows, columns, channels) of each, memory-mapped
+    of_rows: Sequence[Labelled]  # the labels of each row
+    copies: int  # changed copies of each image; row ``image + N * copy`` is copy ``copy``, 0 the image itself
+
+    @property
+    def labels(self) -> Sequence[Labelled]:
+        """The labels of the N images."""
+        return self.of_rows[: len(self.of_rows) // (1 + self.copies)]
+
+    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
+        """Return the maps of some images, level by level."""
+        return [np.array(level[images]) for level in self.levels]
+
+    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
+        """Return the maps of some images, each as one of its copies, and their labels."""
+        rows = images + len(self.labels) * draw.integers(0, 1 + self.copies, len(images))
+        return self.unchanged(rows), [self.of_rows[row] for row in rows]
+
+
+def keep_maps(
+    maps: keras.Model,
+    images: LabelledImages[Labelled],
+    spec: InputSpec,
+    folder: Path,
+    seed: int,
+    most_copies: int = MOST_COPIES,
+) -> KeptMaps[Labelled]:
+    """Run the backbone, see :func:`.with_maps`, over images and over as many changed copies as fit on disk.
+
+    Raises StageError if the maps of the images alone are too large, or an image cannot be read.
+    """
+    shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
+    each, count = 2 * sum(int(np.prod(shape)) for shape in shapes), len(images.paths)
+    copies = min(most_copies, MOST_BYTES // (each * count) - 1)
+    if copies < 0:
+        raise StageError(
+            f"the maps of {count} images take {each * count / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.0f} GB",
+            "train on fewer images, or at a smaller input",
+        )
+    size = (1 + copies) * count
+    files = [folder / f"level-{number}.npy" for number in range(len(shapes))]
+    levels = [
+        np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=(size, *shape))
+        for file, shape in zip(files, shapes, strict=True)
+    ]
+    labels = list(images.labels) * (1 + copies)
+    for row, found, kept in _rows(maps, images, spec, copies, seed):
+        for level, values in zip(levels, found, strict=True):
+            level[row] = values
+        labels[row] = kept
+    return KeptMaps(levels, labels, copies)
+
+
+def _rows(
+    maps: keras.Model, images: LabelledImages[Labelled], spec: InputSpec, copies: int, seed: int
+) -> Iterator[tuple[int, list[Floats], Labelled]]:
+    """Yield each row's number, maps and labels; LiteRT computes the maps in a third of TensorFlow's time."""
+    import keras
+    from ai_edge_litert.interpreter import Interpreter
+
+    one = keras.Input(maps.inputs[0].shape[1:], batch_size=1)
+    outputs = {f"level{number}": each for number, each in enumerate(listed(maps(one)))}
+    content = flatbuffer(keras.Model(one, outputs))
+    run = Interpreter(model_content=content, num_threads=usable_cores()).get_signature_runner()
+    (name,), count = run.get_input_details(), len(images.paths)
+    for number, (path, labels) in enumerate(zip(images.paths, images.labels, strict=True)):
+        pixels = load(path, spec.size)
+        for copy in range(1 + copies):
+            draw = np.random.default_rng([seed, copy, number])
+            seen, kept = changed(pixels, labels, RandomChanges(), draw) if copy else (pixels, labels)
+            found = run(**{name: spec.normalise(seen)[None]})
+            yield number + count * copy, [found[level][0] for level in outputs], kept
+
+
+def listed(outputs: Any) -> list[Any]:
+    """Return the outputs of a network, of which there may be one, as a list."""
+    return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+
+
+@dataclass(frozen=True, eq=False)
+class Photographs(Generic[Labelled]):
+    """The pixels of N images, changed anew in each epoch: what a backbone that learns too learns from."""
+
+    pixels: NDArray[np.uint8]  # uint8 (N, S, S, 3), RGB, memory-mapped
+    labels: Sequence[Labelled]  # of each image
+    spec: InputSpec  # how pixels become the backbone's input
+
+    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
+        """Return the input for some images, float32 (n, S, S, 3)."""
+        return [np.stack([self.spec.normalise(self.pixels[image]) for image in images])]
+
+    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
+        """Return the input for some images, each changed at random, and their labels."""
+        found = [changed(self.pixels[image], self.labels[image], RandomChanges(), draw) for image in images]
+        return [np.stack([self.spec.normalise(pixels) for pixels, _ in found])], [kept for _, kept in found]
+
+
+def keep_photographs(images: LabelledImages[Labelled], spec: InputSpec, folder: Path) -> Photographs[Labelled]:
+    """Decode images once; raises StageError if one cannot be read."""
+    shape = (len(images.paths), spec.size, spec.size, 3)
+    pixels = np.lib.format.open_memmap(folder / "pixels.npy", mode="w+", dtype=np.uint8, shape=shape)
+    for row, path in enumerate(images.paths):
+        pixels[row] = load(path, spec.size)
+    return Photographs(pixels, images.labels, spec)
