@@ -168,7 +168,9 @@ class Search:
 def by_rule(search: Search) -> None:
     """Evaluate what the rule chooses, until it ends the search."""
     expected_s = actual_s = 0.0
-    limit = TimeLimit(lambda: search.limit_s - search.spent_s, lambda: actual_s / expected_s if expected_s else 1.0)
+    limit = TimeLimit(
+        lambda: search.limit_s - search.spent_s, lambda _name: actual_s / expected_s if expected_s else 1.0
+    )
     rule = WorthRule(search.recorded.plan, BALANCED, BUDGET, LEAST, limit)
     while chosen := rule.next():
         for step in chosen:

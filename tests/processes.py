@@ -1,5 +1,6 @@
 """The child processes and ports of a test, and waiting for them."""
 
+import asyncio
 import contextlib
 import ctypes
 import random
@@ -46,6 +47,13 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+async def wait_until(condition: Callable[[], object]) -> None:
+    """Let other tasks go on until a condition holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 def free_port() -> int:

@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from advisor.core.clock import COMMAND_BEGAN
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation
@@ -121,7 +122,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
         WeightsError: none of the candidates has weights that can be fetched.
     """
-    started = time.monotonic()
+    started = COMMAND_BEGAN.get() or time.monotonic()
     require_memory("a search", *SEARCH_BYTES)
     from advisor.engine.progress import STARTING, Progress, display
 

@@ -195,7 +195,7 @@ def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Return every file that :func:`load_catalogue` reads, each once, in its order."""
     own = [path for path in (user_catalogue_file(),) if path.is_file()]
     paths = (*shipped_files(), *own, *(Path(path) for path in extra))
-    return tuple({path.resolve(): path for path in paths}.values())
+    return tuple({os.path.realpath(path): path for path in paths}.values())
 
 
 def repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:

@@ -22,6 +22,7 @@ from advisor.cli.files import benchmark, compress, profile
 from advisor.cli.options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
 from advisor.cli.output import print_document, progress
 from advisor.cli.search import data_app, init, plan, search
+from advisor.core.clock import COMMAND_BEGAN, began_with_process
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.names import without_password
 from advisor.core.units import visible
@@ -166,6 +167,7 @@ app.command(short_help="Check whether this machine is ready.")(doctor)
 
 def main() -> NoReturn:
     """Run the command line. An error of the user prints a message and a hint, never a traceback."""
+    COMMAND_BEGAN.set(began_with_process())
     _open_standard_streams()
     # SIGTERM must not be forwarded as SIGINT: a shell starts background jobs with SIGINT ignored.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import typer
 
+from advisor.core.clock import COMMAND_BEGAN
 from advisor.core.errors import AmbiguousInput, Reading
 from advisor.core.units import visible
 
@@ -62,4 +64,5 @@ def _choose_reading(message: str, readings: list[Reading]) -> Reading | None:
         return number
 
     number = typer.prompt(f"Which one, 1 to {len(readings)}, or 0 to stop", value_proc=number_of, err=True)
+    COMMAND_BEGAN.set(time.monotonic())  # a time limit does not count how long a person thinks
     return readings[number - 1] if number else None

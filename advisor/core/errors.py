@@ -163,6 +163,31 @@ class RuntimeRefusal(StageError):
     """The installed runtime cannot load or run a file: becomes a ``skipped`` evaluation."""
 
 
+class ContentError(ValueError):
+    """The content of a file cannot be used. Its text says why in our words, so that people can be shown it."""
+
+
+_TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
+"""Modules of Python whose errors name a place or a part of a file in words that people understand."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file cannot be read, in our words: other packages write for those who program with them."""
+    if isinstance(error, AdvisorError):
+        return error.message
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, ContentError) or type(error).__module__ in _TEXTS_OF_PYTHON:
+        return first_line(str(error))
+    if isinstance(error, MemoryError) or "realloc" in str(error) or "malloc" in str(error):
+        return "it takes more memory than its reader may have"
+    if isinstance(error, UnicodeError):
+        return "its text is not UTF-8"
+    if isinstance(error, EOFError):
+        return "it ends too early"
+    return "its content is not valid"
+
+
 def message_of(error: BaseException) -> str:
     """Return the first line of an error's message; the name of its class if it has no message."""
     return first_line(str(error)) or type(error).__name__

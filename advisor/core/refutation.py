@@ -24,6 +24,19 @@ def is_refuted(evaluation: Evaluation) -> bool:
     return holdout.value < validation.value - REFUTING_DEVIATIONS * math.hypot(errors[0], errors[1])
 
 
+def accuracy_on_both(evaluation: Evaluation) -> float | None:
+    """Return the accuracy in % on all images of validation and hold-out together; None if one part is not known.
+
+    A figure of a part of the hold-out stands for all of it.
+    """
+    validation, holdout = evaluation.accuracy, evaluation.holdout_accuracy
+    if validation is None or holdout is None or not validation.n or not holdout.n:
+        return None
+    part = evaluation.holdout_part
+    held_out = holdout.n if part is None else part.images
+    return (validation.value * validation.n + holdout.value * held_out) / (validation.n + held_out)
+
+
 def sentence_of_refutation(refuted: Evaluation) -> str:
     """Return why another file than the one that validation prefers is the pick."""
     assert refuted.accuracy is not None, "a refuted file has both figures"
@@ -32,6 +45,6 @@ def sentence_of_refutation(refuted: Evaluation) -> str:
     name = f"{configuration.card} {configuration.variant_name}"
     return (
         f"Validation prefers {name} ({refuted.accuracy.value:.1f} %), but the hold-out refutes it "
-        f"({refuted.holdout_accuracy.value:.1f} % there): on both parts together, the pick has more right answers. "
+        f"({refuted.holdout_accuracy.value:.1f} % there): on both parts together, the pick is better. "
         "The hold-out took part in this choice, so its figure may be a little too high."
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse_known
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, reason_of
 from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.labelfile import read_labels
 from advisor.store.yamlfile import read_text
@@ -72,7 +72,7 @@ def read_lists(path: Path, form: str, hint: str) -> Mapping[str, list[Any]]:
     try:
         content = parse_json(read_text(path, MAX_BYTES))
     except ValueError as error:
-        raise UsageError(f"--data: '{path}' cannot be read as {form}: {error}", hint) from None
+        raise UsageError(f"--data: '{path}' cannot be read as {form}: {reason_of(error)}", hint) from None
     lists = content if isinstance(content, dict) else {}
     for name in LISTS:
         if not isinstance(lists.get(name), list):

@@ -28,7 +28,7 @@ SYMMETRIES = ((0, False), (1, False), (2, False), (3, False), (0, True), (1, Tru
 
 _LOW, _BLOCK = 9, 2048
 _CROPPED = 1024  # Images whose crops are kept for the next comparison: 200 kB each
-MANY, PIECES, PIECE = 4_000, 5, 12
+MANY, PIECES, PIECE = 15_000, 5, 12
 """Images from which on hashes are looked up by their pieces, and the pieces and their bits."""
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
-from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.core.errors import ContentError, StageError, UsageError, install_extra, reason_of
 from advisor.datasets.image_names import FOREIGN_SUFFIXES, HEIC_SUFFIXES, SUFFIXES
 from advisor.datasets.sources import Stamp, address_of, stamp_of
 from advisor.datasets.sources.base import MAX_IMAGE_BYTES
@@ -31,8 +31,17 @@ MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
 MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
 MIN_SIDE = 8
+TRUNCATED = "image file is truncated"
 _ORIENTATION_TAG = 0x0112
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8", b"II*\0", b"MM\0*")
+END_MARKER = b"\xff\xd9"  # The last two bytes of a JPEG
+FOREIGN_BITS = b"\x35\xa9\x5c" * 100  # What no pixel is made of, if all are there
+WIDE_MODES = "IF"  # First letters of Pillow's modes for grey values of more than 8 bits
+EIGHT_BITS = 255.0
+SIXTEEN_BITS = 65_535.0
+FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
+INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
+UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
 
@@ -57,23 +66,23 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     Raises ValueError if the file has another format, is above the size limit, or is empty, and OSError.
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
-        raise ValueError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
+        raise ContentError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
-        raise ValueError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
+        raise ContentError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
     if (inside := address_of(path)) is not None:
         try:
             return inside.read(), inside.stamp
         except UsageError as error:  # the file around it is gone or was written again
-            raise ValueError(error.message) from None
+            raise ContentError(error.message) from None
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
-        raise ValueError("not a regular file")
+        raise ContentError("not a regular file")
     if facts.st_size > MAX_FILE_BYTES:
         size, limit = facts.st_size / 1e6, MAX_FILE_BYTES / 1e6
-        raise ValueError(f"the file has {size:.0f} MB, above the limit of {limit:.0f} MB")
+        raise ContentError(f"the file has {size:.0f} MB, above the limit of {limit:.0f} MB")
     data = path.read_bytes()
     if not data:
-        raise ValueError("the file is empty")
+        raise ContentError("the file is empty")
     return data, (len(data), facts.st_mtime_ns)
 
 
@@ -100,20 +109,20 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     if isinstance(source, Path) and address_of(source) is not None:
         source = BytesIO(read_bytes(source)[0])
     if isinstance(source, Path) and source.exists() and not source.is_file():
-        raise ValueError("not a regular file")
+        raise ContentError("not a regular file")
     Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS  # Pillow warns from it on, and refuses twice as many
     try:
         image = Image.open(source, formats=formats())
     except Image.DecompressionBombError as error:
-        raise ValueError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
+        raise ContentError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
     width, height = image.size
     # A progressive JPEG is held in memory at its full size.
     reducible = reduced and image.format == "JPEG" and not image.info.get("progressive")
     limit = MAX_JPEG_PIXELS if reducible else MAX_PIXELS
     if width * height > limit:
-        raise ValueError(f"{width}x{height} pixels are above the limit of {limit / 1e6:.0f} megapixels")
+        raise ContentError(f"{width}x{height} pixels are above the limit of {limit / 1e6:.0f} megapixels")
     if min(width, height) < MIN_SIDE:
-        raise ValueError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
+        raise ContentError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
     return image
 
 
@@ -143,7 +152,10 @@ def reason(error: Exception) -> str:
         return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, PPM, AVIF or HEIC image"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
-    return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__
+    if isinstance(error, OSError | SyntaxError):
+        truncated = "truncated" in str(error).lower()
+        return f"damaged: {TRUNCATED}" if truncated else "damaged: it cannot be decoded"
+    return reason_of(error)
 
 
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
@@ -173,14 +185,6 @@ def _stamp(path: Path) -> Stamp | None:
         return None
 
 
-END_MARKER = b"\xff\xd9"  # The last two bytes of a JPEG
-FOREIGN_BITS = b"\x35\xa9\x5c" * 100  # What no pixel is made of, if all are there
-WIDE_MODES = "IF"  # First letters of Pillow's modes for grey values of more than 8 bits
-EIGHT_BITS = 255.0
-SIXTEEN_BITS = 65_535.0
-FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
-INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
-UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
@@ -250,11 +254,11 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
 def _refuse_dark(image: Image.Image) -> None:
     """Refuse colours of 12 bits in 16 that were cut to 8: they are black."""
     if 0 < int(np.asarray(image.convert("RGB")).max()) <= UPPER_OF_12_BITS:
-        raise ValueError("it stores 12 bits or fewer in 16; save it with 8 bits")
+        raise ContentError("it stores 12 bits or fewer in 16; save it with 8 bits")
 
 
 def complete_jpeg(data: bytes) -> bytes:
-    """Return a JPEG with an end marker; OSError if pixels are missing.
+    """Return a JPEG with an end marker; OSError "image file is truncated" if pixels are missing.
 
     A decoder takes what follows the last pixel for nothing. So two different tails give equal images if and only if no
     pixel is missing.
@@ -263,10 +267,13 @@ def complete_jpeg(data: bytes) -> bytes:
     images = []
     for tail in (b"", FOREIGN_BITS):
         with open_image(BytesIO(whole + tail + END_MARKER)) as image:
-            image.load()
+            try:
+                image.load()
+            except OSError:  # Pillow says in its own words what it met where pixels should be
+                raise OSError(TRUNCATED) from None
             images.append(np.asarray(image))
     if not np.array_equal(images[0], images[1]):
-        raise OSError("image file is truncated")
+        raise OSError(TRUNCATED)
     return whole + END_MARKER
 
 
@@ -282,7 +289,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
             return np.asarray(upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
-            f"the image '{path}' cannot be read: {error}", "did the folder change during the run?"
+            f"the image '{path}' cannot be read: {reason(error)}", "did the folder change during the run?"
         ) from error
 
 
@@ -313,7 +320,7 @@ def value_range(image: Image.Image) -> float:
     low, high = values.min(), values.max()
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
-        raise ValueError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
+        raise ContentError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
     return next(largest for largest in ranges if high <= largest)
 
 

@@ -45,13 +45,17 @@ def read_each(function: str, items: Sequence[Any]) -> Iterator[Any]:
     read = call_each if os.environ.get(IN_CHILD) else _read_in_child
     size = BLOCK if len(items) > BLOCK * usable_cores() else max(1, -(-len(items) // usable_cores()))
     waiting: deque[Future[list[Any]]] = deque()
-    with quiet(), ThreadPoolExecutor(max_workers=usable_cores()) as threads:
-        for start in range(0, len(items), size):
-            waiting.append(threads.submit(read, function, items[start : start + size]))
-            if len(waiting) * size >= IN_FLIGHT:
+    threads = ThreadPoolExecutor(max_workers=usable_cores())
+    try:
+        with quiet():
+            for start in range(0, len(items), size):
+                waiting.append(threads.submit(read, function, items[start : start + size]))
+                if len(waiting) * size >= IN_FLIGHT:
+                    yield from waiting.popleft().result()
+            while waiting:
                 yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # where the reading is ended, what is read ahead is not
 
 
 def call_each(function: str, items: Sequence[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from advisor.core.errors import UsageError, require_extra
+from advisor.core.errors import ContentError, UsageError, reason_of, require_extra
 from advisor.core.units import plain
 from advisor.datasets.category_files import read_category_labels
 from advisor.datasets.json_labels import flat_values, rows_in_json
@@ -149,7 +149,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 if line.strip():
                     row = parse_json(line)
                     if not isinstance(row, dict):
-                        raise ValueError(f"line {number} is no object")
+                        raise ContentError(f"line {number} is no object")
                     yield number, flat_values(row)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
@@ -175,5 +175,6 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row
 def _unreadable(path: Path, error: Exception) -> UsageError:
     suffix = path.suffix.lower()
     kind = "Parquet" if suffix in PARQUET else "lines of JSON" if suffix in JSON_LINES else "CSV in UTF-8"
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-    return UsageError(f"--data: '{path}' cannot be read as {kind}: {why}", "save the table as CSV in UTF-8")
+    return UsageError(
+        f"--data: '{path}' cannot be read as {kind}: {reason_of(error)}", "save the table as CSV in UTF-8"
+    )

@@ -5,6 +5,7 @@ A download resumes, retries with growing pauses, and stops at a limit of size or
 
 import gzip
 import hashlib
+import math
 import re
 import shutil
 import stat
@@ -20,11 +21,19 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import requests
-from filelock import FileLock
 
 from advisor.core.errors import UsageError
 from advisor.core.names import without_password
-from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check, need_proof
+from advisor.downloads.files import (
+    FetchOptions,
+    HashMismatch,
+    MemberFile,
+    Unavailable,
+    WeightSource,
+    alone,
+    check,
+    need_proof,
+)
 from advisor.downloads.tool_config import package_index
 from advisor.downloads.transport import Client, Deadline, Interrupted, Transport, announced_bytes, refused
 from advisor.store.files import UNREADABLE_ZIP
@@ -231,7 +240,7 @@ def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, optio
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
-    with FileLock(part.with_name(f"{wanted.key}.lock")):
+    with alone(part.with_name(f"{wanted.key}.lock"), options.ends_at):
         _fetch_alone(client, url, wanted, part, options)
         part.replace(target)
         part.with_name(f"{part.name}.version").unlink(missing_ok=True)
@@ -293,24 +302,28 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
     return Transport(*places, CONNECT_TIMEOUT_S, tokens=tokens)
 
 
-def client_for(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
-    """Return a client for the server of ``url``."""
+def client_for(url: str, tokens: tuple[tuple[str, str], ...] = (), ends_at: float = math.inf) -> Client:
+    """Return a client for the server of ``url``, whose requests end at ``ends_at`` of the monotonic clock."""
     parts, transport = urlsplit(url), home_transport(tokens)
-    closed = contact(f"{parts.scheme}://{parts.netloc}", transport)
+    closed = contact(f"{parts.scheme}://{parts.netloc}", transport, ends_at)
     if closed:
         raise Unavailable(closed)
-    return Client(transport)
+    return Client(transport, ends_at)
 
 
 @lru_cache(maxsize=256)
-def contact(origin: str, transport: Transport) -> str:
+def contact(origin: str, transport: Transport, ends_at: float = math.inf) -> str:
     """Return why no server answers at ``origin`` (``scheme://host``); empty if one does.
 
     Any answer counts, an error page too. Each server is tried once in a process, so that one that is not there costs
     one short wait, not one for each file.
     """
     try:
-        with Client(transport) as client, client.deadline() as deadline, client.get(origin, {}, deadline, follow=False):
+        with (
+            Client(transport, ends_at) as client,
+            client.deadline() as deadline,
+            client.get(origin, {}, deadline, follow=False),
+        ):
             return ""
     except Unavailable as error:
         return str(error)

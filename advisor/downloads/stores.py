@@ -36,7 +36,7 @@ CONNECTIONS = 16
 STEP_BYTES = 8 * 2**20
 """Bytes of an object that are asked for at once; a fetch that broke goes on at such a step."""
 
-ATTEMPTS = 3
+ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
 SAID_EVERY_S = 1.0
 _LONGEST_NAME = 255  # Bytes, of most file systems
@@ -224,6 +224,7 @@ class _Store:
     def expect(self, objects: Objects) -> None:
         """Refuse other versions of objects than these from now on, where the store says which it sends."""
         self._state["objects"] = {self.object(name): facts for name, facts in objects.items()}
+        self.system.retries = 1  # each object has attempts of our own, and those of the package multiply them
 
     def refusal(self, error: Exception, name: str = "") -> UsageError:
         """Return the error to raise where the store does not give what the address names, or one object."""
@@ -246,8 +247,11 @@ class _Store:
 def _in_words(error: Exception) -> str:
     """Return what went wrong with the connection, or what the store says."""
     kind = type(error)
-    if isinstance(error, TimeoutError):
+    names = {base.__name__ for base in kind.__mro__}  # the packages of a store are there only where it is read
+    if isinstance(error, TimeoutError) or any("Timeout" in name for name in names):
         return "no answer in time"
+    if "HTTPClientError" in names:
+        return "the connection failed"
     if kind.__module__.startswith("aiohttp"):
         return "the answer ends too early" if "Payload" in kind.__name__ else "the connection failed"
     return without_password(" ".join(str(error).split())[:300]) or kind.__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import socket
 import threading
@@ -184,8 +185,9 @@ class _Session(requests.Session):
 class Client:
     """A session of one transport; of one thread at a time. Use as a context manager."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, ends_at: float = math.inf) -> None:
         self._transport = transport
+        self._ends_at = ends_at  # seconds of the monotonic clock
         self._deadline: Deadline | None = None
         self._session = _Session()
         self._session.headers["User-Agent"] = "advisor"
@@ -202,8 +204,12 @@ class Client:
         self._session.close()
 
     def deadline(self) -> Deadline:
-        """Return the time for one page or file; longer if pip is configured for a long time-out."""
-        return Deadline(max(PATIENCE_S, 2 * self._transport.read_timeout_s), MOST_S, STEP_BYTES)
+        """Return the time for one page or file; longer if pip is configured for a long time-out.
+
+        It ends with the client's time in any case.
+        """
+        most_s = min(MOST_S, max(0.0, self._ends_at - time.monotonic()))
+        return Deadline(max(PATIENCE_S, 2 * self._transport.read_timeout_s), most_s, STEP_BYTES)
 
     @contextmanager
     def get(

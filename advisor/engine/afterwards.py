@@ -55,15 +55,17 @@ _log = logging.getLogger(__name__)
 
 
 async def when_answered(
-    scorer: Scorer | None, run: RunFolder, stopping: asyncio.Event, execution: Execution, started: float, say: Say
-) -> None:
+    scorer: Scorer | None, run: RunFolder, stopping: asyncio.Event, execution: Execution, started: float, say: Say,
+    answer_s: float = ANSWER_S,
+) -> None:  # fmt: skip
     """Do what a search still can when it has its answer, in the time that a limit leaves; nothing without images.
 
-    The search began at ``started`` seconds of the monotonic clock. ``say`` shows what is being done.
+    The search began at ``started`` seconds of the monotonic clock. ``say`` shows what is being done. The answer takes
+    ``answer_s`` seconds to write.
     """
     if scorer is None or stopping.is_set():
         return
-    limit_s = None if execution.time_limit_s is None else execution.time_limit_s - ANSWER_S
+    limit_s = None if execution.time_limit_s is None else execution.time_limit_s - answer_s
     if execution.ship_on == ALL_IMAGES:
         until = math.inf if limit_s is None else started + limit_s
         await learn_from_all(_Work(scorer, run, stopping, until, say), execution.executor == LOCAL)

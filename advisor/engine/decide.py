@@ -20,7 +20,7 @@ from advisor.core.evaluation import Evaluation, Status, describe, network_of
 from advisor.core.expectation import in_unknown_conditions, on_device, with_required_figures, worst_case
 from advisor.core.posterior import Answers
 from advisor.core.quantity import Provenance, Quantity, paired
-from advisor.core.refutation import is_refuted, sentence_of_refutation
+from advisor.core.refutation import accuracy_on_both, is_refuted, sentence_of_refutation
 from advisor.core.relaxation import Relaxation
 from advisor.core.timings import pool_timings
 from advisor.core.training import recipe_of
@@ -92,7 +92,7 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
         if decision.pick is None or not decision.feasible or not others or not is_refuted(decision.pick):
             return decision
         again = decide(others, limits, answers, question.preference, judged_first)
-        return _unless_refuted(run, decision, again, judged_first)
+        return _unless_refuted(decision, again, judged_first)
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
@@ -100,10 +100,10 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
     return Answer(tuple(known), _decide_for_all(candidates, devices, decide_over), by_device)
 
 
-def _unless_refuted(run: RunFolder, decision: Decision, again: Decision, judged_first: bool) -> Decision:
+def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> Decision:
     """Return the decision, or the one ``again`` without the network of its pick, which the hold-out refutes.
 
-    The other pick must have more right answers on validation and hold-out together. One that did not run on the
+    The other pick must be better on validation and hold-out together. One that did not run on the
     hold-out is only returned to find what should run there, where ``judged_first`` is False.
     """
     refuted, other = decision.pick, again.pick
@@ -111,17 +111,10 @@ def _unless_refuted(run: RunFolder, decision: Decision, again: Decision, judged_
         return decision
     if other.holdout_accuracy is None:
         return decision if judged_first else again
-    own, theirs = _right_on_both(run, refuted), _right_on_both(run, other)
-    if own is None or theirs is None or theirs <= own:
+    refuted_accuracy, other_accuracy = accuracy_on_both(refuted), accuracy_on_both(other)
+    if refuted_accuracy is None or other_accuracy is None or other_accuracy <= refuted_accuracy:
         return decision
     return replace(again, reason=f"{again.reason} {sentence_of_refutation(refuted)}")
-
-
-def _right_on_both(run: RunFolder, evaluation: Evaluation) -> float | None:
-    """Return the sum of the shares of all images of validation and hold-out; None if one of the parts is not known."""
-    parts = [correct_answers(run, evaluation, part) for part in (VALIDATION, HOLDOUT)]
-    known = [shares for shares in parts if shares is not None]
-    return sum(map(sum, known)) if len(known) == len(parts) else None
 
 
 def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Budget) -> list[Evaluation]:

@@ -9,16 +9,12 @@ from typing import Any
 from advisor.core.codec import parse_known, to_json, types_of
 from advisor.core.evaluation import Configuration
 from advisor.core.units import show_seconds
-from advisor.engine.pipeline.cost import judging_s
+from advisor.engine.pipeline.cost import PACE_S, Paces, judging_s
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Role, Variant
 from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent, StageName
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
-
-PACE_S, STAGE_S = 20.0, 3.0
-"""Planned seconds of work that weigh as much as the plan in the pace of the search, and as much as the pace of the
-search in the pace of one stage."""
 
 FORMS = 10
 """Configurations that weigh as much as the plan in the share of forms that are made."""
@@ -125,11 +121,7 @@ class Remaining:
 
     def _pace(self, name: StageName) -> float:
         """Return the seconds that a stage takes for each planned second."""
-        priced = sum(price for price, _ in self._took.values())
-        took = sum(seconds for _, seconds in self._took.values())
-        usual = (took + PACE_S) / (priced + PACE_S)
-        own_priced, own_took = self._took[name]
-        return (own_took + STAGE_S * usual) / (own_priced + STAGE_S)
+        return Paces(self._took).of(name)
 
     def _side_by_side(self, now: float) -> float:
         """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.engine.afterwards import when_answered
 from advisor.engine.decide import answering
 from advisor.engine.execution import Executor, LocalExecutor, executor_for, one_blas_thread
-from advisor.engine.history.loaded_run import keep_inputs
+from advisor.engine.history.loaded_run import continue_command, keep_inputs
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.pipeline.cost import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
@@ -22,25 +23,29 @@ from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.pipeline.stage import Durations, EventKind, StageEvent
 from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.preparation import ended_at, out_of_time
 from advisor.engine.preview import refuse_too_short
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
+from advisor.engine.question.values import Execution
 from advisor.engine.rules import rules_of
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
+from advisor.engine.space.plan import ANSWER_CPU_S, ANSWER_S, Plan, record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import Candidates, Resolved, find_weights, require_installed, resolve_parts
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.agent import Load, LoadReading
 from advisor.isolation.pool import TRAINERS, Trainers
-from advisor.isolation.resources import part_of_a_core, sweep
+from advisor.isolation.resources import cpu_s_of_tree, part_of_a_core, sweep, waiting_factor
 from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
 
 THREADS = 32
 """Threads that wait for child processes; more jobs than cores never run."""
+
+MOST_ANSWER_SHARE = 0.2  # Of a time limit, for the end of a command that was ended before its first job
 
 
 @dataclass(frozen=True)
@@ -78,9 +83,12 @@ def run_search(
 def _run_search(
     request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
 ) -> SearchResult:
-    load = Load()
+    load = Load(cpu_s_of_tree)
     require_installed(request)
-    resolved = resolve_parts(request, progress.say)
+    # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
+    ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
+    with ended_at(ends_at, request.execution.time_limit):
+        resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep()
     if resumed:
@@ -103,6 +111,18 @@ def _run_search(
         cache = held.enter_context(limited_cache(request.execution.cache_size, run.path))
         held.enter_context(progress.kept_in(run))
         return _Search(resolved, run, cache, executor, progress, started, load.result()).result(held.pop_all())
+
+
+def _end_of_preparation(execution: Execution, started: float) -> float:
+    """Return when the work before the first job must end, by the monotonic clock; infinite without a limit.
+
+    The end of the command takes its time, too: more of it on a busy machine.
+    """
+    limit_s = execution.time_limit_s
+    if limit_s is None:
+        return math.inf
+    answer_s = max(ANSWER_S, ANSWER_CPU_S * waiting_factor())
+    return started + limit_s - min(answer_s, MOST_ANSWER_SHARE * limit_s)
 
 
 class _Search:
@@ -164,7 +184,11 @@ class _Search:
                     self._executor.begin()
                 if self._resolved.images is not None:
                     write_images(self._run, self._resolved.images)
-                candidates = find_weights(self._resolved, self._progress.say)
+                ends_at = _end_of_preparation(self._resolved.execution, self._started)
+                candidates = find_weights(self._resolved, self._progress.say, ends_at)
+                if time.monotonic() > ends_at:
+                    hint = f"give it more time: {continue_command(self._run.path)}"
+                    raise out_of_time(self._resolved.execution.time_limit, "the first job", hint)
                 same_weights(self._run, candidates)
                 with one_blas_thread():
                     asyncio.run(self._search(candidates))
@@ -197,8 +221,8 @@ class _Search:
                     evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
                     await self._search_loop.judge(scorer)
-                    stopping, say = self._search_loop.stopping, self._progress.say
-                    await when_answered(scorer, run, stopping, execution, self._started, say)
+                    stopping, say, answer_s = self._search_loop.stopping, self._progress.say, self._search_loop.answer_s
+                    await when_answered(scorer, run, stopping, execution, self._started, say, answer_s)
                 self._calibration.keep(disturbed=_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED

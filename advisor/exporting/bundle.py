@@ -84,10 +84,14 @@ def checked(folder: Path, force: bool) -> Path:
 
 
 def _other_files(folder: Path) -> list[str]:
-    """Return the files and links in the folder of a bundle that its list does not name, without Python's caches."""
+    """Return the files and links in the folder of a bundle that its list does not name.
+
+    What Python keeps beside code that has run, ``__pycache__/NAME.pyc``, is made anew and counts for nothing.
+    """
     lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
     named = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
-    paths = [path for path in check.files_in(folder) if "__pycache__" not in path.relative_to(folder).parts]
+    files = [path for path in check.entries_in(folder) if path.is_symlink() or not path.is_dir()]
+    paths = [path for path in files if path.is_symlink() or path.parent.name != "__pycache__" or path.suffix != ".pyc"]
     names = [path.relative_to(folder).as_posix() for path in paths]
     return [name for path, name in zip(paths, names, strict=True) if path.is_symlink() or name not in named]
 

@@ -31,7 +31,9 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
-MOST_BYTES = 10_000_000  # Of the list and its signature
+MOST_BYTES = 10_000_000  # Of the list, its signature and a key
+MOST_FILE_BYTES = 4_000_000_000  # Of a file of a bundle: a model has 2 GB at most
+MOST_SHOWN = 20  # Lines of what is wrong
 _SIGNED_ON = re.compile(r"# signed on (\S+)")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
@@ -50,6 +52,13 @@ def interpreter_class() -> Any:
 
 def wrong_files(bundle: Path) -> list[str]:
     """Return what is wrong with the files of a bundle: missing, changed, not named by SHA256SUMS, or links."""
+    try:
+        return _wrong_files(bundle)
+    except OSError as error:
+        return [f"{error.filename} cannot be read: {error.strerror}"]
+
+
+def _wrong_files(bundle: Path) -> list[str]:
     named = {SUMS, SIGNATURE}
     wrong = []
     if (bundle / SUMS).stat().st_size > MOST_BYTES:
@@ -66,12 +75,18 @@ def wrong_files(bundle: Path) -> list[str]:
         path = bundle / name
         if not path.is_file():
             wrong.append(f"{name} is missing")
+        elif path.stat().st_size > MOST_FILE_BYTES:
+            wrong.append(f"{name} has more than {MOST_FILE_BYTES} bytes")
         elif sha256_of(path) != match[1]:
             wrong.append(f"{name} was changed")
-    for path in files_in(bundle):
+    folders = {str(folder) for name in named for folder in PurePosixPath(name).parents}
+    for path in entries_in(bundle):
         name = PurePosixPath(path.relative_to(bundle).as_posix())
         if path.is_symlink():
             wrong.append(f"{name} is a link")
+        elif path.is_dir():
+            if str(name) not in folders and not any(path.iterdir()):  # of the others, each file is named
+                wrong.append(f"{name} is not a folder of the bundle: remove it")
         elif str(name) not in named:
             wrong.append(f"{name} is not a file of the bundle: remove it")
     return wrong
@@ -86,13 +101,27 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def files_in(folder: Path) -> Iterator[Path]:
-    """Yield all that is below a folder but plain folders; links are not followed."""
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.is_symlink():
-            yield from files_in(path)
-        else:
+def entries_in(folder: Path) -> Iterator[Path]:
+    """Yield all that is below a folder; links are not followed."""
+    folders = [folder]  # and no recursion, as a path can have thousands of parts
+    while folders:
+        for path in sorted(folders.pop().iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                folders.append(path)
             yield path
+
+
+def shown(text: str) -> str:
+    """Return a text as a terminal can show it: names of files may have control characters, or be no UTF-8."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
+def named_file(bundle: Path, name: Any) -> Path:
+    """Return a file that a document of the bundle names; ValueError if it is not one of the bundle's."""
+    path = PurePosixPath(str(name))
+    if path.is_absolute() or ".." in path.parts or not (bundle / path).is_file():
+        raise ValueError(f"the bundle has no file '{path}'")
+    return bundle / path
 
 
 def signed_on(bundle: Path) -> str:
@@ -109,10 +138,10 @@ def wrong_signature(bundle: Path, key: Path) -> str:
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
     except ImportError:
         return "the signature cannot be checked: cryptography is not installed (pip install cryptography)"
-    for name in (SIGNATURE, SUMS):  # a pipe or a device would be read for ever
-        path = bundle / name
-        if path.exists() and (path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES):
-            return f"{name} is a link, no file, or has more than {MOST_BYTES} bytes"
+    for path in (key, bundle / SIGNATURE, bundle / SUMS):  # a pipe or a device would be read for ever
+        linked = path.is_symlink() and path != key
+        if path.exists() and (linked or not path.is_file() or path.stat().st_size > MOST_BYTES):
+            return f"{path.name} is a link, no file, or has more than {MOST_BYTES} bytes"
     try:
         public: Any = load_pem_public_key(key.read_bytes())
         public.verify((bundle / SIGNATURE).read_bytes(), (bundle / SUMS).read_bytes())
@@ -129,7 +158,7 @@ def load_model(bundle: Path) -> Any:
     """Return the interpreter of the model of a bundle, with its tensors allocated."""
     document = json.loads((bundle / "bundle.json").read_text(encoding="utf-8"))
     threads = document["run_with"]["threads"]
-    interpreter = interpreter_class()(model_path=str(bundle / document["model"]), num_threads=threads)
+    interpreter = interpreter_class()(model_path=str(named_file(bundle, document["model"])), num_threads=threads)
     interpreter.allocate_tensors()
     return interpreter
 
@@ -204,7 +233,7 @@ def wrong_answers(bundle: Path, interpreter: Any) -> list[str]:
     expected = json.loads((bundle / "test_vectors" / "vectors.json").read_text(encoding="utf-8"))
     wrong = []
     for row in expected["vectors"]:
-        pixels = np.fromfile(bundle / "test_vectors" / row["input"], np.uint8)
+        pixels = np.fromfile(named_file(bundle / "test_vectors", row["input"]), np.uint8)
         image = pixels.reshape(expected["size"], expected["size"], 3)
         found = outputs(interpreter, image, expected["mean"], expected["std"])
         kinds = {"boxes": other_boxes, "mask": other_mask, "scores": other_scores, "probabilities": other_probabilities}
@@ -222,7 +251,7 @@ def main() -> int:
     given = parser.parse_args()
     bundle: Path = given.bundle
     if not (bundle / SUMS).is_file():
-        print(f"WRONG: {bundle} is no bundle: it has no {SUMS}")
+        print(f"WRONG: {shown(str(bundle))} is no bundle: it has no {SUMS}")
         return 1
     wrong = [text for text in (wrong_signature(bundle, given.key) if given.key else "", *wrong_files(bundle)) if text]
     if not wrong:
@@ -230,8 +259,10 @@ def main() -> int:
             wrong = wrong_answers(bundle, load_model(bundle))
         except Exception as error:
             wrong = [f"the model cannot be run: {type(error).__name__}: {error}"]
-    for text in wrong:
-        print(f"WRONG: {text}")
+    for text in wrong[:MOST_SHOWN]:
+        print(f"WRONG: {shown(text)}")
+    if len(wrong) > MOST_SHOWN:
+        print(f"WRONG: and {len(wrong) - MOST_SHOWN} more")
     if not wrong:
         signed = f"it is signed with this key {_when(bundle)}, " if given.key else ""
         print(f"ok: {signed}no file has changed, and the model gives the expected answer to every test vector")

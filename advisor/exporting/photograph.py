@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from advisor.core.codec import Written
-from advisor.core.errors import UsageError
+from advisor.core.errors import StageError, UsageError
 from advisor.core.evaluation import Evaluation, Status, network_of
 from advisor.core.posterior import FLOAT
 from advisor.core.tasks import TASKS
@@ -83,24 +83,38 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     scratch, limits = Scratch(), replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
-        names = [str(path) for path in photographs]
-        found: tuple[PhotographAnswer, ...] = pool.call(
-            f"{__name__}:predictions", str(run), names, str(to.resolve()) if to else "", limits=limits
-        )
+        names, folder = [str(path) for path in photographs], str(to.resolve()) if to else ""
+        try:
+            answered: Sequence[PhotographAnswer] = pool.call(
+                f"{__name__}:predictions", str(run), names, folder, limits=limits
+            )
+        except StageError:
+            if len(names) < 2:
+                raise
+            answered = [_answer_alone(pool, str(run), place, name, folder) for place, name in enumerate(names)]
     finally:
         pool.close()
         scratch.remove()
-    return found
+    return tuple(answered)
 
 
-def predictions(run: str, photographs: Sequence[str], to: str) -> tuple[PhotographAnswer, ...]:
-    """See :func:`predict`; the child process calls this."""
+def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str) -> PhotographAnswer:
+    """Return the answer to one of several photographs, at one of which the child ended: only that one has an error."""
+    try:
+        (answer,) = pool.call(f"{__name__}:predictions", run, [name], to, place, limits=LIMITS)
+    except StageError as error:
+        return PhotographAnswer(name, error=f"the photograph cannot be used: its reader {error.message}")
+    return cast("PhotographAnswer", answer)
+
+
+def predictions(run: str, photographs: Sequence[str], to: str, first: int = 0) -> tuple[PhotographAnswer, ...]:
+    """See :func:`predict`; the child process calls this. The copies are numbered from ``first``."""
     loaded, pick = _with_pick(run)
     task = loaded.question.task
     if to and TASKS[task].probabilities:
         raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
     model = _Model(loaded, pick)
-    drawn = [Path(to) / _drawn(*each) if to else None for each in enumerate(photographs)]
+    drawn = [Path(to) / _drawn(*each) if to else None for each in enumerate(photographs, first)]
     return tuple(_predicted(model, name, copy) for name, copy in zip(photographs, drawn, strict=True))
 
 

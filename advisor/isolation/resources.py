@@ -42,6 +42,21 @@ def usable_cores() -> int:
     return there if allowed is None else min(there, math.ceil(allowed))
 
 
+def waiting_factor() -> float:
+    """Return how many times longer than on a free processor the threads of this process take for their work.
+
+    The kernel counts for how long each thread ran so far, and for how long it was ready and had no processor
+    (schedstat, in nanoseconds). A quota below one processor, whose waits are not counted there, is the least factor.
+    """
+    ran = waited = 0
+    for file in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError):
+            thread_ran, thread_waited, *_ = map(int, file.read_text(encoding="ascii").split())
+            ran += thread_ran
+            waited += thread_waited
+    return max(1.0 + waited / ran if ran else 1.0, 1.0 / part_of_a_core())
+
+
 def part_of_a_core() -> float:
     """Return the part (0-1) of one processor that this process gets by a quota below one; 1 with a whole one or more.
 
@@ -49,6 +64,15 @@ def part_of_a_core() -> float:
     """
     allowed = _quota_cores()
     return 1.0 if allowed is None else min(1.0, allowed)
+
+
+def cpu_s_of_tree() -> float:
+    """Return the CPU seconds of this process and of all that it started, ended or not."""
+    me, seconds = psutil.Process(), 0.0
+    for process in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            seconds += sum(process.cpu_times()[:4])  # user, system, and both of the children that ended
+    return seconds
 
 
 def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
@@ -66,10 +90,8 @@ def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")
             continue
         tree = root if not controllers else root / "cpu"
         group = tree / path.strip("/")
-        for folder in (group, *group.parents):
-            quotas += _quotas_of(folder)
-            if folder == tree:
-                break
+        folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(tree)]
+        quotas += [quota for folder in folders for quota in _quotas_of(folder)]
     return min(quotas, default=None)
 
 

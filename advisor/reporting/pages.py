@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import distribution
 from importlib.resources import files
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,13 +19,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.core.confidence_facts import Mistake
-from advisor.core.errors import StageError, require_extra
+from advisor.core.errors import require_extra
 from advisor.core.evaluation_facts import JudgedBox, JudgedImage, Overlays
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.datasets.boxes.values import Box
-from advisor.datasets.images import READ_ERRORS, WIDE_MODES, decoded_image, quiet, read_bytes, to_rgb
+from advisor.datasets.thumbnails import read_thumbnail
 from advisor.reporting import text
 from advisor.reporting.blocks import Block
 
@@ -132,38 +131,13 @@ def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-QUALITIES = (72, 40, 20, 5)
-"""JPEG qualities. A thumbnail has the first one that makes it small enough."""
-
-BYTES_PER_PIXEL = 0.3
-"""Largest size of a thumbnail in bytes, over the square of its longer side. Most photographs need half of it."""
-
-
-def data_uri(source: Path | BytesIO, side: int) -> str:
+def data_uri(path: Path, side: int, sha256: str = "") -> str:
     """Return an image as a JPEG inside a ``data:`` address, its longer side ``side`` pixels; empty if it is unreadable.
 
-    The file is decoded and encoded again, so only its pixels reach the page.
+    Empty, too, if the image has another hash than ``sha256``.
     """
-    from PIL import Image, ImageOps
-
-    try:
-        with quiet(), decoded_image(source, 2 * side) as (image, _completed):
-            if image.mode[0] in WIDE_MODES:
-                pixels = to_rgb(image)
-                pixels.info = dict(image.info)  # With the orientation
-            else:
-                pixels = image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB")
-            small = ImageOps.exif_transpose(pixels)
-            small.thumbnail((side, side), Image.Resampling.BILINEAR)
-            small = small.convert("RGB")
-            for quality in QUALITIES:
-                stored = BytesIO()
-                small.save(stored, "JPEG", quality=quality)
-                if stored.tell() <= BYTES_PER_PIXEL * side**2:
-                    break
-    except (*READ_ERRORS, StageError):
-        return ""
-    return f"data:image/jpeg;base64,{base64.b64encode(stored.getvalue()).decode()}"
+    thumbnail = read_thumbnail(path, side, sha256)
+    return f"data:image/jpeg;base64,{base64.b64encode(thumbnail).decode()}" if thumbnail else ""
 
 
 DRAWN = 400
@@ -333,10 +307,6 @@ def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str])
 
 def _data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:
     """Return the image as a ``data:`` address; empty without a root, or if the file is gone or has changed."""
-    if root is None:
+    if root is None or not sha256:
         return ""
-    try:
-        data, _ = read_bytes(root / path)
-    except READ_ERRORS:
-        return ""
-    return data_uri(BytesIO(data), side) if hashlib.sha256(data).hexdigest() == sha256 else ""
+    return data_uri(root / path, side, sha256)

@@ -157,7 +157,7 @@ def cached_sha256(file: Path) -> str:
 def sha256_json(value: object) -> str:
     """Return the SHA-256 of a JSON value; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_full_disk(error: BaseException) -> bool:

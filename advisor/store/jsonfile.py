@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.codec import parse_known
-from advisor.core.errors import UsageError, require_extra
+from advisor.core.errors import ContentError, UsageError, require_extra
 from advisor.core.units import visible
 from advisor.store.yamlfile import MAX_DEPTH, read_text
 
@@ -43,13 +43,13 @@ def parse_json(text: str) -> object:
     try:
         value: object = json.loads(text)
     except RecursionError:
-        raise ValueError(f"values nested more than {MAX_DEPTH} deep") from None
+        raise ContentError(f"values nested more than {MAX_DEPTH} deep") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"line {error.lineno}: {error.msg}") from None
+        raise ContentError(f"line {error.lineno}: {error.msg}") from None
     except ValueError:  # Python converts at most 4,300 digits
-        raise ValueError("a number of more than 4,300 digits") from None
+        raise ContentError("a number of more than 4,300 digits") from None
     if fault := _fault(value, 0):
-        raise ValueError(fault.lstrip(".: "))
+        raise ContentError(fault.lstrip(".: "))
     return value
 
 

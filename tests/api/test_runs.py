@@ -61,10 +61,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-BOTH = pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])
-
-
-@BOTH
+@pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])
 def test_every_argument_reaches_the_request_or_leaves_the_file_its_say(
     function: Callable[..., object], resolved: dict[str, Any]
 ) -> None:
@@ -75,12 +72,6 @@ def test_every_argument_reaches_the_request_or_leaves_the_file_its_say(
     with pytest.raises(Resolved):
         function()
     assert resolved == {"options": dict.fromkeys(OPTIONS), "file": None}
-
-
-@BOTH
-def test_a_value_without_its_unit_is_refused(function: Callable[..., object]) -> None:
-    with pytest.raises(UsageError, match="'50' has no unit"):
-        function(budget="50")
 
 
 def test_to_extend_needs_a_run() -> None:

@@ -1,7 +1,6 @@
 """A search replayed on a small made-up table follows the product's rules with every sampler."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +9,10 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.pipeline.stage import EventKind, StageEvent
 from advisor.engine.pipeline.stages.backbone import convert
-from benchmarks import trashnet_table
 from benchmarks.cost_table import PROBLEMS, Problem, Purse, Row
 from benchmarks.listed_gp import improvement
 from benchmarks.replay import ADVISOR, searched
-from benchmarks.trashnet_table import HEADER, Stopwatch, put, table_rows
+from benchmarks.trashnet_table import Stopwatch
 from benchmarks.tuning_promotion import Steps, one_epoch_first, problem_of, promoted
 
 
@@ -93,25 +91,6 @@ def test_a_stopwatch_adds_up_what_stages_of_a_card_worked() -> None:
     for kind, seconds in events:
         watch.stage(StageEvent(convert(card), kind, seconds))
     assert watch.seconds == {("convert", card.name): 4.0}
-
-
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table of its own."""
-    file = tmp_path / "table.csv"
-    monkeypatch.setattr(trashnet_table, "TABLE", file)
-    return file
-
-
-def _rows(card: str, training: str, *accuracies: float) -> list[dict[str, object]]:
-    own = {"card": card, "base": card, "training": training}
-    return [{**dict.fromkeys(HEADER, ""), **own, "accuracy": accuracy} for accuracy in accuracies]
-
-
-def test_new_rows_replace_those_of_the_same_card_and_rung_only(kept: Path) -> None:
-    put(_rows("a", HEAD, 1, 2) + _rows("a", FINETUNE_TOP, 3) + _rows("b", HEAD, 4))
-    put(_rows("a", HEAD, 5))
-    assert sorted(row["accuracy"] for row in table_rows()) == ["3", "4", "5"]
 
 
 def test_a_certain_point_gains_its_own_volume() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalogue
+from advisor.catalog.cards import Card
 from advisor.core.evaluation import Status
 from advisor.reporting.listings import print_card
 from advisor.store import RunFolder
@@ -80,9 +81,8 @@ def test_a_card_is_shown_whole(alone: Advisor) -> None:
     assert content["card"]["params"] == 1235496
 
 
-@pytest.mark.parametrize("name", list(load_catalogue()))
-def test_every_card_can_be_shown(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    card = load_catalogue()[name]
+@pytest.mark.parametrize("card", load_catalogue().values(), ids=lambda card: card.name)
+def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str]) -> None:
     print_card(card, here=False)
     shown = capsys.readouterr().out
     assert f"{card.params:,}" in shown

@@ -166,3 +166,11 @@ def test_boxes_are_checked_and_written_as_a_table(advisor: Advisor, tmp_path: Pa
     again = advisor("data", "check", "cleaned.csv", "--task", "object-detection", "--json")
     assert again.document["boxes_per_class"] == {"cat": 31, "dog": 30}
     assert not {"repeated boxes", "unusable boxes"} & _kinds(again.out)
+
+
+def test_a_check_of_no_image_ends_as_a_wrong_use(advisor: Advisor, tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        (tmp_path / "photos" / name / "1.jpg").write_text("no image")
+    said = ended(advisor("data", "check", "photos"), 2)
+    assert "2 files cannot be used" in said.out

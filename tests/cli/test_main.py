@@ -7,7 +7,6 @@ The exit codes of the commands are those of the documentation. Progress of comma
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -24,6 +23,7 @@ from advisor.cli.output import BEGAN, QUIET, SlowSteps, download_bars, note, pro
 from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
 from tests.cli.test_plan import commands
 from tests.makers.commands import Advisor
+from tests.processes import until
 from tests.run_folders import write_run
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
@@ -167,14 +167,6 @@ ARGUMENTS = {
 """Arguments with which each command ends soon, with an answer or with an error."""
 
 
-def wait_for(said: Callable[[], bool]) -> None:
-    """Wait until something was written, for a minute at most."""
-    end = time.monotonic() + 60
-    while not said():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_a_short_step_is_not_shown_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     BEGAN.set(None)  # no command began, whatever another test ran in this process
     with progress("the first") as tell:
@@ -190,9 +182,9 @@ def test_a_long_step_gets_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) 
         return line in "".join(said)
 
     with SlowSteps("the first", wait_s=0.0, every_s=30.0) as steps:
-        wait_for(lambda: written("the first\n"))
+        until(lambda: written("the first\n"))
         steps.tell("the next")
-        wait_for(lambda: written("the next\n"))
+        until(lambda: written("the next\n"))
         steps.tell("the next")
     assert "".join(said) == "the first\nthe next\n"
 
@@ -205,7 +197,7 @@ def test_a_long_wait_of_short_steps_gets_a_line(capsys: pytest.CaptureFixture[st
             steps.tell(f"step {next(numbers)}")
             return "step " in capsys.readouterr().err
 
-        wait_for(written)
+        until(written)
 
 
 def test_who_follows_gets_each_step(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,14 +123,6 @@ def test_a_wrong_call_does_not_look_like_a_change(
     assert (tmp_path / "GITHUB_OUTPUT").read_text() == "code=2\n"
 
 
-def test_the_single_command_runs(advisor: Advisor, tmp_path: Path) -> None:
-    write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
-    command = next(block for block in blocks("sh") if block.startswith("advisor"))
-    (_, changed) = ended(advisor(*shlex.split(command)[1:]), 4).document["results"]
-    assert changed["comparison"]["outcome"] == "changed"
-    assert "breaks the budget: p90 latency" in changed["comparison"]["reason"]
-
-
 @pytest.fixture
 def action() -> dict[str, Any]:
     """``action.yml``."""

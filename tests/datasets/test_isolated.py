@@ -8,8 +8,11 @@ import psutil
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.units import show_bytes
 from advisor.datasets.layouts import list_files
 from advisor.datasets.manifests import LABELLED, read_rows
+from advisor.datasets.sources import tables
+from advisor.datasets.sources.tables import MOST_GROUP_BYTES
 from advisor.datasets.survey import survey
 from advisor.isolation.process import IN_CHILD
 from tests.datasets.folders import image
@@ -69,14 +72,22 @@ def test_no_damaged_table_ends_this_process_and_each_is_read_or_refused(tmp_path
     assert ends == [True] * 20
 
 
-def test_values_that_count_often_take_no_memory_here_and_cost_one_attempt(tmp_path: Path) -> None:
-    noise = np.random.default_rng(0).bytes(20_000_000)
-    images = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array([noise]))
-    table = pa.table({"image": images, "label": ["cat", "dog"] * 300})
+@pytest.mark.parametrize("limit", [11_000_000, pytest.param(MOST_GROUP_BYTES, marks=pytest.mark.slow)])
+def test_values_that_count_often_take_no_memory_here_and_cost_one_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    if limit != MOST_GROUP_BYTES:  # a child would not know another one
+        monkeypatch.setenv(IN_CHILD, "1")
+        monkeypatch.setattr(tables, "MOST_GROUP_BYTES", limit)
+    noise = np.random.default_rng(0).bytes(limit // 50)
+    images = pa.DictionaryArray.from_arrays(pa.array([0] * 60, pa.int32()), pa.array([noise]))
+    table = pa.table({"image": images, "label": ["cat", "dog"] * 30})
     pq.write_table(table, tmp_path / "many.parquet", store_schema=False)
     before = psutil.Process().memory_info().rss
     read = survey(list_files(tmp_path / "many.parquet"))
-    assert {row.reason for row in read.dataset.rejected} == {"damaged: a row group has more than 1.1 GB of images"}
+    assert {row.reason for row in read.dataset.rejected} == {
+        f"damaged: a row group has more than {show_bytes(limit)} of images"
+    }
     assert psutil.Process().memory_info().rss - before < 300_000_000
 
 

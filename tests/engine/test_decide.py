@@ -12,7 +12,7 @@ import pytest
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CardFacts, DeviceFigures, ImageAnswers
+from advisor.core.evaluation_facts import CardFacts, DeviceFigures, HoldoutPart, ImageAnswers
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
 from advisor.core.posterior import Posterior
 from advisor.core.quantity import Provenance, Quantity
@@ -67,7 +67,8 @@ def run_on_both(run: RunFolder, card: str, wrong: range, wrong_on_holdout: range
     kept = run.keep_answers(f"{card}-holdout", answers.tolist())
     share = 100 * (1 - len(wrong_on_holdout) / len(LABELS))
     figure = Quantity(share, "%", Provenance.MEASURED, max(0.0, share - 8), min(100.0, share + 8), 0.95, len(LABELS))
-    return replace(made, holdout_accuracy=figure, holdout_answers=ImageAnswers(file=kept))
+    accuracy = replace(present(made.accuracy), n=len(LABELS))
+    return replace(made, accuracy=accuracy, holdout_accuracy=figure, holdout_answers=ImageAnswers(file=kept))
 
 
 @pytest.mark.parametrize(("wrong_on_holdout", "pick"), [(range(12), "first"), (range(40), "second")])
@@ -88,6 +89,13 @@ def test_a_refuted_pick_stays_where_no_other_file_is_better(run: RunFolder) -> N
     run.write_json("split.json", {**split, "holdout": split["validation"]})
     first, worse = run_on_both(run, "first", range(5), range(40)), run_on_both(run, "worse", range(9), range(45))
     assert present(decide_run(run, [first, worse], QUESTION).decision.pick).configuration.card == "first"
+
+
+def test_a_part_of_the_hold_out_is_enough_for_the_file_that_replaces_a_refuted_one(run: RunFolder) -> None:
+    first, second = run_on_both(run, "first", range(5), range(40)), run_on_both(run, "second", range(9), range(10))
+    partly = replace(second, holdout_answers=None, holdout_part=HoldoutPart(30, 100))
+    decision = decide_run(run, [first, partly], QUESTION).decision
+    assert present(decision.pick).configuration.card == "second"
 
 
 def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFolder) -> None:

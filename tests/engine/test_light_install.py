@@ -38,12 +38,10 @@ importlib.metadata.Distribution.from_name = classmethod(from_name)
 """Python runs it at the start of every process, of the children too."""
 
 COMMANDS = (
-    "search --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --training head --compressions int8 "
-    "--threads 1 --workers 1 --out heads",
     "plan --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --sort latency",
     "report {run} --filter size<5MB",
     "benchmark {model} --effort search --force",
-    "compress {model} --recipe float16,int8,mixed_int8 --data {data} --to forms",
+    "compress {model} --recipe float16,int8,mixed_int8 --data {data} --no-latency --to forms",
     "compare {run} {run}",
     "reevaluate {run}",
     "predict {run} {photo}",
@@ -129,6 +127,22 @@ def said(places: dict[str, Path]) -> Said:
 def test_what_is_promised_runs(command: str, said: Said) -> None:
     code, errors, _ = said[command]
     assert code == 0, errors
+
+
+def test_a_candidate_is_made_and_judged(places: dict[str, Path]) -> None:
+    program = "import sys; from tests.engine.light_stages import make_candidate; make_candidate(*sys.argv[1:])"
+    with start(places, "-c", program, str(places["data"]), "stages") as process:
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors
+
+
+@pytest.mark.slow
+def test_a_search_ends_with_a_pick(places: dict[str, Path]) -> None:
+    asked = f"search --budget 50ms --data {{data}} --candidates {SMALLEST} --training head --compressions int8"
+    with start(places, "-m", "advisor", *words_of(asked, places), "--threads", "1", "--workers", "1") as process:
+        printed, errors = process.communicate(timeout=540)
+    assert process.returncode == 0, errors
+    assert "Pick: " in printed
 
 
 @pytest.mark.parametrize("command", REFUSED)

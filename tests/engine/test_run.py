@@ -38,7 +38,7 @@ from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.builders import RUNTIME, evaluation, of_file, present
 from tests.engine.plans import changed, planned
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, wait_until
 from tests.run_folders import write_run
 
 
@@ -89,21 +89,16 @@ def during(run: RunFolder, answer: Answer, work: Callable[[Machine], Coroutine[A
         thread.submit(asyncio.run, search()).result()
 
 
-async def until(seen: Callable[[], bool]) -> None:
-    while not seen():
-        await asyncio.sleep(0.005)
-
-
 def test_there_is_one_at_once_and_one_for_each_change_but_none_during_a_measurement(run: RunFolder) -> None:
     seen: list[int] = []
 
     async def work(machine: Machine) -> None:
-        await until(lambda: len(seen) == 1)
+        await wait_until(lambda: len(seen) == 1)
         async with machine.alone():
             run.append(of_file(evaluation("another")))
             await asyncio.sleep(0.1)
             assert len(seen) == 1
-        await until(lambda: len(seen) == 2)
+        await wait_until(lambda: len(seen) == 2)
 
     during(run, lambda folder: seen.append(len(folder.evaluations())), work)
     assert seen == [3, 4]
@@ -140,9 +135,9 @@ def test_an_error_is_logged_and_the_search_goes_on(run: RunFolder, caplog: pytes
         raise OSError("no space left on device")
 
     async def work(_machine: Machine) -> None:
-        await until(lambda: len(called) == 1)
+        await wait_until(lambda: len(called) == 1)
         run.append(of_file(evaluation("another")))
-        await until(lambda: len(called) == 2)
+        await wait_until(lambda: len(called) == 2)
 
     with caplog.at_level(logging.WARNING):
         during(run, broken, work)

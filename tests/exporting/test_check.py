@@ -63,6 +63,11 @@ def test_a_file_that_was_added_is_wrong(signed: Path, name: str) -> None:
     assert check.wrong_files(signed) == [f"{name} is not a file of the bundle: remove it"]
 
 
+def test_an_empty_folder_that_was_added_is_wrong(signed: Path) -> None:
+    (signed / "more" / "and more").mkdir(parents=True)
+    assert check.wrong_files(signed) == ["more/and more is not a folder of the bundle: remove it"]
+
+
 def test_links_are_wrong(signed: Path, tmp_path: Path) -> None:
     shutil.move(signed / "labels.txt", tmp_path / "labels.txt")
     (signed / "labels.txt").symlink_to(tmp_path / "labels.txt")
@@ -110,7 +115,7 @@ def test_a_folder_that_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:
     assert (code, said) == (1, f"WRONG: {tmp_path} is no bundle: it has no SHA256SUMS\n")
 
 
-@pytest.mark.parametrize("name", [".git/config", "notes.txt"])
+@pytest.mark.parametrize("name", [".git/config", "notes.txt", "__pycache__/thesis.txt"])
 def test_force_refuses_a_folder_with_files_of_others(signed: Path, name: str) -> None:
     (signed / name).parent.mkdir(exist_ok=True)
     (signed / name).write_text("mine")

@@ -115,18 +115,6 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
         AssistantFolders.of(["nowhere"])
 
 
-def test_a_signal_ends_it_although_its_input_is_open(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "advisor", "mcp", "--folder", str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
-        process.stdin.flush()
-        assert process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == ExitCode.INTERRUPTED
-
-
 @pytest.mark.parametrize(
     ("line", "repaired"),
     [
@@ -138,7 +126,7 @@ def test_only_halves_of_characters_are_replaced(line: str, repaired: str) -> Non
     assert without_lone_surrogates(line.encode()) == repaired.encode()
 
 
-def test_a_message_with_half_a_character_is_answered(tmp_path: Path) -> None:
+def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is_open(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "advisor", "mcp", "--folder", str(tmp_path)]
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "me", "version": "1"}}
     messages = (
@@ -153,8 +141,8 @@ def test_a_message_with_half_a_character_is_answered(tmp_path: Path) -> None:
             process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for _ in range(2)]
-        process.stdin.close()
-        process.wait(60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == ExitCode.INTERRUPTED
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["isError"]
 

@@ -19,6 +19,7 @@ from advisor.isolation.resources import (
     MemoryGate,
     _quota_cores,
     _within_cgroup,
+    cpu_s_of_tree,
     free_bytes,
     require_memory,
     sweep,
@@ -157,3 +158,15 @@ def test_it_runs_where_an_event_loop_runs_already_and_its_error_is_raised() -> N
     assert asyncio.run(inside()) is not threading.current_thread()
     with pytest.raises(ValueError, match="refused"):
         run_coroutine(_failing())
+
+
+@pytest.mark.integration
+def test_the_work_of_children_is_own_work_while_they_run_and_after_they_ended() -> None:
+    before_s = cpu_s_of_tree()
+    code = "import time\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert cpu_s_of_tree() >= before_s + 0.3
+        child.communicate(b"\n")
+    assert cpu_s_of_tree() >= before_s + 0.3

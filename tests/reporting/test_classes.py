@@ -16,6 +16,7 @@ from PIL import Image
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
+from advisor.datasets.thumbnails import BYTES_PER_PIXEL
 from advisor.reporting.classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,
@@ -27,7 +28,7 @@ from advisor.reporting.classes import (
     recalls,
     weakest,
 )
-from advisor.reporting.pages import BYTES_PER_PIXEL, DRAWN, LOOKS, SIDE, data_uri, photos
+from advisor.reporting.pages import DRAWN, LOOKS, SIDE, data_uri, photos
 from tests.builders import evaluation
 from tests.datasets.folders import image
 

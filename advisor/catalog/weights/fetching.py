@@ -36,7 +36,8 @@ def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
     for number, (source, label, origin) in enumerate(places, 1):
         try:
             # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
-            return Cache(chosen.cache_root).find_or_fill(source, label, partial(origin, source, chosen))
+            fill = partial(origin, source, chosen)
+            return Cache(chosen.cache_root).find_or_fill(source, label, fill, chosen.ends_at)
         except Unavailable as error:
             reasons.append(tried(label, error))
         except OSError as error:

@@ -57,6 +57,7 @@ HINT = (
     "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
     "WebDataset and TFDS files, with the objects of each image"
 )
+MOST_DIGITS = 9  # Of a class number: a longer text is none
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -240,7 +241,8 @@ def _numbered_names(file: Path, images: Iterable[Sequence[_YoloRow]]) -> tuple[M
     names = _names(file)
     numbers = {words[0] for rows in images for _, words in rows}
     is_list = list(names) == [str(place) for place in range(len(names))]
-    if not is_list or not all(map(str.isdecimal, numbers)) or first_number(set(map(int, numbers)), len(names)) != 1:
+    plain = all(number.isdecimal() and len(number) <= MOST_DIGITS for number in numbers)
+    if not is_list or not plain or first_number(set(map(int, numbers)), len(names)) != 1:
         return names, ()
     shifted = {str(place): name for place, name in enumerate(names.values(), start=1)}
     return shifted, (f"The class numbers count from 1: 1 is '{shifted['1']}', and 0 is in no file of labels.",)

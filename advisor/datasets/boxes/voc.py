@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import ContentError, UsageError, reason_of
 from advisor.datasets.boxes.values import (
     EDGES,
     BoxEntry,
@@ -69,9 +69,9 @@ def read_xml(path: Path) -> Element:
     try:
         reading.parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise ValueError(f"line {error.lineno}: {expat.errors.messages.get(error.code, error)}") from None
-    except LookupError as error:  # an encoding that Python does not know
-        raise ValueError(f"line 1: {error}") from None
+        raise ContentError(f"line {error.lineno}: {expat.errors.messages.get(error.code, error)}") from None
+    except LookupError:  # an encoding that Python does not know
+        raise ContentError("line 1: its encoding is not known") from None
     return reading.document.inner[0]
 
 
@@ -119,7 +119,7 @@ class _Reading:
             self._refuse(f"a text of more than {MAX_TEXT:,} characters")
 
     def _refuse(self, what: str) -> None:
-        raise ValueError(f"line {self.parser.CurrentLineNumber}: {what}")
+        raise ContentError(f"line {self.parser.CurrentLineNumber}: {what}")
 
 
 def is_voc(path: Path) -> bool:
@@ -162,7 +162,7 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     except UsageError as error:
         return Rejected(file, error.message)
     except ValueError as error:
-        return Rejected(file, f"not an annotation: {error}")
+        return Rejected(file, f"not an annotation: {reason_of(error)}")
     named = root.first("filename").text
     other = Path(named.replace("\\", "/")).name
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))

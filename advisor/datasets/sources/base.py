@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, runtime_checkable
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import ContentError, UsageError, reason_of
 from advisor.datasets.folders import is_system_name
 
 REPEATED = "the archive has several files of this name"
@@ -87,9 +87,9 @@ def repeated_names(names: Iterable[str]) -> frozenset[str]:
 def within_limit(size: int) -> int:
     """Return a size in bytes; ValueError if it is above :data:`MAX_IMAGE_BYTES`, or zero."""
     if size > MAX_IMAGE_BYTES:
-        raise ValueError(f"the image has {size / 1e6:.0f} MB, above the limit of {MAX_IMAGE_BYTES / 1e6:.0f} MB")
+        raise ContentError(f"the image has {size / 1e6:.0f} MB, above the limit of {MAX_IMAGE_BYTES / 1e6:.0f} MB")
     if size == 0:
-        raise ValueError("the image is empty")
+        raise ContentError("the image is empty")
     return size
 
 
@@ -128,5 +128,5 @@ def class_name(value: object, names: Sequence[str]) -> str:
 
 def unreadable(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
     """Return the error of a file that cannot be read as its kind."""
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-    return UsageError(f"--data: '{file}' cannot be read as {kind}: {why}", hint or "fetch or write the file again")
+    what = f"--data: '{file}' cannot be read as {kind}: {reason_of(error)}"
+    return UsageError(what, hint or "fetch or write the file again")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor.core.errors import ContentError
 from advisor.datasets.sources.base import unreadable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def column_names(file: Path) -> list[str]:
         return [str(name) for name in _opened(file, file.stat().st_mtime_ns).columns]
     except Exception as error:  # a damaged file fails in many ways, and one with two columns of one name, too
         repeated = _repeated_name(file)
-        why = ValueError(f"it has several columns named '{repeated[:80]}'") if repeated else error
+        why = ContentError(f"it has several columns named '{repeated[:80]}'") if repeated else error
         raise unreadable(file, "Parquet", why, HINT) from None
 
 
@@ -69,7 +70,7 @@ def _opened(file: Path, _changed_ns: int) -> ParquetFile:
 def _text(value: object, column: str) -> str:
     """Return a cell as text; whole floats, from nullable integer columns, become integers."""
     if isinstance(value, list | tuple | dict | set | np.ndarray):
-        raise ValueError(f"the cells of its column '{column[:80]}' are lists, and not text")
+        raise ContentError(f"the cells of its column '{column[:80]}' are lists, and not text")
     if value is None or value != value:
         return ""
     if isinstance(value, bytes):
@@ -77,5 +78,5 @@ def _text(value: object, column: str) -> str:
     else:
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"a cell of its column '{column[:80]}' has more than {MOST_CHARACTERS:,} characters")
+        raise ContentError(f"a cell of its column '{column[:80]}' has more than {MOST_CHARACTERS:,} characters")
     return text

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import ContentError, StageError, UsageError, reason_of
 from advisor.datasets.sources.base import Archive, BoxedArchive, ImageObjects, Member, unreadable
 from advisor.isolation.process import IN_CHILD, MEMORY
 
@@ -94,14 +94,14 @@ class IsolatedArchive:
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         if self._fault:
-            raise ValueError(self._fault)
+            raise ContentError(self._fault)
         try:
             content = native_reader().call("isolated:read_member", self._file, self._kind, name, limit_s=READ_S)
         except StageError as error:
             self._fault = f"damaged: the reader of '{self._file.name}' {error.message}"
-            raise ValueError(self._fault) from None
+            raise ContentError(self._fault) from None
         if isinstance(content, str):
-            raise ValueError(content)
+            raise ContentError(content)
         return bytes(content)
 
     def _call(self, function: str) -> Any:
@@ -118,7 +118,7 @@ def read_natively(file: Path, kind: str, function: str, *arguments: object) -> A
     try:
         return native_reader().call(function, file, *arguments)
     except StageError as error:
-        raise unreadable(file, kind, ValueError(f"its reader {error.message}")) from None
+        raise unreadable(file, kind, ContentError(f"its reader {error.message}")) from None
 
 
 def holds_images(file: Path) -> bool:
@@ -187,7 +187,7 @@ def read_member(file: Path, kind: str, name: str) -> bytes | str:
     except UsageError as error:
         return error.message
     except (OSError, ValueError) as error:
-        return (error.strerror if isinstance(error, OSError) else "") or str(error)
+        return reason_of(error)
 
 
 def _archive(file: Path, kind: str) -> Archive:

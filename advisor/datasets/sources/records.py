@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import UsageError, require_extra
+from advisor.core.errors import ContentError, UsageError, reason_of, require_extra
 from advisor.core.units import listed, plural
 from advisor.datasets.sources.base import ImageObjects, Member, class_name, unreadable, within_limit
 from advisor.store.jsonfile import read_json
@@ -86,7 +86,7 @@ class RecordFile:
         for row in range(len(self._ends)):
             with suppress(ValueError):
                 return self._features(row)
-        raise ValueError(self._fault or "it has no whole record")
+        raise ContentError(self._fault or "it has no whole record")
 
     def _features(self, row: int) -> Features:
         """Return the features of a record; IndexError if there is no such row, ValueError if it is damaged."""
@@ -97,11 +97,11 @@ class RecordFile:
             file.seek(start + _HEAD.size)
             data, foot = file.read(size), file.read(_FOOT.size)
         if len(foot) != _FOOT.size or _masked(data) != _FOOT.unpack(foot)[0]:
-            raise ValueError("damaged: its checksum is not the one that was written")
+            raise ContentError("damaged: its checksum is not the one that was written")
         try:
             entries = _example().FromString(data).features.feature
         except Exception as error:  # the parser has errors of its own
-            raise ValueError(f"damaged: {error}") from None
+            raise ContentError(f"damaged: {reason_of(error)}") from None
         kinds = ("bytes_list", "float_list", "int64_list")
         return {
             each.key: next((list(getattr(each.value, kind).value) for kind in kinds if each.value.HasField(kind)), ())
@@ -165,7 +165,7 @@ class RecordFile:
             try:
                 values = self._features(row).get(feature, ())
             except (OSError, ValueError) as error:
-                yield Member(f"{row:07d}", fault=str(error))
+                yield Member(f"{row:07d}", fault=reason_of(error))
                 continue
             value = values[0] if len(values) == 1 else None
             label = value.decode("utf-8", "replace").strip() if isinstance(value, bytes) else class_name(value, names)
@@ -184,7 +184,7 @@ class RecordFile:
             try:
                 found = self._features(row)
             except (OSError, ValueError) as error:
-                yield ImageObjects(f"{row:07d}", fault=str(error))
+                yield ImageObjects(f"{row:07d}", fault=reason_of(error))
                 continue
             edges, labels = found.get(boxes, ()), found.get(label_of, ())
             corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
@@ -199,7 +199,7 @@ class RecordFile:
         except (IndexError, KeyError):
             raise FileNotFoundError(f"the file has no image in record '{name}'") from None
         if len(values) != 1 or not isinstance(values[0], bytes):
-            raise ValueError("its feature has no bytes of one image")
+            raise ContentError("its feature has no bytes of one image")
         within_limit(len(values[0]))
         return bytes(values[0])
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from advisor.core.errors import ContentError, reason_of
 from advisor.datasets.sources.base import (
     OBJECTS,
     REPEATED,
@@ -52,7 +53,7 @@ class Shard:
             if not self._places:
                 hint = "a compressed tar cannot be read in any order: store it uncompressed"
                 raise unreadable(file, "a tar file", error, hint) from None
-            self._fault = f"the file ends in the middle, after {len(self._places)} files: {error}"
+            self._fault = f"the file ends in the middle, after {len(self._places)} files: {reason_of(error)}"
 
     def _index(self, tar: tarfile.TarFile) -> None:
         while (info := tar.next()) is not None:
@@ -146,14 +147,14 @@ class Shard:
         if name not in self._places:
             raise FileNotFoundError(f"the shard has no '{name}'")
         if name in self._repeated:
-            raise ValueError(REPEATED)
+            raise ContentError(REPEATED)
         offset, size = self._places[name]
         within_limit(size)
         with self._file.open("rb") as file:
             file.seek(offset)
             data = file.read(size)
         if len(data) != size:
-            raise ValueError("damaged: the shard ends in the middle of the image")
+            raise ContentError("damaged: the shard ends in the middle of the image")
         return data
 
 

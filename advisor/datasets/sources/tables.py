@@ -16,7 +16,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.errors import UsageError, require_extra
+from advisor.core.errors import ContentError, UsageError, reason_of, require_extra
 from advisor.core.units import listed, show_bytes
 from advisor.datasets.sources.base import (
     OBJECTS,
@@ -115,10 +115,10 @@ class _Table(ABC):
         except IndexError:
             raise FileNotFoundError(f"the table has no row '{name}'") from None
         except Exception as error:
-            raise ValueError(f"damaged: {error}") from None
+            raise ContentError(f"damaged: {reason_of(error)}") from None
         data = cell.get("bytes") if isinstance(cell, dict) else cell
         if data is None:
-            raise ValueError("the table has no bytes of it")
+            raise ContentError("the table has no bytes of it")
         within_limit(len(data))
         return bytes(data)
 
@@ -164,7 +164,7 @@ class ParquetTable(_Table):
             column.validate(full=True)
             size += column.nbytes
             if size > MOST_GROUP_BYTES:
-                raise ValueError(f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images")
+                raise ContentError(f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images")
             chunks.append(column)
         return pa.chunked_array(chunks)
 
@@ -179,8 +179,8 @@ class ParquetTable(_Table):
                 try:
                     return self._group(number)[row - self._starts[number]].as_py()
                 except Exception as error:  # a damaged group fails in many ways; trying it for each row takes hours
-                    self._faults[number] = str(error) or type(error).__name__
-            raise ValueError(self._faults[number])
+                    self._faults[number] = reason_of(error)
+            raise ContentError(self._faults[number])
 
 
 class ArrowTable(_Table):

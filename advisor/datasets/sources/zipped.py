@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from advisor.core.errors import ContentError, reason_of
 from advisor.datasets.sources.base import (
     REPEATED,
     Member,
@@ -51,14 +52,14 @@ class ZipFile:
         try:
             info = self._infos[name]
             if name in self._repeated:
-                raise ValueError(REPEATED)
+                raise ContentError(REPEATED)
             size = within_limit(info.file_size)
             with self._zip.open(info) as stream:
                 data = stream.read(size + 1)
         except KeyError:
             raise FileNotFoundError(f"the zip file has no '{name}'") from None
         except UNREADABLE_ZIP as error:
-            raise ValueError(f"damaged: {error}") from None
+            raise ContentError(f"damaged: {reason_of(error)}") from None
         if len(data) != size:
-            raise ValueError("damaged: its size is not the one in the directory of the zip file")
+            raise ContentError("damaged: its size is not the one in the directory of the zip file")
         return data

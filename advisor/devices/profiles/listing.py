@@ -1,5 +1,6 @@
 """List devices as rows and as JSON, and add, write and remove profiles of a team."""
 
+import os
 import re
 import shutil
 from collections import Counter
@@ -156,7 +157,7 @@ def folder_of(profile: DeviceProfile) -> Path:
 def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
     """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine."""
     own = [own_folder()] if own_folder().is_dir() else []
-    return load_profiles({folder.resolve(): folder for folder in (*own, *map(Path, folders))}.values())
+    return load_profiles({os.path.realpath(folder): folder for folder in (*own, *map(Path, folders))}.values())
 
 
 def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:

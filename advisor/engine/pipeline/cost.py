@@ -6,6 +6,8 @@ The figures order candidates and price plans. They never filter, and they are ne
 import json
 import statistics
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,6 +162,11 @@ RECENT_S = 5.0
 the start of a search."""
 
 
+PACE_S, STAGE_S = 20.0, 3.0
+"""Planned seconds of work that weigh as much as the plan in the pace of a search, and as much as the pace of the search
+in the pace of one kind of stage."""
+
+
 class CostRatio(NamedTuple):
     """CPU seconds of a stage in one search over its rough price, with a mark if other work disturbed the search.
 
@@ -177,6 +184,32 @@ class StageWork(NamedTuple):
     price_s: float = 0.0
     cpu_s: float = 0.0
     wall_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Paces:
+    """What stages take in one search over what its plan expects, by what they took so far.
+
+    ``work`` has the planned seconds and the seconds taken of each kind of stage that has run.
+    """
+
+    work: Mapping[StageName, tuple[float, float]]
+
+    def of(self, name: StageName) -> float:
+        """Return the seconds that a stage of a kind takes for each planned second.
+
+        A kind without a figure has the pace of the search, in which large stages count most: they are limited by the
+        speed of the machine, small ones by much else.
+        """
+        planned_s, took_s = self.work.get(name, (0.0, 0.0))
+        return (took_s + STAGE_S * self.usual) / (planned_s + STAGE_S)
+
+    @cached_property
+    def usual(self) -> float:
+        """The pace of the search: that of all its stages together."""
+        planned_s = sum(planned for planned, _ in self.work.values())
+        took_s = sum(took for _, took in self.work.values())
+        return (took_s + PACE_S) / (planned_s + PACE_S)
 
 
 class MachineLoad:
@@ -217,6 +250,7 @@ class CostCalibration:
         self.pace: Mapping[StageName, float] = _with_trainings(self._medians("value"))
         self.wall: Mapping[StageName, float] = {name: min(1.0, wall) for name, wall in self._medians("wall").items()}
         self._worked: dict[Stage[Any], StageWork] = {}
+        self._known_paces: Paces | None = None
         self._load = MachineLoad(others)
 
     def _medians(self, field: str) -> dict[StageName, float]:
@@ -237,6 +271,7 @@ class CostCalibration:
         knows after its first steps; else with its finished epochs.
         """
         done, planned = event.epochs
+        self._known_paces = None
         if event.kind is EventKind.CACHED:
             self._worked.pop(event.stage, None)
         elif event.kind in (EventKind.DONE, EventKind.EPOCH):
@@ -248,14 +283,18 @@ class CostCalibration:
                 usual_s = (now.cpu_s - before.cpu_s) * self.wall.get(event.stage.name, 1.0)
                 self._load.note(usual_s, now.wall_s - before.wall_s)
 
-    def observed(self) -> float:
-        """Return the seconds that stages take now over those that their plan expects.
+    def observed(self, name: StageName) -> float:
+        """Return the seconds that a stage of a kind takes now over those that its plan expects.
 
-        What this machine takes is the median over the kinds of stages: some depend on more than its speed. Other
-        programs count from :data:`LOADED` on: less than that, the jobs of a search itself cost each other.
+        Other programs count from :data:`LOADED` on: less than that, the jobs of a search itself cost each other.
         """
-        ratios = [work.cpu_s / work.price_s for work in self._by_stage().values() if work.price_s > 0]
-        return (self.slowdown if self.slowdown > LOADED else 1.0) * (statistics.median(ratios) if ratios else 1.0)
+        return (self.slowdown if self.slowdown > LOADED else 1.0) * self._paces.of(name)
+
+    @property
+    def _paces(self) -> Paces:
+        if self._known_paces is None:
+            self._known_paces = Paces({name: (work.price_s, work.cpu_s) for name, work in self._by_stage().items()})
+        return self._known_paces
 
     def _by_stage(self) -> dict[StageName, StageWork]:
         found: dict[StageName, StageWork] = {}

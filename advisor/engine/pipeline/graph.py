@@ -6,7 +6,7 @@ has the stage that makes its float file, and the one that runs its files over im
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -333,15 +333,21 @@ class CostModel:
         alone = self.total_s(stage for stage in left if stage.resources.alone)
         return alone + (self.total_s(left) - alone) / cores
 
-    def chain_s(self, stages: Iterable[Stage[Any]], cores: int, wall: Mapping[StageName, float] | None = None) -> float:
+    def chain_s(
+        self,
+        stages: Iterable[Stage[Any]],
+        cores: int,
+        wall: Mapping[StageName, float] | None = None,
+        slower: Callable[[StageName], float] = lambda _name: 1.0,
+    ) -> float:
         """Return the rough wall time of stages that wait for each other; features alone are read side by side.
 
         ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they are 1, and fewer of
-        fine-tuning.
+        fine-tuning. ``slower`` returns how many times longer than planned a stage of a kind takes.
         """
         usual = {each: max(TRAINING_WALL, 1.0 / cores) for each in StageName if recipe_of(each).tunes_backbone}
         by_clock = {**usual, **(wall or {}), StageName.FEATURES: 1.0 / cores}
-        return sum(self.seconds(each) * by_clock.get(each.name, 1.0) for each in stages)
+        return sum(self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name) for stage in stages)
 
     def stages(self, card: Card, variants: Collection[Variant] | None = None) -> tuple[Stage[Any], ...]:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""

@@ -28,6 +28,7 @@ from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.worth import WorthRule
 from advisor.engine.space.plan import ANSWER_CPU_S, ANSWER_S, UNDECIDED, Plan, too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
+from advisor.isolation.resources import waiting_factor
 from advisor.store import RunFolder
 
 MOST_ROUNDS = 3
@@ -55,7 +56,7 @@ class SearchLoop:
         calibration: CostCalibration | None = None, trainings: int = 1,
     ) -> None:  # fmt: skip
         self._cores, self._trainings = cores, trainings
-        self._observed = calibration.observed if calibration else lambda: 1.0
+        self._observed = calibration.observed if calibration else lambda _name: 1.0
         self._wall = calibration.wall if calibration else dict[StageName, float]()
         self._question, self._execution = request.question, request.execution
         paced = calibration.pace.get(StageName.SCORE, 1.0) if calibration else 1.0
@@ -206,7 +207,7 @@ class SearchLoop:
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
-            await score(chosen, scorer, self._run, lambda: self._time_left() - self._answer_s, everywhere)
+            await score(chosen, scorer, self._run, lambda: self._time_left() - self.answer_s, everywhere)
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _decisions(self) -> tuple[Decision, ...]:
@@ -225,12 +226,12 @@ class SearchLoop:
     def _answer_left(self) -> float | None:
         """Return the seconds until the answer must be written; None for no limit."""
         left_s = self._time_left()
-        return None if left_s == math.inf else max(0.0, left_s - self._answer_s)
+        return None if left_s == math.inf else max(0.0, left_s - self.answer_s)
 
     @property
-    def _answer_s(self) -> float:
+    def answer_s(self) -> float:
         """The seconds that the answer takes on this machine now."""
-        return max(ANSWER_S, ANSWER_CPU_S * self._slowdown())
+        return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), waiting_factor()))
 
     def _holdout_s(self, card: Card) -> float:
         """Return the seconds in which one core runs a float file of a card over the hold-out, and judges it."""

@@ -30,7 +30,7 @@ ANSWER_CPU_S = 2.0
 """CPU seconds to decide, to write the reports and to end the processes on an AMD EPYC. A busy machine takes
 more seconds than :data:`ANSWER_S` for them."""
 
-JUDGING_SHARE = 0.15
+JUDGING_SHARE = 0.1
 """Share of a time limit that is left for the hold-out at most. Where all of its images take longer, a part of them
 judges: a figure of 40 images says more about a pick than another 5 % of the time adds to it."""
 

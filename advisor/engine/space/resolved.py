@@ -1,8 +1,10 @@
 """Find and check all parts of a question once, before anything is spent: recipes, devices, cards, images, weights."""
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -354,16 +356,16 @@ def require_known_classes(question: Question, cards: Sequence[Card], images: Ima
             raise UsageError(f"--candidates: {card.name}: {message}", error.hint) from None
 
 
-def find_weights(resolved: Resolved, say: Say) -> Candidates:
+def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Candidates:
     """Fetch the weights of the cards, several at a time: of all that the user named, else of the first ones.
 
     A card without weights stays a candidate if the user named it and gave no images: latency, memory and operators
-    do not depend on weights. WeightsError: no card is left.
+    do not depend on weights. Downloads end at ``ends_at`` of the monotonic clock. WeightsError: no card is left.
     """
     from advisor.catalog.weights.fetching import fetch
 
     cards, at_most = resolved.cards, resolved.cards_to_try
-    options = FetchOptions(offline=resolved.execution.offline, mirror=resolved.execution.mirror)
+    options = FetchOptions(offline=resolved.execution.offline, mirror=resolved.execution.mirror, ends_at=ends_at)
 
     def get(card: Card) -> WeightsFile | WeightsError:
         try:
@@ -376,18 +378,30 @@ def find_weights(resolved: Resolved, say: Say) -> Candidates:
 
     weights: dict[str, WeightsFile | None] = {}
     errors: dict[str, WeightsError] = {}
-    with ThreadPoolExecutor(DOWNLOADS) as pool:
+    late = WeightsError("its weights did not arrive within the time limit", "give it more time")
+    pool = ThreadPoolExecutor(DOWNLOADS)
+    try:
         for start in range(0, len(cards), DOWNLOADS):
-            group = cards[start : start + DOWNLOADS]
-            for card, found in zip(group, pool.map(get, group), strict=True):
+            jobs = {card.name: pool.submit(get, card) for card in cards[start : start + DOWNLOADS]}
+            left_s = None if math.isinf(ends_at) else max(0.0, ends_at - time.monotonic())
+            done, _late = wait(jobs.values(), left_s)
+            for name, job in jobs.items():
+                found = job.result() if job in done else late
                 if isinstance(found, WeightsError):
-                    errors[card.name] = found
+                    errors[name] = found
                 else:
-                    weights[card.name] = found
-            if len(weights) >= at_most:
+                    weights[name] = found
+            if len(weights) >= at_most or time.monotonic() >= ends_at:
                 break
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     if resolved.question.candidates and resolved.question.data is None:
         weights.update(dict.fromkeys(errors))
+    if not weights and time.monotonic() >= ends_at:
+        raise WeightsError(
+            "no weights arrived within the time limit",
+            "run the command again: what has arrived is kept; or first: advisor catalog fetch",
+        )
     if not weights:
         raise all_missing(errors, options) if len(errors) > 1 else next(iter(errors.values()))
     chosen = tuple(card for card in cards if card.name in weights)[:at_most]

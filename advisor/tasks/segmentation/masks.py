@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import ContentError, UsageError
 from advisor.core.units import listed
 from advisor.datasets.boxes import base_of, coco_files, images_of, lists_of
 from advisor.datasets.boxes.values import ONE_CLASS, folder_in, part_folders, part_of, text_of
@@ -83,15 +83,16 @@ def _values(data: bytes) -> NDArray[np.int32]:
     """Return the values of a mask; of a coloured one, RGB as one number. ValueError: no image can have such a mask."""
     with quiet(), open_image(BytesIO(data)) as image:
         if image.format == "JPEG":
-            raise ValueError("a JPEG file changes the values of a mask; save it as PNG")
+            raise ContentError("a JPEG file changes the values of a mask; save it as PNG")
         mode = image.mode
         if mode in ("1", "L", "P") or mode[0] == "I":
             values = np.asarray(image).astype(np.int32)
             if values.max() > IGNORED:
-                raise ValueError(f"its values reach {values.max()}, and {IGNORED} is the largest; save it with 8 bits")
+                largest = values.max()
+                raise ContentError(f"its values reach {largest}, and {IGNORED} is the largest; save it with 8 bits")
             return np.asarray(values)
         if mode not in ("RGB", "RGBA", "LA", "PA"):
-            raise ValueError(f"its pixels are {mode}; save it as an index or grey PNG")
+            raise ContentError(f"its pixels are {mode}; save it as an index or grey PNG")
         red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.int32), -1, 0)
     grey = bool((red == green).all() and (green == blue).all())
     return np.asarray(red if grey else (red << 16) + (green << 8) + blue, np.int32)
@@ -111,6 +112,8 @@ def _drawn(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> Classes
 
     found = np.zeros(size, np.uint8)
     for label, own in regions:
+        if isinstance(own, dict) and own.get("size") != list(size):  # the reader would take memory for what they state
+            raise ContentError(f"its run lengths are not for {size[1]}x{size[0]} pixels")
         if isinstance(own, list):
             encoded = mask.merge(mask.frPyObjects(own, *size))
         else:
@@ -311,7 +314,8 @@ def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
         return _of_regions(read) if entry.mask is None else _of_file(read, entry.mask, turn)
     except Exception as error:  # pycocotools raises no class of its own
         if entry.mask is None:
-            return read._replace(fault="its polygons or run lengths cannot be drawn")
+            why = f": {error}" if isinstance(error, ContentError) else ""
+            return read._replace(fault=f"its polygons or run lengths cannot be drawn{why}")
         return read._replace(fault=f"its mask '{entry.mask.name}': {reason(error)}")
 
 
@@ -320,7 +324,7 @@ def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
     values = _values(data)
     if values.shape not in (read.size, read.size[::-1] if turn > 4 else read.size):
         shown = [f"{each[1]}x{each[0]}" for each in (values.shape, read.size)]
-        raise ValueError(f"it has {shown[0]} pixels, the image {shown[1]}")
+        raise ContentError(f"it has {shown[0]} pixels, the image {shown[1]}")
     turned = 1 if values.shape == read.size else turn
     return read._replace(sha256=hashlib.sha256(data).hexdigest(), values=_counts(values), orientation=turned)
 

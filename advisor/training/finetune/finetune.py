@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-VERSION = 11  # Raised when equal images and hyperparameters give another network
+VERSION = 12  # Raised when equal images and hyperparameters give another network
 BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
 PRICED = 10  # Steps after which a training knows its seconds
 WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning

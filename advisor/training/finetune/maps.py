@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.isolation.resources import usable_cores
-from advisor.training.features import Batches, Pixels, augmented
+from advisor.training.features import Batches, Pixels, change_pixels
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import flatbuffer
 
@@ -34,7 +34,7 @@ Floats = NDArray[np.float32]
 
 MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
 _BATCH = 32
-_SHARE = 0.2  # Largest share of a time limit that the maps may take; then there are fewer changed copies
+_SHARE = 0.25  # Largest share of a time limit that the maps may take; then there are fewer changed copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ def _kept(
 ) -> Path | None:
     """Return the file that was written before; with a time limit also one with fewer copies. None for none."""
     most = hyperparameters.copies
-    copies = range(most, (most if seconds is None else min(1, most)) - 1, -1)
+    copies = range(most, (most if seconds is None else 0) - 1, -1)
     files = (_file(lower, images, replace(hyperparameters, copies=each), folder) for each in copies)
     return next((file for file in files if file.exists()), None)
 
@@ -186,16 +186,16 @@ class Computed:
             self._idle.put(_in_tensorflow(lower) if on_gpu else _in_litert(data))
 
     def affordable(self, seconds: float | None) -> int:
-        """Return the number of copies whose maps take a small share of a time limit; at least one, if there are any."""
+        """Return the number of copies whose maps take a small share of a time limit, beside those of the images."""
         copies = self._hyperparameters.copies
-        if seconds is None or copies < 2:
+        if seconds is None or not copies:
             return copies
         few = np.arange(min(_BATCH, len(self._images)))
         self._of(few[:2], 1)  # compiles
         began = time.monotonic()
-        self._of(few, 0)
-        each_s = (time.monotonic() - began) * len(self._images) / (len(few) * self._threads)
-        return int(np.clip(_SHARE * seconds // each_s - 1, 1, copies))
+        self._of(few, 1)
+        each_s = (time.monotonic() - began) * len(self._images) / (2 * len(few) * self._threads)
+        return int(np.clip(_SHARE * seconds // each_s - 1, 0, copies))
 
     def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
         """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
@@ -223,13 +223,9 @@ class Computed:
 
     def _changed(self, pixels: Pixels, copy: int, seed: tuple[int, int]) -> Floats:
         """Return images, or a changed copy of them if ``copy`` is not 0."""
-        import tensorflow as tf
-
-        shown: Floats = pixels.astype(np.float32)
-        if copy:
-            changes = replace(self._hyperparameters.augmentation, mixup=0.0)
-            shown = augmented(tf.constant(shown), tf.zeros((len(shown), 1)), changes, tf.constant(seed))[0].numpy()
-        return shown
+        if not copy:
+            return pixels.astype(np.float32)
+        return change_pixels(pixels, self._hyperparameters.augmentation, seed)
 
 
 def _one_at_a_time(lower: keras.Model) -> bytes:

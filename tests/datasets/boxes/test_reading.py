@@ -158,7 +158,7 @@ def test_elements_have_their_text_and_line_in_any_encoding(tmp_path: Path) -> No
         ("<a>\n<b>" + "x" * 20_000 + "</b></a>", "line 2: a text of more than 16,384 characters"),
         ("", "line 1: no element found"),
         ("<a></b>", "line 1: mismatched tag"),
-        ('<?xml version="1.0" encoding="klingon"?><a/>', "line 1: unknown encoding"),
+        ('<?xml version="1.0" encoding="klingon"?><a/>', "line 1: its encoding is not known"),
     ],
 )
 def test_what_is_no_plain_xml_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:

@@ -161,10 +161,11 @@ def test_a_damaged_book_is_an_empty_one(tmp_path: Path, text: str) -> None:
 
 def test_the_seconds_of_this_search_are_compared_with_those_of_its_plan(tmp_path: Path) -> None:
     book = CostCalibration(tmp_path / "pace.json")
-    assert book.observed() == 1.0
-    for name, seconds in ((StageName.CONVERT, 9.0), (StageName.HEAD, 3.0)):
-        book.note(StageEvent(_stage(name), EventKind.DONE, seconds, cpu_s=seconds), 4.0)
-    assert book.observed() == pytest.approx(1.5)
+    assert book.observed(StageName.HEAD) == 1.0
+    for name, seconds, price_s in ((StageName.FEATURES, 150.0, 100.0), (StageName.CONVERT, 1.0, 4.0)):
+        book.note(StageEvent(_stage(name), EventKind.DONE, seconds, cpu_s=seconds), price_s)
+    assert book.observed(StageName.FEATURES) == pytest.approx(1.5, rel=0.02)
+    assert book.observed(StageName.CONVERT) < 0.9 < 1.3 < book.observed(StageName.FINETUNE_CACHED) < 1.5
 
 
 def jobs(book: CostCalibration, count: int, cpu_s: float, wall_s: float, name: StageName = StageName.CONVERT) -> float:
@@ -188,7 +189,7 @@ def test_a_machine_that_gets_busy_and_idle_half_way_is_followed_within_a_few_job
 @pytest.mark.parametrize(("others", "slower"), [(0.0, 1.0), (0.2, 1.0), (0.5, 2.0), (1.0, 4.0)])
 def test_what_other_programs_keep_counts_before_the_first_job(tmp_path: Path, others: float, slower: float) -> None:
     book = CostCalibration(tmp_path / "pace.json", others)
-    assert book.observed() == pytest.approx(slower)
+    assert book.observed(StageName.HEAD) == pytest.approx(slower)
     assert jobs(book, 5, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.3)
 
 

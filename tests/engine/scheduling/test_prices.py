@@ -23,7 +23,7 @@ some = st.lists(st.sampled_from(STEPS), max_size=4)
 
 
 def within(left_s: float, observed: float = 1.0) -> Prices:
-    return Prices(PLAN, TimeLimit(lambda: left_s, lambda: observed))
+    return Prices(PLAN, TimeLimit(lambda: left_s, lambda _name: observed))
 
 
 @settings(max_examples=15)
@@ -61,7 +61,7 @@ def test_a_longer_fine_tuning_never_gains_less_and_a_whole_one_gains_all(share: 
 
 def test_few_images_need_a_larger_share_of_their_time_for_the_same_gain() -> None:
     few, many = (share_of_gain(0.3, images) for images in (100, 2000))
-    assert 0.0 < few < 0.5 < many
+    assert 0.0 < few < many
 
 
 def test_without_a_limit_everything_ends_and_a_limit_cuts_fine_tuning_alone() -> None:

@@ -148,7 +148,7 @@ def test_the_first_step_surely_ends_in_time_and_without_time_nothing_begins() ->
 
 def test_on_a_busy_machine_the_cheapest_head_begins_although_it_may_be_late() -> None:
     left_s = 1.5 * rule(left_s=1e6).prices.lasts_s([FormStep(CardTraining(WEAK, "head"), "float32")])
-    busy = WorthRule(PLAN, BALANCED, NO_LIMIT, 2.0, TimeLimit(lambda: left_s, lambda: 4.0))
+    busy = WorthRule(PLAN, BALANCED, NO_LIMIT, 2.0, TimeLimit(lambda: left_s, lambda _name: 4.0))
     (step,) = busy.next()
     assert step == FormStep(CardTraining(WEAK, "head"), "float32")
     assert busy.next((step,)) == ()

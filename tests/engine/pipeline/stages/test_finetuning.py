@@ -14,14 +14,14 @@ from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import RESULT, EventKind, Scope, Stage, StageEvent
+from advisor.engine.pipeline.stage import RESULT, Scope, Stage
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import Trainers
 from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
-from tests.engine.pipeline.walking import materials, walk_all
+from tests.engine.pipeline.walking import materials, walk, walk_all
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -70,21 +70,12 @@ def _stages(images: Images) -> list[Stage[FloatModel]]:
 
 
 @pytest.fixture(scope="module")
-def made(images: Images, tmp_path_factory: pytest.TempPathFactory) -> list[FloatModel]:
-    """The network of each purpose; no second is left for the last one, which learns from all images."""
-    folder, done, purposes = tmp_path_factory.mktemp("finetuned"), list[Stage[Any]](), _stages(images)
-    given = materials(
-        folder / "cache", images, weights={CARD.name: None},
-        training_left_s=lambda *_: 0.0 if purposes[1] in done else None,
-    )  # fmt: skip
-
-    def note(event: StageEvent) -> None:
-        if event.kind is EventKind.DONE:
-            done.append(event.stage)
-
+def made(images: Images, tmp_path_factory: pytest.TempPathFactory) -> tuple[FloatModel, FloatModel]:
+    """The network that was compared, and the one that ships."""
+    folder = tmp_path_factory.mktemp("finetuned")
     with pytest.MonkeyPatch.context() as patch, Trainers(folder / "log.txt") as pool:
         patch.setattr(stages, "FINETUNING", {TRAINING: KNOBS})
-        found = walk_all(purposes, given, pool, note)
+        found = _tuned(images, pool, folder / "cache")
     assert not list(folder.glob("**/*.checkpoints"))
     return found
 
@@ -93,27 +84,36 @@ def _told(model: FloatModel) -> dict[str, Any]:
     return json.loads(model.path.with_name(RESULT).read_text())
 
 
-def test_learning_from_all_images_has_no_limit(images: Images, made: list[FloatModel], tmp_path: Path) -> None:
-    compared, ships, learns = _stages(images)
-    told = _told(made[2])
+@pytest.mark.slow
+def test_learning_from_all_images_has_no_limit(
+    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
+) -> None:
+    compared, _, learns = _stages(images)
+    given = materials(tmp_path, images, weights={CARD.name: None})
+    before = walk(compared, given, training)
+    with Trainers(tmp_path / "log.txt") as another_search:
+        after = walk(learns, replace(given, training_left_s=lambda *_: 0.0), another_search)
+    told = _told(after)
     assert (len(told["history"]), told["out_of_time"]) == (KNOBS.going_on().epochs, False)
-    assert made[2].sha256 != made[1].sha256
-    assert learns.reads(materials(tmp_path, images)).paths == images.part(Role.ALL).paths
+    assert after.sha256 != before.sha256
+
+
+def test_a_network_for_all_images_follows_the_compared_one_and_of_a_large_set_some_are_learnt_from(
+    images: Images, tmp_path: Path
+) -> None:
+    compared, ships, learns = _stages(images)
     assert compared in learns.after
     assert ships not in learns.after
-
-
-def test_of_a_large_set_some_images_are_learnt_from(images: Images, tmp_path: Path) -> None:
     large = replace(images, tuned_images=16)
     for stage, role in zip(_stages(large), (Role.TUNED, Role.TUNED, Role.ALL), strict=True):
         assert stage.reads(materials(tmp_path, large)).paths == large.part(role).paths
     assert _stages(large)[0].cost_s < _stages(images)[0].cost_s
 
 
-def test_what_ships_goes_on_from_what_was_compared(images: Images, made: list[FloatModel]) -> None:
+def test_what_ships_goes_on_from_what_was_compared(images: Images, made: tuple[FloatModel, FloatModel]) -> None:
     from advisor.measurement.accuracy import predict
 
-    compared, ships, _ = made
+    compared, ships = made
     assert compared.sha256 != ships.sha256
     told = _told(compared)
     assert len(told["history"]) == KNOBS.epochs

@@ -1,0 +1,22 @@
+"""Make and judge one candidate as a search does, without its children: in a process with the light install alone."""
+
+from pathlib import Path
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights.fetching import fetch
+from advisor.core.training import HEAD
+from advisor.engine.pipeline.graph import VariantStages
+from advisor.engine.pipeline.materials import Workload
+from advisor.engine.question import resolve
+from advisor.engine.space.resolved import read_images
+from tests.builders import present
+from tests.engine.pipeline.walking import materials, walk_all
+from tests.makers.searches import SMALLEST
+
+
+def make_candidate(photos: str, folder: str) -> None:
+    """Convert the smallest card, fit a head, compress it to int8, and score and time the file."""
+    card = load_catalogue()[SMALLEST]
+    images = present(read_images(resolve({"data": photos}).question, lambda _: None))
+    stages = VariantStages(card, HEAD, "int8", Workload((HEAD,), ("int8",), images.counts))
+    walk_all(stages.evaluation, materials(Path(folder), images, weights={card.name: fetch(card)}))
