@@ -1,5 +1,4 @@
-"""Freeze what a change of form may not change: ``python -m tools.golden FILE`` writes the results, or compares with
-them.
+"""Freeze what a change of form may not change: ``python -m tools.golden FILE`` writes or compares it.
 
 The results are help texts, schemas, plans on six devices, and a seeded search with an empty cache: its cache keys, its
 evaluations without times, its pick and the files of its bundle. They belong to one machine. Write the file before the

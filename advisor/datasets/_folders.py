@@ -128,6 +128,7 @@ def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], 
     Raises AmbiguousInput where a folder has the same folders as those beside it, and other images.
     """
     equal, alike = (set(), set()) if depth else repeating_folders(images)
+    alike = {name for name in alike if not is_companion_name(name)}  # masks lie in folders named as their images
     if alike:
         raise _repeated_folders(root, alike)
     if not equal:
@@ -209,7 +210,8 @@ def companion_folders(images: Sequence[Names]) -> set[Names]:
 
 def is_companion_name(name: str) -> bool:
     """Return whether a folder is named as one of masks or annotations."""
-    words = {name.casefold()} if name.casefold() in COMPANION_WORDS else set(words_of(name))
+    joined = "".join(filter(str.isalpha, name.casefold()))
+    words = {joined} if joined in COMPANION_WORDS else set(words_of(name))
     return bool(words & COMPANION_WORDS) and words <= COMPANION_WORDS | NEUTRAL_WORDS
 
 

@@ -283,7 +283,7 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
     for name in wanted.needed:
         if name not in names:
             shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
-            close = nearest(name, map(plain_text, plain))
+            close = nearest(name, map(plain_text, columns))
             raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", wanted.hint)
     return KnownColumns(names)
 

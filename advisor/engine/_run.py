@@ -92,7 +92,9 @@ def _run_search(
 ) -> SearchResult:
     load = Load(cpu_s_of_tree)
     require_installed(request)
-    with ended_at(_end_of_preparation(request.execution, started), request.execution.time_limit):
+    # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
+    ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
+    with ended_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep()

@@ -141,22 +141,27 @@ class Group:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines in a plot with its caption and the titles of its axes; only pages draw it, so a table must say the same.
+    """A plot with its caption and the titles of its axes; only pages draw it, so a table must say the same.
 
-    A series is a name and its points (x, y). The axes span all points.
+    A series is a name and the points (x, y) of its line; ``dots`` are points with a name. The axes span all points. The
+    dot that is named ``marked`` is the largest.
     """
 
     caption: str
     x: str
     y: str
     series: Sequence[tuple[str, Sequence[tuple[float, float]]]]
+    dots: Sequence[tuple[str, float, float]] = ()
+    marked: str = ""
 
     WIDTH, HEIGHT, MARGIN = 640, 260, 44
 
     @property
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Least and largest x, and least and largest y; the largest is above the least."""
-        xs, ys = (sorted(point[axis] for _, points in self.series for point in points) for axis in (0, 1))
+        drawn = [point for _, points in self.series for point in points]
+        drawn += [(x, y) for _, x, y in self.dots]
+        xs, ys = (sorted(point[axis] for point in drawn) for axis in (0, 1))
         return (xs[0], max(xs[-1], xs[0] + 1e-9)), (ys[0], max(ys[-1], ys[0] + 1e-9))
 
     def place(self, x: float, y: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from advisor.core import FLOAT, Evaluation, Quantity, TimingFacts, UsageError, p90_of, plural, size_of, top1_on_parts
-from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases
+from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases, _text as text
 from advisor.reporting._answer import other_risks, summary, warned
 from advisor.reporting._classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
 from advisor.reporting._compression import diagnosis_html
@@ -23,6 +23,9 @@ from advisor.reporting._view import RunView, report_parts
 _log = logging.getLogger(__name__)
 
 REJECTED_SHOWN = 100
+
+FIRST_PHOTOS = 6
+"""Wrong answers on the first screen."""
 
 ROWS_SHOWN = 1000
 """Evaluations in the page's table, best first; the plots show all of them."""
@@ -48,6 +51,8 @@ def _answer(view: RunView) -> Variables:
     pick = view.decision.pick
     return {
         "opening": opening(view),
+        "chart": _chart(view),
+        "mistakes": _mistakes(view)[:FIRST_PHOTOS],
         "explanation": explanation(view),
         "warnings": warned(view),
         "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),
@@ -58,6 +63,25 @@ def _answer(view: RunView) -> Variables:
         "counts": phrases.counts(view),
         "steps": next_steps(view),
     }
+
+
+def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
+    """Return the plot of accuracy against latency with the pick in it; nothing where there is nothing to compare."""
+    pick = view.decision.pick
+    rows = phrases.fastest_per_artefact(view.ok)[:ROWS_SHOWN]
+    figures = [(text.name(row), row.latency, row.accuracy) for row in rows]
+    dots = [(name, latency.value, accuracy.value) for name, latency, accuracy in figures if latency and accuracy]
+    if pick is None or len(dots) < 2:
+        return ()
+    caption = f"Each dot is a file; the large one is {pick.configuration.card}"
+    return (blocks.Chart(caption, "latency in ms", f"{view.metric} in %", (), dots, text.name(pick)),)
+
+
+def _mistakes(view: RunView) -> list[pages.Photo]:
+    """Return the images of the hold-out that the pick answers wrongly with the highest probability."""
+    pick = view.decision.pick
+    confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
+    return pages.wrong_photos(confidence.mistakes, view.images, view.classes) if confidence else []
 
 
 def _devices(view: RunView) -> Variables | None:
@@ -92,9 +116,8 @@ def _classes(view: RunView) -> Variables | None:
 
 
 def _images(view: RunView) -> Variables | None:
-    pick, labels, changed = view.decision.pick, view.classes, view.disagreements
-    confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
-    mistakes = pages.wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
+    labels, changed = view.classes, view.disagreements
+    mistakes = _mistakes(view)
     if not mistakes and changed is None:
         return None
     changes = pages.changed_photos(changed, view.images, labels) if changed else []

@@ -103,8 +103,7 @@ def test_a_refuted_pick_stays_where_no_other_file_is_better(run: RunFolder) -> N
 def test_a_part_of_the_hold_out_is_enough_for_the_file_that_replaces_a_refuted_one(run: RunFolder) -> None:
     first, second = run_on_both(run, "first", range(5), range(40)), run_on_both(run, "second", range(9), range(10))
     partly = replace(second, holdout_answers=None, holdout_part=HoldoutPart(30, 100))
-    decision = decide_run(run, [first, partly], QUESTION).decision
-    assert present(decision.pick).configuration.card == "second"
+    assert present(decide_run(run, [first, partly], QUESTION).decision.pick).configuration.card == "second"
 
 
 def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFolder) -> None:

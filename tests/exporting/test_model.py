@@ -224,6 +224,9 @@ def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipp
     for accelerator in ("cpu", "gpu", "npu"):
         source = written(shipping, platform, accelerator)
         assert parsed(platform, source) == []
+        readable = {"android": "image.copy(Bitmap.Config.ARGB_8888, false)", "ios": "UIColor.white.setFill()"}[platform]
+        reading = {"android": "scaled.getPixels(", "ios": "image.draw(in:"}[platform]
+        assert source.index(readable) < source.index(reading)
     assert parsed(platform, source.replace("image)", "image))", 1))
 
 

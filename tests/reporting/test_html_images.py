@@ -74,7 +74,10 @@ def test_without_images_their_answers_are_listed_without_frames(folder: Path, no
 
 def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(folder: Path, noise: list[tuple[str, str]]) -> None:
     plain, page = (render_html(shown_view(folder, *some)) for some in ((), (noise[:24], noise)))
-    assert page.count("data:image/jpeg;base64,") == 48
+    assert page.count("data:image/jpeg;base64,") == 48 + 6, "six wrong answers are on the first screen too"
+    first = page.partition('<details class="reasons">')[0]
+    assert first.count("data:image/jpeg;base64,") == 6
+    assert first.count("<circle cx=") > first.count('class="marked"') == 1, "the pick is among the others"
     assert len(page) - len(plain) < 500_000
 
 

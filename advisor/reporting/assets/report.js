@@ -472,6 +472,7 @@
   if ($("#compare")) attempt(showChosen, $("#compare"));
   if (form) attempt(() => { wireFilters(); paintDots(); applyFilters(); }, $("#explore"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  addEventListener("beforeprint", () => { printing = true; redraw(); });
+  const reasons = document.querySelectorAll("details.reasons");
+  addEventListener("beforeprint", () => { printing = true; reasons.forEach((fold) => { fold.open = true; }); redraw(); });
   addEventListener("afterprint", () => { printing = false; redraw(); });
 })();
