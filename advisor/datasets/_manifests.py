@@ -66,7 +66,7 @@ class ManifestColumns:
     hint: str  # what a table should look like, for errors
 
 
-SPLIT = {
+SPLIT: dict[str, tuple[str, ...]] = {
     "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
     "group": ("group",),
     **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
