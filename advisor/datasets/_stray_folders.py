@@ -21,7 +21,7 @@ _COPY_FORMS = tuple(
         rf"(?:copy of|kopie von|kopie van|copie de|copia de|copia di|cópia de|kopia|копия){_NUMBER}\s+(?P<base>.+)",
     )
 )
-"""How systems and people name the copy of a folder, in small letters."""
+"""Patterns of the names, in small letters, that systems and people give to the copy of a folder."""
 
 _UNSORTED = """
 new folder, untitled folder, untitled, neuer ordner, nouveau dossier, nueva carpeta, carpeta nueva, nuova cartella,

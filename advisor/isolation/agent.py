@@ -397,13 +397,13 @@ class Load:
     """Observes the rest of the machine until :meth:`result`; ``own_s`` returns the CPU seconds of no other program."""
 
     def __init__(self, own_s: Callable[[], float] = time.process_time) -> None:
-        self._own_s, self.start = own_s, (time.perf_counter(), own_s(), busy_seconds())
+        self.start = (own_s, own_s(), time.perf_counter(), busy_seconds())
 
     def result(self) -> LoadReading:
         """Return the number of processors that others kept busy."""
-        start, own, busy = self.start
+        own_s, before_s, start, busy = self.start
         elapsed, busy_now = time.perf_counter() - start, busy_seconds()
-        others = None if busy is None or busy_now is None else (busy_now - busy) - (self._own_s() - own)
+        others = None if busy is None or busy_now is None else (busy_now - busy) - (own_s() - before_s)
         return {
             "elapsed_ns": round(elapsed * 1e9),
             "others_cores": None if others is None else max(0.0, others / elapsed),

@@ -183,7 +183,7 @@ class StageWork(NamedTuple):
 
 @dataclass(frozen=True)
 class Paces:
-    """What stages take in one search over what its plan expects, by what they took so far.
+    """The seconds that stages take in one search over those that its plan expects.
 
     ``work`` has the planned seconds and the seconds taken of each kind of stage that has run.
     """
