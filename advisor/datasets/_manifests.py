@@ -56,6 +56,13 @@ _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before th
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
 Listed = Callable[[int], None]
 
+SPLIT: dict[str, tuple[str, ...]] = {
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "group": ("group",),
+    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
+}
+"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
+
 
 @dataclass(frozen=True)
 class ManifestColumns:
@@ -64,14 +71,6 @@ class ManifestColumns:
     names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
     needed: tuple[str, ...]  # the columns that a table must have
     hint: str  # what a table should look like, for errors
-
-
-SPLIT: dict[str, tuple[str, ...]] = {
-    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
-    "group": ("group",),
-    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
-}
-"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
 
 LABELLED = ManifestColumns(
@@ -338,7 +337,8 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 
     Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
-    name, written = row["path"].strip(), row.get("split", "").strip() or _part_by_flags(row)
+    name = row["path"].strip()
+    written = row.get("split", "").strip() or _part_by_flags(row)
     if not name or "\0" in name:
         raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
     if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:
