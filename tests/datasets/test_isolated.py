@@ -11,6 +11,7 @@ import pytest
 from advisor.core import UsageError, show_bytes
 from advisor.datasets import list_files, read_rows, survey
 from advisor.datasets._manifests import LABELLED
+from advisor.datasets._sources import tables
 from advisor.datasets._sources.tables import MOST_GROUP_BYTES, ParquetTable
 from advisor.isolation import IN_CHILD
 from tests.datasets.folders import image
@@ -107,6 +108,17 @@ def test_images_that_stand_in_several_rows_are_decoded_once(
     assert [archive.read(f"{row:07d}") for row in range(400)] == [values[row] for row in rows]
     if listed_bytes > 50_000:
         assert pa.total_allocated_bytes() - before < 200_000  # all rows decoded have 400,000
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_a_table_that_states_too_many_rows_is_refused_before_they_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setenv(IN_CHILD, "1")  # a child would not know another limit
+    monkeypatch.setattr(tables, "MOST_ROWS", 23)
+    with pytest.raises(UsageError, match="has 24 rows, above the limit of 23") as refused:
+        list_files(write_table(tmp_path / f"long{suffix}"))
+    assert "several files" in refused.value.hint
 
 
 @pytest.mark.parametrize("images", [True, False])

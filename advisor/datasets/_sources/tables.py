@@ -38,8 +38,8 @@ MOST_GROUP_BYTES = 2**30
 IMAGE_ROWS, LABEL_ROWS = 32, 4096
 """Rows that are decoded together: of a column of images, and of another one."""
 
-MOST_ROWS = 10_000_000
-"""Rows that are decoded together where a list has the images: what a damaged file states may be any number."""
+MOST_ROWS = 2_000_000
+"""Rows of one file: a file of 10 MB can state a hundred million, and the list of them fills the memory."""
 
 _METADATA = b"huggingface"
 NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not installed"
@@ -59,6 +59,11 @@ class _Table(ABC):
             raise
         except Exception as error:  # a damaged file fails in many ways
             raise unreadable(file, self.kind, error) from None
+        if (rows := self._count_rows()) > MOST_ROWS:
+            raise UsageError(
+                f"--data: '{file}' has {rows:,} rows, above the limit of {MOST_ROWS:,}",
+                "divide it into several files, and name their folder",
+            )
         repeated = [name for name, count in Counter(schema.names).items() if count > 1]
         if repeated:
             raise UsageError(
@@ -75,6 +80,10 @@ class _Table(ABC):
     @abstractmethod
     def _open(self) -> pa.Schema:
         """Open the file and return its schema."""
+
+    @abstractmethod
+    def _count_rows(self) -> int:
+        """Return the number of rows that the opened file states."""
 
     @abstractmethod
     def _column(self, name: str) -> Iterator[Any]:
@@ -149,6 +158,9 @@ class ParquetTable(_Table):
         self._group = lru_cache(maxsize=2)(self._read_group)
         return self._parquet.schema_arrow
 
+    def _count_rows(self) -> int:
+        return self._starts[-1]
+
     def _column(self, name: str) -> Iterator[Any]:
         for batch in self._parquet.iter_batches(columns=[name], batch_size=LABEL_ROWS, use_threads=False):
             column = batch.column(0)
@@ -169,7 +181,7 @@ class ParquetTable(_Table):
         # Equal images stand in memory once, and the sizes are added before a row is decoded. The rows are read
         # together, as Arrow copies the list of images for each part of them.
         with pq.ParquetFile(self._file, metadata=facts, memory_map=True, read_dictionary=[leaf]) as file:
-            return _read_images(file, number, self._image, min(max(1, group.num_rows), MOST_ROWS))
+            return _read_images(file, number, self._image, max(1, group.num_rows))
 
     def _cell(self, row: int) -> Any:
         from bisect import bisect_right
@@ -202,6 +214,9 @@ class ArrowTable(_Table):
             self._table = pa.ipc.open_file(mapped).read_all()
         self._table.validate(full=True)  # a damaged one can name bytes that are not there
         return self._table.schema
+
+    def _count_rows(self) -> int:
+        return int(self._table.num_rows)
 
     def _column(self, name: str) -> Iterator[Any]:
         for chunk in self._table.column(name).chunks:
