@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import RuntimeRefusal, StageError, UsageError, last_line, show_bytes
-from advisor.isolation import Finished, report, run_program
+from advisor.isolation import Finished, print_document, run_program
 
 if TYPE_CHECKING:
     from advisor.tflite import Model
@@ -128,7 +128,7 @@ def call_json(function: str, timeout_s: float, subject: str, **arguments: object
 def main() -> None:
     """Make the call of :func:`call_json` in the child, print its document, and exit."""
     module, _, name = sys.argv[2].partition(":")
-    sys.exit(report(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
+    sys.exit(print_document(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
 
 
 def _document(finished: Finished, subject: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 from advisor.core import AdvisorError, StageError, UsageError
 from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent_arguments, timings_of_agent
 from advisor.devices._connections.agent import _key, _named
-from advisor.isolation import sweep
+from advisor.isolation import sweep_folders
 from advisor.store import sha256_file
 from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
@@ -207,7 +207,7 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     assert done.returncode == -signal.SIGKILL
     assert len(list(temporary.iterdir())) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    sweep()
+    sweep_folders()
     assert list(temporary.iterdir()) == []
 
 

@@ -15,7 +15,16 @@ from typing import Any
 
 from advisor.core import StageError, UsageError
 from advisor.devices._connections.protocol import MeasurementJob, Timing, file_for, with_facts
-from advisor.isolation import WAITED_LIMIT, Block, Finished, Scratch, SeriesDocument, agent, run_program, waited_share
+from advisor.isolation import (
+    WAITED_LIMIT,
+    Block,
+    Finished,
+    Scratch,
+    SeriesDocument,
+    agent,
+    compute_waited_share,
+    run_program,
+)
 from advisor.store import parse_json, sha256_file
 
 AGENT = Path(agent.__file__)
@@ -130,11 +139,11 @@ def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None
             or [
                 median
                 for median, block in zip(medians, series["blocks"], strict=True)
-                if (waited_share(threads, [block]) or 0.0) <= WAITED_LIMIT
+                if (compute_waited_share(threads, [block]) or 0.0) <= WAITED_LIMIT
             ]
         ),
         cpu_ms=statistics.median(cpu_medians) / 1e6 if cpu_medians else None,
-        waited_share=waited_share(threads, series["blocks"]),
+        waited_share=compute_waited_share(threads, series["blocks"]),
     )
 
 

@@ -31,9 +31,9 @@ from advisor.isolation import (
     LoadReading,
     busy_seconds,
     count_cores,
-    numbers,
     one_line,
-    report,
+    parse_numbers,
+    print_document,
 )
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runtime", required=True, help="litert-web or onnxruntime-web")
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="gpu: WebGPU")
     parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
-    parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2")
     parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
     parser.add_argument("--inputs", type=Path, help="values of inputs: return the outputs of the first model instead")
     return parser.parse_args()
@@ -274,8 +274,8 @@ def main() -> int:
     files = {f"/{file.name}": file for file in options.folder.iterdir()}
     common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
     if options.inputs:
-        return report(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
-    return report(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))
+        return print_document(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
+    return print_document(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from advisor.isolation import (
     LoadReading,
     SeriesDocument,
     agent,
+    compute_waited_share,
     new_interpreter,
     one_line,
     set_inputs,
-    waited_share,
 )
 from advisor.measurement import _host as host
 from advisor.measurement._latency import (
@@ -53,7 +53,7 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     if cpus:
         runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
         share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
-    waited = waited_share(series["threads"], series["blocks"])
+    waited = compute_waited_share(series["threads"], series["blocks"])
     contention = _contention(series["threads"], share, waited, load)
     verdict = Verdict.STABLE
     reason = f"block medians vary by {wall.block_cv:.1%}"

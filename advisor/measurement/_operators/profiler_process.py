@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from advisor.isolation import AgentError, input_values, new_interpreter, one_line, resize, set_inputs
+from advisor.isolation import AgentError, input_values, new_interpreter, one_line, resize_input, set_inputs
 from advisor.measurement._operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent, resolved_shapes
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
@@ -219,7 +219,7 @@ def _explained(path: str, shape: list[int] | None, error: AgentError) -> AgentEr
     """Return the error of the runtime's Python classes; if they run the file, only the profiler cannot."""
     try:
         interpreter = new_interpreter(path, 1, "default")
-        resize(interpreter, shape)
+        resize_input(interpreter, shape)
         interpreter.allocate_tensors()
         set_inputs(interpreter)
         interpreter.invoke()

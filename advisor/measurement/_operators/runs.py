@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from advisor.core import StageError
-from advisor.isolation import AgentError, new_interpreter, one_line, resize, runtime, set_inputs
+from advisor.isolation import AgentError, import_interpreter, new_interpreter, one_line, resize_input, set_inputs
 from advisor.measurement._processes import Reported, call_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
@@ -235,7 +235,7 @@ def prefix(data: bytes, count: int, still: set[int]) -> bytes:
 def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
     """Return the median of the faster half of the runs in microseconds; CPU time at one thread, else wall time."""
     interpreter = new_interpreter("", threads, kernels, content)
-    resize(interpreter, shape)
+    resize_input(interpreter, shape)
     interpreter.allocate_tensors()
     set_inputs(interpreter)
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
@@ -268,7 +268,7 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
         ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, step)
         for position, step in zip(positions, steps, strict=True)
     ]
-    _module, package, version = runtime()
+    _module, package, version = import_interpreter()
     return {
         "runtime": f"{package}=={version}",
         "plain_us": [measured[-1]],
@@ -281,7 +281,7 @@ def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
     """Return the shape of every tensor of the main graph once the first input has ``shape``."""
     interpreter = new_interpreter(path, 1, "builtin")
     try:
-        resize(interpreter, shape)
+        resize_input(interpreter, shape)
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
         raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error
