@@ -63,9 +63,9 @@ def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
         UsageError: a profile that is refused.
     """
     from advisor.devices._profiles.listing import COLUMNS, target_rows
-    from advisor.store import frame
+    from advisor.store import build_frame
 
-    return frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
+    return build_frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
 
 
 def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:

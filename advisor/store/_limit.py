@@ -115,7 +115,7 @@ class Hold:
                 return
             self.keys.add(key)
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with _exclusive(self.root):
+            with _lock_cache(self.root):
                 self._lock.acquire()
                 fresh = not self._file.exists()
                 with self._file.open("a", encoding="utf-8") as file:
@@ -123,7 +123,7 @@ class Hold:
 
     def release(self) -> None:
         """Let the results go; what a run used stays known, so that it can be kept."""
-        with self._mutex, contextlib.suppress(OSError), _exclusive(self.root):
+        with self._mutex, contextlib.suppress(OSError), _lock_cache(self.root):
             self._lock.release(force=True)
             if self._run is None:
                 for left in (self._file, Path(f"{self._file}.lock")):
@@ -141,7 +141,7 @@ def _record_name(run: Path) -> str:
 
 
 @contextlib.contextmanager
-def _exclusive(root: Path) -> Iterator[None]:
+def _lock_cache(root: Path) -> Iterator[None]:
     with FileLock(root / _USES / ".lock"):
         yield
 
@@ -151,24 +151,24 @@ def entries_of(root: Path) -> tuple[CacheEntry, ...]:
 
     What the cache did not name itself is no entry, and neither is what a link leads to: it is never removed.
     """
-    found = []
-    for stage in _listed(root / RESULTS):
+    entries = []
+    for stage in _list_folder(root / RESULTS):
         if stage.is_symlink() or not _STAGE.fullmatch(stage.name):
             continue
         parts: dict[str, list[Path]] = defaultdict(list)
-        for path in _listed(stage):
+        for path in _list_folder(stage):
             name, _, suffix = path.name.partition(".")
             if _RESULT.fullmatch(name) and (not suffix or f".{suffix}" in _PARTS):
                 parts[name].append(path)
         kind = stage.name.rpartition("-")[0] or stage.name
-        found += [_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
+        entries += [_describe_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
     for kind in (kind for kind in DOWNLOADS if not (root / kind).is_symlink()):
-        there = (each for each in _listed(root / kind) if each.suffix != ".lock" and not each.name.startswith("."))
-        found += [_entry(f"{kind}/{each.name}", kind, [each]) for each in there]
-    return tuple(found)
+        there = (path for path in _list_folder(root / kind) if path.suffix != ".lock" and not path.name.startswith("."))
+        entries += [_describe_entry(f"{kind}/{path.name}", kind, [path]) for path in there]
+    return tuple(entries)
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     """Return what is in a folder; nothing if it is not there."""
     try:
         return list(folder.iterdir())
@@ -176,13 +176,13 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
+def _describe_entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
     sizes = [0]
     used = [0.0]
     for path in paths:
         with contextlib.suppress(OSError):  # removed meanwhile
             used.append(0.0 if path.suffix == ".sha256" else path.lstat().st_mtime)
-            sizes += [each.lstat().st_size for each in ([path] if path.is_file() else path.rglob("*"))]
+            sizes += [file.lstat().st_size for file in ([path] if path.is_file() else path.rglob("*"))]
     return CacheEntry(key, kind, sum(sizes), max(used))
 
 
@@ -194,26 +194,26 @@ def uses_of(root: Path) -> tuple[CacheUse, ...]:
     if not (root / _USES).is_dir():
         return ()
     try:
-        with _exclusive(root):
-            return _uses(root)
+        with _lock_cache(root):
+            return _read_uses(root)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-        return _uses(root, read_only=True)
+        return _read_uses(root, read_only=True)
 
 
-def _uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
-    found = []
-    for file in (file for file in _listed(root / _USES) if "." not in file.name):
+def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
+    uses = []
+    for file in (file for file in _list_folder(root / _USES) if "." not in file.name):
         run, *keys = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
         live = not read_only and _is_live(file)
         kept = file.with_suffix(_KEPT).exists()
         if live or kept or (run and Path(run).is_dir()):
-            found.append(CacheUse(run, frozenset(keys), live, kept))
+            uses.append(CacheUse(run, frozenset(keys), live, kept))
             continue
         for left in () if read_only else (file, Path(f"{file}.lock")):
             left.unlink(missing_ok=True)
-    return tuple(found)
+    return tuple(uses)
 
 
 def _is_live(record: Path) -> bool:
@@ -241,7 +241,7 @@ def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
     return next((use for use in uses_of(root) if use.run == name), CacheUse(name, frozenset(), live=False, kept=False))
 
 
-def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
+def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
     """Remove the least recently used results until the cache has at most ``most_bytes``.
 
     Results that a running process or a kept run uses stay. With ``kinds``, only these go, all of them, downloads too if
@@ -252,13 +252,13 @@ def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
     going = list[Path]()
     (root / _USES).mkdir(parents=True, exist_ok=True)
     count = freed = 0
-    with _exclusive(root):
-        users = _uses(root)
-        found = entries_of(root)
+    with _lock_cache(root):
+        users = _read_uses(root)
+        entries = entries_of(root)
         running = any(use.live for use in users)
         held = {key for use in users if use.live or use.kept for key in use.keys}
-        left = sum(entry.size_bytes for entry in found)
-        for entry in sorted(found, key=lambda entry: (entry.used_s, entry.key)):
+        left = sum(entry.size_bytes for entry in entries)
+        for entry in sorted(entries, key=lambda entry: (entry.used_s, entry.key)):
             result = entry.key.startswith(f"{RESULTS}/")
             goes = entry.kind in wanted and (result or not running) if wanted else result and left > most_bytes
             if goes and entry.key not in held and (aside := _set_aside(root / entry.key)):
@@ -268,7 +268,7 @@ def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
                 left = left - entry.size_bytes
     for path in going:
         _remove(path)
-    held_bytes = sum(entry.size_bytes for entry in found if entry.key in held)
+    held_bytes = sum(entry.size_bytes for entry in entries if entry.key in held)
     return Evicted(count, freed, left, held_bytes, most_bytes)
 
 
@@ -286,7 +286,7 @@ def _set_aside(place: Path) -> list[Path]:
 
 def _sweep(root: Path) -> None:
     """Remove what evictions left that were killed, or that met an error."""
-    folders = (*_listed(root / RESULTS), *(root / kind for kind in DOWNLOADS))
+    folders = (*_list_folder(root / RESULTS), *(root / kind for kind in DOWNLOADS))
     for folder in (folder for folder in folders if not folder.is_symlink()):
         for left in folder.glob(f"{_GOING}*"):
             _remove(left)
@@ -328,7 +328,7 @@ class CacheContents:
 
     def alone(self, use: CacheUse) -> tuple[CacheEntry, ...]:
         """Return those that no other run used."""
-        others = {key for each in self.uses if each is not use for key in each.keys}
+        others = {key for other_use in self.uses if other_use is not use for key in other_use.keys}
         return tuple(entry for entry in self.used_by(use) if entry.key not in others)
 
 
@@ -340,7 +340,7 @@ def sum_bytes(entries: Iterable[CacheEntry]) -> int:
 def warn_if_too_small(root: Path, hold: Hold, most_bytes: int) -> None:
     """Log what the limit must be for the same command to find all its results again, if it is below that."""
     entries = entries_of(root)
-    needed = sum_bytes(each for each in entries if each.key in hold.keys or not each.key.startswith(f"{RESULTS}/"))
+    needed = sum_bytes(entry for entry in entries if entry.key in hold.keys or not entry.key.startswith(f"{RESULTS}/"))
     if needed > most_bytes:
         _log.warning(
             "this command needs %s of the cache, downloads included, and the limit is %s: some of its results go, and "

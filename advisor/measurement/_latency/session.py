@@ -19,7 +19,7 @@ from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
 from advisor.measurement._latency.timing import Setup, interleave, measure, ratios, thread_counts
 from advisor.measurement._processes import detector_notes, read_model
-from advisor.store import cache_root, filled, install
+from advisor.store import cache_root, fill_folder, install
 
 # Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
@@ -65,7 +65,7 @@ def interpreter(runtime: Runtime) -> Path | None:
             return None
     refuse_newer_python(runtime, sys.version_info[:2])
     name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
-    return _python(filled(cache_root() / "runtimes" / name, partial(_make, runtime)))
+    return _python(fill_folder(cache_root() / "runtimes" / name, partial(_make, runtime)))
 
 
 def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:

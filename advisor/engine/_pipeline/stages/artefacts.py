@@ -40,7 +40,7 @@ from advisor.engine._pipeline.stage import (
 from advisor.engine._pipeline.stages import jobs
 from advisor.engine._pipeline.stages.head import Folds, fold_inputs, out_of_fold
 from advisor.isolation import CallLimits
-from advisor.store import cached_sha256
+from advisor.store import read_cached_sha256
 from advisor.tflite import Metadata
 
 STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
@@ -269,7 +269,7 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "artefact": results[source].sha256,
-            "scores": cached_sha256(results[scored]),
+            "scores": read_cached_sha256(results[scored]),
             "labels": list(materials.part(Role.VALIDATION).labels),
             **fold_inputs(folds, materials, results),
             **versions("numpy", "scipy"),

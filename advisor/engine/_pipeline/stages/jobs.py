@@ -45,13 +45,13 @@ def extract(
 
     ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view.
     """
-    from advisor.store import cached_rows, write_block
+    from advisor.store import compute_cached_rows, write_block
     from advisor.training import extract as extract_features
 
     def compute(indices: Sequence[int]) -> Any:
         return extract_features(backbone, [images[index] for index in indices], view, seen)
 
-    write_block(out, names, cached_rows(blocks, names, compute))
+    write_block(out, names, compute_cached_rows(blocks, names, compute))
 
 
 def calibrate(
