@@ -407,19 +407,19 @@ def _read_row(number: int, line: str, last: str) -> Row:
     elif own_hash and before != last:
         moved = "does not follow the line before it: a line was removed, added or moved"
         return Row(number, evaluation, own_hash, evaluation.configuration.key, moved)
-    return Row(
-        number, None if fault else evaluation, own_hash, evaluation.configuration.key, fault and f"{fault}: left out"
-    )
+    key = evaluation.configuration.key
+    if fault:
+        return Row(number, None, own_hash, key, f"{fault}: left out")
+    return Row(number, evaluation, own_hash, key)
 
 
 def files_of(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     """Return path and hash of each model file that an evaluation names."""
-    more = (
-        (unknown_or_all.file, unknown_or_all.sha256)
-        for unknown_or_all in (evaluation.unknown, evaluation.on_all)
-        if unknown_or_all is not None
-    )
-    return tuple(pair for pair in ((evaluation.artefact, evaluation.artefact_sha256), *more) if pair[0])
+    files = [(evaluation.artefact, evaluation.artefact_sha256)]
+    for variant in (evaluation.unknown, evaluation.on_all):
+        if variant is not None:
+            files.append((variant.file, variant.sha256))
+    return tuple((file, sha256) for file, sha256 in files if file)
 
 
 @dataclass(frozen=True)

@@ -322,9 +322,9 @@ class Lookup:
         with contextlib.suppress(AdvisorError, *DAMAGED):
             folders = cached_folders(stage, self._materials, Results(before))
             folder = next((folder for folder in folders if folder.is_dir()), None)
-            return (
-                None if folder is None or find_changed_file(folder) is not None else cast("object", stage.read(folder))
-            )
+            if folder is None or find_changed_file(folder) is not None:
+                return None
+            return cast("object", stage.read(folder))
         return None
 
 

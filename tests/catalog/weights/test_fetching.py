@@ -62,9 +62,9 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     for name in ("a", "b"):
         with pytest.raises(WeightsError, match="cannot be reached"):
             fetch_weights(card(home(f"{closed}/{name}.h5")), options)
-    from advisor.downloads._delivery import contact
+    from advisor.downloads._delivery import contact_server
 
-    assert contact.cache_info().hits >= 1
+    assert contact_server.cache_info().hits >= 1
 
 
 def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
