@@ -24,8 +24,8 @@ import numpy as np
 from advisor.catalog import load_catalogue
 from advisor.core import Budget, CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target, form_of
 from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, shipped_fleets
-from advisor.devices._latency.table import runtime_family, silicon
-from advisor.devices._prediction import fit_predictor, measured_latency
+from advisor.devices._latency.table import runtime_family, silicon_of
+from advisor.devices._prediction import combine_measurements, fit_predictor
 from advisor.devices._profiles import load_profiles
 from advisor.engine import DevicePredictor, TargetDevice
 from advisor.fleet import read_fleet
@@ -94,7 +94,7 @@ def pool_of(profiles: Profiles, runtime: str, form: str, known: Mapping[tuple[st
             for row in profile.measurements:
                 if row.usable and (row.target, row.precision) == (target.name, form) and (row.model, form) in known:
                     rows[row.model].append(row)
-            true = {name: measured_latency(table, target, each).milliseconds for name, each in rows.items()}
+            true = {name: combine_measurements(table, target, each).milliseconds for name, each in rows.items()}
             if len(true) >= FEWEST and (best is None or len(true) > len(best.true_ms)):
                 best = Held(profile, target, true)
         if best is not None and profile.kind in ("phone", "board", "module"):
@@ -114,8 +114,8 @@ def cases(
 ) -> Iterator[dict[str, Any]]:
     """Hold each device out, and yield what the selector chose there for each budget."""
     for held in pool:
-        others = [each for each in pool if silicon(each.profile) != silicon(held.profile)]
-        rest = Profiles(p for p in profiles.values() if silicon(p) != silicon(held.profile))
+        others = [each for each in pool if silicon_of(each.profile) != silicon_of(held.profile)]
+        rest = Profiles(p for p in profiles.values() if silicon_of(p) != silicon_of(held.profile))
         predictor = DevicePredictor(fit_predictor(rest))
         bare = replace(held.profile, measurements=(), kernels=())
         unknown = TargetDevice(held.profile.name, bare, held.target)

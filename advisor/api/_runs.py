@@ -287,9 +287,9 @@ def _packages() -> Iterator[Check]:
 
 def _training() -> Iterator[Check]:
     from advisor.core import install_extra
-    from advisor.devices import installed_version
+    from advisor.devices import find_version
 
-    found = [f"{package} {version}" for package in TRAINING if (version := installed_version(package))]
+    found = [f"{package} {version}" for package in TRAINING if (version := find_version(package))]
     hint = f"advisor search needs it: {install_extra('train')}"
     yield _check("training", len(found) == len(TRAINING), ", ".join(found) or "not installed", hint)
 

@@ -20,7 +20,7 @@ from advisor.devices import (
     clusters_of,
     find_phone,
     known_devices,
-    known_socs as shipped_socs,
+    read_socs as shipped_socs,
     shipped_fleets,
     target_vector,
 )

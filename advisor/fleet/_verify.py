@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError, UsageError, show_ms
-from advisor.devices import ConnectionSettings, MeasurementJob, SshConnection, exclusive, known_devices, read_document
+from advisor.devices import ConnectionSettings, MeasurementJob, SshConnection, known_devices, lock_device, read_document
 from advisor.exporting import check
 from advisor.fleet.selector import TierSelector
 from advisor.fleet.tiers import DOCUMENT, FOLDER
@@ -75,7 +75,7 @@ def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Ve
     connection = chosen.connect()
     names = [row["file"] for row in document["tiers"]]
     job = MeasurementJob(tuple(folder / name for name in names), (document["threads"],), runtime="tflite")
-    with exclusive(connection.label):
+    with lock_device(connection.label):
         passed = _passed(connection, folder, names) if isinstance(connection, SshConnection) else [None] * len(names)
         times = [timing.median_ms for timing in connection.measure(job)]
     budget = document["budget_ms"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError, UsageError, install_extra, message_of
-from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, comparison, keep_export
+from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, compare_export, keep_export
 from advisor.isolation import CallLimits, Scratch
 from advisor.tflite import content_of, operator_name, pack, read, unpack
 
@@ -61,7 +61,7 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
     try:
         converted = to_uint8(_converted(model))
         Path(export).write_bytes(converted.SerializeToString())
-        facts = comparison(model, partial(_run_onnx, export, _bytes_in(model)), small)
+        facts = compare_export(model, partial(_run_onnx, export, _bytes_in(model)), small)
     except StageError as error:
         return error.message
     return {**facts, "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node)}

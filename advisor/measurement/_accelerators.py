@@ -183,7 +183,7 @@ _FILE = FileKind(
 
 def read_folder(folder: Path) -> dict[str, Accelerator]:
     """Read every ``*.yaml`` file in a folder; raise UsageError, which names file and line, if one is not valid."""
-    found = [_FILE.validated(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
+    found = [_FILE.validate_file(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
     return {each.name: each for each in found}
 
 

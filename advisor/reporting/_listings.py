@@ -81,7 +81,7 @@ DEVICE_COLUMNS: tuple[TableColumn[DeviceProfile], ...] = (
     TableColumn("SoC", lambda profile: profile.soc, left=True),
     TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
     TableColumn("targets", lambda profile: len(profile.targets), width=100),
-    TableColumn("measurements", devices.measured, short="known"),
+    TableColumn("measurements", devices.count_measured, short="known"),
     TableColumn("from", _whence, left=True, width=130),
 )
 
@@ -257,7 +257,7 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
     kinds = dict.fromkeys(each.kind for each in profiles) if by_kind else [""]
     groups = ([each for each in profiles if kind in ("", each.kind)] for kind in kinds)
     show([table_of(DEVICE_COLUMNS, group) for group in groups])
-    known = sum(map(devices.measured, profiles))
+    known = sum(map(devices.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
 
@@ -295,8 +295,8 @@ def print_device(profile: DeviceProfile) -> None:
         for name, runtime in local_runtimes().items():
             typer.echo(f"  {name}: {plain(runtime.title)}; {_versions(runtime)}")
     typer.secho("measurements", bold=True)
-    unused = devices.flagged(profile)
-    typer.echo(f"  {devices.measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
+    unused = devices.count_flagged(profile)
+    typer.echo(f"  {devices.count_measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
     for source, count in devices.measurement_sources(profile).items():
         typer.echo(f"  {count:,} from {plain(source)}")
     typer.secho("sources", bold=True)
@@ -310,7 +310,7 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         " ".join(part for part in (target.runtime, target.version) if part),
         f"cpu, {plural(target.threads, 'thread')}" if target.accelerator == "cpu" else target.accelerator,
         "/".join(target.precisions),
-        f"{devices.measured(profile, target):,} measured",
+        f"{devices.count_measured(profile, target):,} measured",
         f"{plural(kernels, 'kernel')} timed" if kernels else "",
         "default" if target.name == profile.default_target else "",
     )

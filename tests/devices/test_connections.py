@@ -14,7 +14,7 @@ import pytest
 
 from advisor.core import AdvisorError, StageError, UsageError
 from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent_arguments, timings_of_agent
-from advisor.devices._connections.agent import _key, _named
+from advisor.devices._connections.agent import _key, _name_files
 from advisor.isolation import sweep_folders
 from advisor.store import sha256_file
 from tests.devices.requirements import require_onnx
@@ -41,7 +41,7 @@ def own_job(model: Path, folder: Path) -> MeasurementJob:
 
 
 def folder_of(job: MeasurementJob) -> Path:
-    files = {name: (path, sha256_file(path)) for name, path in _named(job.models).items()}
+    files = {name: (path, sha256_file(path)) for name, path in _name_files(job.models).items()}
     return CACHE / _key(files, ["agent.py", *agent_arguments(job, list(files)[1:])])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from advisor.catalog import Card
 from advisor.core import recipe_of
 from advisor.datasets import HOLDOUT, UNGROUPED, Dataset, Grouping, InputSpec, LabelledImage, Split
-from advisor.devices import DeviceTarget, installed_version
+from advisor.devices import DeviceTarget, find_version
 from advisor.downloads import WeightsFile
 from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
@@ -377,4 +377,4 @@ def input_spec(card: Card) -> InputSpec:
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the installed versions, read without importing anything; empty for a package that is not installed."""
-    return {package: installed_version(package) for package in packages}
+    return {package: find_version(package) for package in packages}

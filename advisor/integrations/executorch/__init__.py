@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import StageError, UsageError, message_of
-from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, comparison, keep_export
+from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, compare_export, keep_export
 from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def write_pte(model: Path, export: Path) -> dict[str, float] | str:
     """Write the ``.pte`` of a float file and return how it compares on the same inputs, or why there is no export."""
     try:
         export.write_bytes(_converted(model))
-        return comparison(str(model), partial(_run, export), SMALL_DIFFERENCE)
+        return compare_export(str(model), partial(_run, export), SMALL_DIFFERENCE)
     except StageError as error:
         return error.message
 

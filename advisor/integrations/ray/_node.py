@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from filelock import FileLock
 
 from advisor.core import AdvisorError
-from advisor.devices import installed_version
+from advisor.devices import find_version
 from advisor.isolation import POOLS, CallLimits, ChildPool, Pause
 from advisor.store import sha256_json
 from advisor.version import __version__
@@ -246,7 +246,7 @@ def measurement(
 
 def versions() -> dict[str, str]:
     """Return the package versions of this node."""
-    return {"advisor": __version__, **{package: installed_version(package) for package in PACKAGES}}
+    return {"advisor": __version__, **{package: find_version(package) for package in PACKAGES}}
 
 
 def spool() -> Path:
