@@ -29,7 +29,7 @@ from advisor.catalog import Card, build_model, fetch_weights, load_catalogue
 from advisor.compression import RecipeInputs, recipe
 from advisor.core import HEAD, recipe_of
 from advisor.datasets import InputSpec, load, survey_boxes
-from advisor.measurement import CentreFinder, Detections, Detector, counts, match_centres, measure, score
+from advisor.measurement import CentreFinder, Detections, Detector, count_boxes, match_centres, measure, score_boxes
 from advisor.measurement._average_precision import DetectionScore, centre_score
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
@@ -220,13 +220,15 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
 
 def found(run: Detector, judged: Part, classes: Sequence[str]) -> tuple[str, str, str]:
     """Return the figures of a file that finds boxes."""
-    return shown(score(judged.true, [run(path) for path in judged.boxed.paths], judged.sizes, len(classes)), classes)
+    return shown(
+        score_boxes(judged.true, [run(path) for path in judged.boxed.paths], judged.sizes, len(classes)), classes
+    )
 
 
 def counted(run: CentreFinder, judged: Part, classes: Sequence[str]) -> tuple[str, str, str]:
     """Return the figures of a file that marks centres."""
     matched = match_centres(judged.true, [run(path) for path in judged.boxed.paths])
-    reached, table = centre_score(matched, len(classes)), counts(matched, len(classes)).sum(axis=0).tolist()
+    reached, table = centre_score(matched, len(classes)), count_boxes(matched, len(classes)).sum(axis=0).tolist()
     mean = reached.mean
     by_class = [f"{name} {100 * (value or 0):.1f}" for name, value in zip(classes, reached.by_class, strict=True)]
     numbers = [f"{name} {marks} of {true}" for name, (true, marks, _) in zip(classes, table, strict=True)]

@@ -101,13 +101,13 @@ class Steps:
 
     def case(self, training: str) -> Case:
         """Return how a training does, made where it is not there."""
-        from advisor.measurement import captured_answers, predict
+        from advisor.measurement import predict, predict_captured
 
         def score(path: Path) -> None:
             model = self._finetuned() if training == FINETUNED else self._headed(training)
             answers = predict(model, self._held, self._view).argmax(axis=1)
             with path.open("wb") as file:
-                np.savez(file, answers=answers, captured=captured_answers(model, self._held, self._view))
+                np.savez(file, answers=answers, captured=predict_captured(model, self._held, self._view))
 
         with np.load(self._kept(f"{training}.npz", score)) as answers:
             right = tuple(bool(one) for one in answers["answers"] == self._truth)

@@ -298,14 +298,14 @@ def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     kernels of LiteRT here.
     """
     from advisor.compression import photograph_crops
-    from advisor.measurement import redirected_errors
+    from advisor.measurement import redirect_errors
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
     expected = []
     strides = []
     tolerances = []
-    with redirected_errors():
+    with redirect_errors():
         for model in models:
             run, other = runners(model, [partial(enlarged, image, model.size) for image in chosen])
             outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]

@@ -13,7 +13,7 @@ import typer
 from advisor.catalog import listing
 from advisor.core import HOST, TASKS, plain, plural, show_bytes, show_latency, show_ms
 from advisor.devices import LocalRuntime, listing as devices, local_runtimes
-from advisor.measurement import serving
+from advisor.measurement import find_serving
 from advisor.reporting._blocks import WIDE, TableColumn, show, table_of
 from advisor.reporting._frames import Rows
 from advisor.reporting._text import MISSING
@@ -317,7 +317,7 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
-    for each in serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
+    for each in find_serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
         takes = f"supports {plural(len(each.supported), 'kind')} of operators, {each.about}"
         typer.echo(f"    {plain(each.title)}: {plain(takes)}")
         typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {each.name}")

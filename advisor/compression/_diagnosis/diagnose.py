@@ -29,7 +29,7 @@ from advisor.compression._diagnosis.values import DiagnosedLayer, Diagnosis, cau
 from advisor.core import StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement import accelerator, delegate
+from advisor.measurement import accelerator, delegate_operators
 from advisor.tflite import Model, Tensor, read, read_metadata, split_postprocess
 
 IMAGES = 16
@@ -125,8 +125,8 @@ def compare(
             break
         seen.add(image)
     rules = accelerator(ON_CPU)
-    delegation = delegate(quantized, rules)
-    float_delegation = delegate(reference, rules)
+    delegation = delegate_operators(quantized, rules)
+    float_delegation = delegate_operators(reference, rules)
     refused = {row.index: row.reason for row in delegation.refused}
     result = Diagnosis(
         model=str(model),

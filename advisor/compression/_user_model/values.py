@@ -16,7 +16,7 @@ from advisor.compression._diagnosis.values import decibel
 from advisor.compression._recipes import Sizes
 from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError, paired_difference, paired_shares, wilson
 from advisor.datasets import InputSpec
-from advisor.measurement import Detector, predict, predict_arrays, require_coco, score, shares
+from advisor.measurement import Detector, predict, predict_arrays, require_coco, score_boxes, split_precision
 from advisor.tflite import DETECTIONS, OPERATOR, Model, cut_postprocess, post_processing, with_named_outputs
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Detectors:
             detector = Detector(named, spec)
             if images:
                 return [detector(image) for image in images]
-            return [detector.found_in(array) for array in from_photographs(spec, seed + SCORING_SEED)]
+            return [detector.answer_for(array) for array in from_photographs(spec, seed + SCORING_SEED)]
 
     def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
         """Compare boxes with the float file's, and with the true ones if they are known.
@@ -256,9 +256,9 @@ class Detectors:
         true = [boxes for boxes, _ in labels]
         sizes = [size for _, size in labels]
         places = _places(true)
-        renamed, wanted, of_float = ([one.relabelled(places) for one in rows] for rows in (own, true, floats))
-        reached = score(wanted, renamed, sizes, len(places)).half
-        each, of_floats = (shares(wanted, rows, sizes, len(places)).tolist() for rows in (renamed, of_float))
+        renamed, wanted, of_float = ([one.relabel_boxes(places) for one in rows] for rows in (own, true, floats))
+        reached = score_boxes(wanted, renamed, sizes, len(places)).half
+        each, of_floats = (split_precision(wanted, rows, sizes, len(places)).tolist() for rows in (renamed, of_float))
         return replace(alike, accuracy=reached, drop=paired_shares(of_floats, each))
 
     def notes(self, model: Model) -> Iterator[str]:
@@ -274,8 +274,8 @@ def _precision(true: list[Detections], found: list[Detections]) -> Interval:
     places = _places(true)
     if not places:
         return Interval(1.0, 0.0, 1.0)
-    renamed, wanted = ([one.relabelled(places) for one in rows] for rows in (found, true))
-    return score(wanted, renamed, [SIDES] * len(true), len(places)).half
+    renamed, wanted = ([one.relabel_boxes(places) for one in rows] for rows in (found, true))
+    return score_boxes(wanted, renamed, [SIDES] * len(true), len(places)).half
 
 
 def _places(true: list[Detections]) -> Mapping[int, int]:

@@ -265,7 +265,7 @@ def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
     sizes = (images.boxes.sizes[index] for index in part.indices)
     places = dict(enumerate(order))
     each = zip(part.objects, sizes, strict=True)
-    return tuple((true_boxes(rows).relabelled(places), size[::-1]) for rows, size in each)
+    return tuple((true_boxes(rows).relabel_boxes(places), size[::-1]) for rows, size in each)
 
 
 def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:

@@ -24,7 +24,7 @@ from advisor.devices import (
 )
 from advisor.engine._pipeline.materials import LocalTarget
 from advisor.engine._question.values import Question
-from advisor.measurement import installed_interpreter, interpreter_of
+from advisor.measurement import find_interpreter, interpreter_of
 
 if TYPE_CHECKING:
     from advisor.devices import Connection
@@ -51,7 +51,7 @@ class TargetDevice:
     @property
     def local(self) -> LocalTarget | None:
         """The target if files run on this machine for it: it is a runtime, or has an interpreter here. None if not."""
-        if self.runtime is None and installed_interpreter(self.target.runtime) is None:
+        if self.runtime is None and find_interpreter(self.target.runtime) is None:
             return None
         return LocalTarget(self.profile.name, self.target)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measurement import Detections, centres, counts, f1_of, match_centres
+from advisor.measurement import Detections, count_boxes, f1_of, find_centres, match_centres
 from advisor.tflite import CENTRES, ENCODINGS, SCORES, Suppression, append_postprocess
 from advisor.training._detection import centre_head, head
 from advisor.training._on_maps.fit import Shape, TrainableHead
@@ -148,8 +148,8 @@ def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Te
 def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Floats:
     """Return the logit of each class from which a centre counts, by F1 on the training images themselves."""
     true = [Detections(one.boxes, one.labels, np.ones(len(one.labels), np.float32)) for one in objects]
-    found = [centres(1 / (1 + np.exp(-row)), THRESHOLDS[0]) for row in logits]
-    tables = [counts(match_centres(true, found, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
+    found = [find_centres(1 / (1 + np.exp(-row)), THRESHOLDS[0]) for row in logits]
+    tables = [count_boxes(match_centres(true, found, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
     reached = np.nan_to_num(np.stack([f1_of(table) for table in tables]))
     best = THRESHOLDS[reached.argmax(axis=0)]
     return np.asarray(np.log(best / (1 - best)), np.float32)

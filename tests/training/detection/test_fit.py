@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import StageError
-from advisor.measurement import Detections, Detector, score
+from advisor.measurement import Detections, Detector, score_boxes
 from advisor.tflite import cut_postprocess, put_back
 from advisor.training import TrainableHead, TrainingStart, box_detector_head, flatbuffer, separable, train
 from advisor.training._finetune.network import freeze
@@ -56,7 +56,7 @@ def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder
         assert one.labels.tolist() == other.labels.tolist()
         assert one.scores.tolist() == other.scores.tolist()
     true = [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.labels[LEARNT:]]
-    return score(true, found, [(WIDE, WIDE)] * len(true), 2).half.value
+    return score_boxes(true, found, [(WIDE, WIDE)] * len(true), 2).half.value
 
 
 @pytest.fixture(scope="module")

@@ -159,11 +159,11 @@ def fold_temperature(
 
 def degrees_of(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> float:
     """Return the temperature of a file by the ``.npy`` of its probabilities, and by its float head's out of fold."""
-    from advisor.measurement import temperature
+    from advisor.measurement import fit_temperature
 
     rows = np.load(scores, allow_pickle=False)
     truth = np.asarray(labels)
-    return temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
+    return fit_temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
@@ -171,9 +171,9 @@ def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, c
 
     Labels count as in :func:`score`.
     """
-    from advisor.measurement import captured_answers
+    from advisor.measurement import predict_captured
 
-    answers = captured_answers(model, images, view)
+    answers = predict_captured(model, images, view)
     columns = _columns(model, classes)
     np.save(path, answers if isinstance(columns, slice) else np.argsort(columns)[answers])
 

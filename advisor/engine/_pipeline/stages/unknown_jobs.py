@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.core import LeftOut, UnknownFacts
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline.stages.jobs import degrees_of
-from advisor.measurement import Neighbours, accepted, auroc, mean_of, rule
+from advisor.measurement import Neighbours, compute_auroc, make_rule, mean_of, share_accepted
 
 if TYPE_CHECKING:
     from advisor.measurement import OutOfFold
@@ -123,7 +123,7 @@ def add_unknown(
     content = to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
-    found = rule(seen.logits, near_to(seen.train).similarity(seen.own))
+    found = make_rule(seen.logits, near_to(seen.train).similarity(seen.own))
     degrees = degrees_of(scores, seen.truth.tolist(), folds)
     near = near_to(joined(learnt.shipped)[:, : seen.own.shape[1]])
     made = with_unknown(content, near.axes, near.images, found.weight / degrees, found.offset / degrees, model.name)
@@ -173,7 +173,11 @@ def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo)
     def one(features: Rows) -> LeftOut:
         logits = features @ weights + bias
         similarity = near.similarity(features)
-        scores = rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
-        return LeftOut(auroc(scores[~apart], scores[apart]), accepted(scores[~apart], scores[apart]), int(apart.sum()))
+        scores = make_rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
+        return LeftOut(
+            compute_auroc(scores[~apart], scores[apart]),
+            share_accepted(scores[~apart], scores[apart]),
+            int(apart.sum()),
+        )
 
     return one(seen.own), one(seen.floats)
