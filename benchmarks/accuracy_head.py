@@ -136,7 +136,7 @@ def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Float
     """Return the backbone's file, the features of every image, and the width of the last layer."""
     from advisor.catalog import CONVERT_VERSION, convert
     from advisor.tflite import FEATURES, VERSION, last_width, select_output, with_levels
-    from advisor.training import extract
+    from advisor.training import extract_features
 
     folder = cache_root() / "benchmarks" / f"{NAME}-{CONVERT_VERSION}-{VERSION}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Float
             data = select_output((Path(place) / "master.tflite").read_bytes(), FEATURES)
         backbone.write_bytes(with_levels(data))
     if not file.exists():
-        np.save(file, extract(backbone, [image.path for image in dataset.images], _spec(card)))
+        np.save(file, extract_features(backbone, [image.path for image in dataset.images], _spec(card)))
     return backbone, np.load(file), last_width(backbone.read_bytes())
 
 

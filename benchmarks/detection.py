@@ -35,9 +35,9 @@ from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import put_back, split_postprocess
 from advisor.training import HeadKind, Hyperparameters, LabelledImages, TrainingStart, _on_maps as on_maps, train
-from advisor.training._finetune.network import freeze
+from advisor.training._finetune.network import freeze_layers
 from advisor.training._on_maps import with_maps
-from advisor.training._on_maps.kept import Objects, RandomChanges, changed
+from advisor.training._on_maps.kept import Objects, RandomChanges, change_image
 from advisor.training._on_maps.train import NEW
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
@@ -188,7 +188,7 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
 
     model = build_model(card, fetch_weights(card))
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
-    freeze(maps, share)
+    freeze_layers(maps, share)
     shapes, side = [tuple(output.shape[1:]) for output in maps.outputs], card.input_size
     with unittest.mock.patch.object(on_maps, "_batch_norm", return_value=keras.layers.BatchNormalization):
         head = kind.make_head(shapes, classes)
@@ -209,7 +209,7 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
         if number == 2:
             began = time.monotonic()
         rows = draw.integers(0, len(boxed.paths), Hyperparameters.batch)
-        pairs = [changed(load(boxed.paths[row], side), boxed.labels[row], RandomChanges(), draw) for row in rows]
+        pairs = [change_image(load(boxed.paths[row], side), boxed.labels[row], RandomChanges(), draw) for row in rows]
         targets = [head.target(objects) for _, objects in pairs]
         images = np.stack([spec.normalise(pixels) for pixels, _ in pairs])
         step(tf.constant(images), tuple(tf.constant(np.stack(part)) for part in zip(*targets, strict=True)))

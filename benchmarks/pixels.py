@@ -188,7 +188,7 @@ def plain(
     import keras
     import tensorflow as tf
 
-    from advisor.training import flatbuffer
+    from advisor.training import convert_to_flatbuffer
 
     (whole, rate, new), side, draw = made, card.input_size, np.random.default_rng(0)
     optimizer, classes = keras.optimizers.Adam(rate), whole.outputs[0].shape[-1]
@@ -209,7 +209,7 @@ def plain(
         given = np.stack([spec_of(card).normalise(pixels[each]) for each in rows])[:, :, mirror]
         step(tf.constant(given), tf.constant(masks[rows][:, :, mirror]))
     one = keras.Input((side, side, 3), batch_size=1)
-    path.write_bytes(flatbuffer(keras.Model(one, {"scores": whole(one)})))
+    path.write_bytes(convert_to_flatbuffer(keras.Model(one, {"scores": whole(one)})))
 
 
 def good_of(part: Part) -> tuple[list[Path], list[int]]:

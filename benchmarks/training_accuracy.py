@@ -159,10 +159,10 @@ class Steps:
 
     def _features(self, captured: int = 0) -> Path:
         """Return the features of the pictures to learn from, as they are or under a capture condition."""
-        from advisor.training import CaptureAugmentation, extract
+        from advisor.training import CaptureAugmentation, extract_features
 
         def read(path: Path) -> None:
-            values = extract(
+            values = extract_features(
                 self._backbone(), self._learnt()[0], self._view, augmentation=CaptureAugmentation(captured)
             )
             with path.open("wb") as file:

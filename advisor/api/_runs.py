@@ -325,11 +325,11 @@ def _cache() -> Iterator[Check]:
 
 
 def _weights() -> Iterator[Check]:
-    from advisor.catalog import load_catalogue, locate
+    from advisor.catalog import load_catalogue, locate_weights
     from advisor.downloads import FetchOptions
 
     cards = load_catalogue().values()
-    here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
+    here = [card.name for card in cards if locate_weights(card, FetchOptions(offline=True))]
     found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
     hint = "the first search fetches them; without a network: run advisor catalog fetch --all on another machine"
     yield _check("weights", bool(here), found, hint)

@@ -60,7 +60,7 @@ def list_cards(*, mirror: str | None = None, catalog: Files = (), tell: Tell | N
     """
     from advisor.catalog import _listing as listing
 
-    return listing.rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
+    return listing.list_rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
 
 
 def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:

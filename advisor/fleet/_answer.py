@@ -94,12 +94,12 @@ class FleetOption:
     @property
     def worst(self) -> Assigned:
         """The phone that meets the budget with the least probability."""
-        return min(self.phones, key=lambda each: (each.probability or 0.0, -(each.latency_ms or np.inf)))
+        return min(self.phones, key=lambda assigned: (assigned.probability or 0.0, -(assigned.latency_ms or np.inf)))
 
     def share_of(self, tier: int) -> float:
         """Return the share of the known phones that get a file and meet the limits with it."""
-        known = sum(each.phone.share for each in self.phones)
-        return sum(each.phone.share for each in self.phones if each.sure and each.tier == tier) / known
+        known = sum(assigned.phone.share for assigned in self.phones)
+        return sum(assigned.phone.share for assigned in self.phones if assigned.sure and assigned.tier == tier) / known
 
     @cached_property
     def sentence(self) -> str:
@@ -180,12 +180,12 @@ class Matrix:
     def allowed(self) -> Floats:
         """1 where a file meets every limit but that of the latency."""
         others = replace(self.limits, latency_ms=None)
-        return np.array([[float(others.met_by(each)) for each in row] for row in self.rows])
+        return np.array([[float(others.met_by(evaluation)) for evaluation in row] for row in self.rows])
 
     def chances(self, scale: float = 1.0) -> Floats:
         """Return the probability that a file meets the latency limit times a scale; 0 where none can be predicted."""
         limit = scale * (self.limits.latency_ms or np.inf)
-        return np.array([[_chance(each, limit) for each in row] for row in self.rows])
+        return np.array([[_chance(evaluation, limit) for evaluation in row] for row in self.rows])
 
     def sure(self, scale: float = 1.0) -> Floats:
         """Return 1 where a file meets every limit, that of the latency with the confidence of the question."""
@@ -197,15 +197,17 @@ class Matrix:
         return np.asarray(self.shares[:, None] * worth)
 
 
-def _chance(each: Evaluation, limit_ms: float) -> float:
-    if each.status is not Status.OK or each.latency_distribution is None:
+def _chance(evaluation: Evaluation, limit_ms: float) -> float:
+    if evaluation.status is not Status.OK or evaluation.latency_distribution is None:
         return 0.0
-    return each.latency_distribution.below(limit_ms)
+    return evaluation.latency_distribution.below(limit_ms)
 
 
 def predicted(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
     """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
-    files = tuple(each for each in one_each(evaluations) if each.accuracy is not None and each.artefact)
+    files = tuple(
+        evaluation for evaluation in one_each(evaluations) if evaluation.accuracy is not None and evaluation.artefact
+    )
     if not files:
         raise StageError("no file has an accuracy yet, so none can be chosen for the fleet")
     predictor = DevicePredictor()
@@ -222,18 +224,18 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     sets = list[tuple[int, ...]]()
     notes = list(fleet.notes)
     for count in range(1, MOST_FILES + 1):
-        found = choose(values, count)
-        if sets and (len(found) < count or total(values, found) <= total(values, sets[-1]) + HARDLY):
+        files = choose(values, count)
+        if sets and (len(files) < count or total(values, files) <= total(values, sets[-1]) + HARDLY):
             notes.append(f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not offered")
             break
-        sets.append(found)
+        sets.append(files)
     options = tuple(_option(matrix, files) for files in sets)
     order = sorted(range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value)
     every = values.argmax(axis=1)
     held = matrix.sure()
     whole = float(matrix.shares @ matrix.accuracies[every])
     served = float(matrix.shares @ (matrix.accuracies[every] * held[np.arange(len(every)), every]))
-    kept = tuple(option.served / served if served else 1.0 for option in options)
+    shares_kept = tuple(option.served / served if served else 1.0 for option in options)
     if not options[order[0]].sure_share:
         notes.append(_floor_note(matrix, options[order[0]]))
     return FleetAnswer(
@@ -244,7 +246,7 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
         _runner_up(options, order),
         _flips(matrix, options, sets, order[0]),
         (whole, len(set(every.tolist()))),
-        kept,
+        shares_kept,
         tuple(notes),
     )
 
@@ -257,17 +259,17 @@ def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
     phones = []
     for place, phone in enumerate(matrix.phones):
         tier = int(np.argmax(values[place, ordered]))
-        each = matrix.rows[place][ordered[tier]]
-        found = each.latency
+        evaluation = matrix.rows[place][ordered[tier]]
+        latency = evaluation.latency
         is_sure = bool(sure[place, ordered[tier]])
-        if found is None:
-            phones.append(Assigned(phone, tier, is_sure, reason=each.reason))
+        if latency is None:
+            phones.append(Assigned(phone, tier, is_sure, reason=evaluation.reason))
         else:
             chance = float(chances[place, ordered[tier]])
-            phones.append(Assigned(phone, tier, is_sure, chance, found.value, found.low, found.high))
-    tiers = [each.tier for each in phones]
-    held = np.array([each.sure for each in phones], dtype=float)
-    met = np.array([each.probability or 0.0 for each in phones])
+            phones.append(Assigned(phone, tier, is_sure, chance, latency.value, latency.low, latency.high))
+    tiers = [assigned.tier for assigned in phones]
+    held = np.array([assigned.sure for assigned in phones], dtype=float)
+    met = np.array([assigned.probability or 0.0 for assigned in phones])
     return FleetOption(
         tuple(matrix.files[file] for file in ordered),
         tuple(phones),
@@ -279,16 +281,16 @@ def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
 
 
 def _reason(options: Sequence[FleetOption], best: int) -> str:
-    own = options[best]
+    best_option = options[best]
     parts = []
     if best:
         fewer = options[best - 1]
-        parts.append(f"the last file adds {_gain(fewer, own)}")
+        parts.append(f"the last file adds {_gain(fewer, best_option)}")
     if best + 1 < len(options):
-        parts.append(f"one more would add {_gain(own, options[best + 1])}")
+        parts.append(f"one more would add {_gain(best_option, options[best + 1])}")
     elif not best:
         parts.append("no other file serves more phones, or serves them better")
-    return f"{own.sentence}{': ' * bool(parts)}{'; '.join(parts)}"
+    return f"{best_option.sentence}{': ' * bool(parts)}{'; '.join(parts)}"
 
 
 def _gain(fewer: FleetOption, more: FleetOption) -> str:
@@ -313,19 +315,19 @@ def _flips(
 ) -> tuple[str, ...]:
     """Return what would change the files: another price of a file, or another budget."""
     flips = list[str]()
-    own = options[best]
-    for place, other in enumerate(options):
+    best_option = options[best]
+    for place, option in enumerate(options):
         if place != best:
-            price = (other.value - own.value) / (place - best)
+            price = (option.value - best_option.value) / (place - best)
             word = "less" if place > best else "more"
             flips.append(f"a further file counts like {word} than {price:.2f} points: {plural(place + 1, 'file')}")
     limit = matrix.limits.latency_ms or 0.0
     for scales in (OTHER_BUDGETS[0], OTHER_BUDGETS[1]):
         for scale in scales:
             values = matrix.values(scale)
-            found = max((choose(values, len(s)) for s in sets), key=lambda s: total(values, s) - POINTS_A_FILE * len(s))
-            if set(found) != set(sets[best]):
-                names = listed([text.file(matrix.files[file]) for file in found], MOST_FILES)
+            files = max((choose(values, len(s)) for s in sets), key=lambda s: total(values, s) - POINTS_A_FILE * len(s))
+            if set(files) != set(sets[best]):
+                names = listed([text.file(matrix.files[file]) for file in files], MOST_FILES)
                 flips.append(f"the latency budget is {show_ms(scale * limit)}: {names}")
                 break
     return tuple(flips)
@@ -335,7 +337,7 @@ def _floor_note(matrix: Matrix, option: FleetOption) -> str:
     chances = matrix.chances()
     file = int(np.argmax(matrix.shares @ chances))
     known = [row[file].latency_distribution for row in matrix.rows]
-    needed = [each.at(matrix.limits.confidence) for each in known if each is not None]
+    needed = [distribution.at(matrix.limits.confidence) for distribution in known if distribution is not None]
     slow = f"; its slowest phone needs a budget of {show_ms(max(needed))}" if needed else ""
     budget = show_ms(matrix.limits.latency_ms or 0)
     return (
@@ -365,7 +367,10 @@ def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> Fleet
     UsageError: the fleet cannot be read. StageError: no file can be chosen.
     """
     fleet = read_fleet(question.fleet, question.profiles)
-    rows = [(each.configuration.key, each.artefact_sha256, accuracy_of(each)) for each in one_each(evaluations)]
+    rows = [
+        (evaluation.configuration.key, evaluation.artefact_sha256, accuracy_of(evaluation))
+        for evaluation in one_each(evaluations)
+    ]
     devices = [phone.device.profile.fingerprint() for phone in fleet.known if phone.device]
     limits: Mapping[str, object] = vars(question.limits)
     key = json.dumps([question.fleet, devices, rows, repr(limits)], default=str)

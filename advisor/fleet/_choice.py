@@ -19,8 +19,8 @@ def choose(values: Floats, count: int) -> tuple[int, ...]:
     does not exceed the best total so far is left out. G. Cornuejols, M. Fisher, G. Nemhauser, "Location of bank
     accounts to optimize float", Management Science 23 (1977).
     """
-    kept = _undominated(values)
-    return tuple(sorted(int(kept[i]) for i in _best(values[:, kept], min(count, len(kept)))))
+    undominated = _undominated(values)
+    return tuple(sorted(int(undominated[i]) for i in _best(values[:, undominated], min(count, len(undominated)))))
 
 
 def total(values: Floats, files: tuple[int, ...]) -> float:
@@ -31,13 +31,13 @@ def total(values: Floats, files: tuple[int, ...]) -> float:
 def _undominated(values: Floats) -> NDArray[np.intp]:
     """Return the files that no other one beats; of equal ones the first."""
     files = np.arange(values.shape[1])
-    kept = list[int]()
+    undominated = list[int]()
     for i in files:
         beats = (values >= values[:, [i]]).all(axis=0)
         beaten = (values <= values[:, [i]]).all(axis=0)
         if not (beats & (~beaten | (files < i))).any():  # better somewhere, or equal and before
-            kept.append(int(i))
-    return np.array(kept, dtype=np.intp)
+            undominated.append(int(i))
+    return np.array(undominated, dtype=np.intp)
 
 
 def _best(values: Floats, count: int) -> tuple[int, ...]:

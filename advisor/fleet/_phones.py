@@ -102,7 +102,7 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
     problems = Problems()
     profiles = known_devices(folders)
     _check_columns(rows)
-    found: dict[str, tuple[dict[str, str], float]] = {}
+    rows_by_key: dict[str, tuple[dict[str, str], float]] = {}
     notes: list[str] = []
     for number, row in enumerate(rows, start=1):
         name = row.get("device") or row.get("soc") or ""
@@ -112,17 +112,17 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
             problems.add(error)
             continue
         key = f"{name.casefold()} {row.get('runtime', '')}"
-        if key in found:
+        if key in rows_by_key:
             notes.append(f"'{name}' has several rows; their shares are added up")
-            share += found[key][1]
-        found[key] = row, share
+            share += rows_by_key[key][1]
+        rows_by_key[key] = row, share
     problems.raise_any()
-    total = sum(share for _, share in found.values())
+    total = sum(share for _, share in rows_by_key.values())
     if not total > 0:
         raise UsageError("--fleet: the shares add up to 0", "give each row the share of your users, such as 12.5")
     if min(abs(total - 1), abs(total - 100)) > 0.5 * (1 if total > 50 else 0.01):
         notes.append(f"the shares add up to {total:.4g}, so they are divided by this sum")
-    named = [(row.get("device") or row.get("soc") or "", row, share / total) for row, share in found.values()]
+    named = [(row.get("device") or row.get("soc") or "", row, share / total) for row, share in rows_by_key.values()]
     phones = tuple(
         Phone(name, share, *_found(name, row, profiles, problems), os=row.get("os", "")) for name, row, share in named
     )
@@ -206,9 +206,9 @@ def _found(
     try:
         memory = size_bytes(row["memory"], "memory") if row.get("memory") else None
         cores = clusters_of(row["cores"]) if row.get("cores") else ()
-        profile, found, target = _profile(name, cores, profiles)
+        profile, how_found, target = _profile(name, cores, profiles)
         if profile is None:
-            return None, found
+            return None, how_found
         target = profile.target(row["runtime"]) if row.get("runtime") else target or cpu_target(profile)
     except UsageError as error:
         problems.add(UsageError(f"--fleet, '{name}': {error.message}", error.hint))
@@ -217,18 +217,20 @@ def _found(
         return None, "its cores are not known"
     known = profile if target in profile.targets else replace(profile, targets=(target,), default_target=target.name)
     known = replace(known, memory_bytes=memory) if memory else known
-    return TargetDevice(name, known, target), found
+    return TargetDevice(name, known, target), how_found
 
 
 def _profile(
     name: str, cores: tuple[Cluster, ...], profiles: Profiles
 ) -> tuple[DeviceProfile | None, str, DeviceTarget | None]:
     device, _, target = name.rpartition(":")
-    titles = {each.title.casefold(): each for each in profiles.values()}
+    titles = {profile_known.title.casefold(): profile_known for profile_known in profiles.values()}
     profile = profiles.get(device or name) or titles.get(name.casefold())
     if profile is not None:
         return profile, "profile", profile.target(target) if device else None
-    by_soc = {plain(each.soc): each for each in profiles.values() if each.kind == "phone"}
+    by_soc = {
+        plain(profile_known.soc): profile_known for profile_known in profiles.values() if profile_known.kind == "phone"
+    }
     # Phones come before SoCs: iPhone 13 is a phone, and hw.machine of phones with an A14 begins with iPhone13.
     phone = None if cores else find_phone(device or name, profiles)
     if phone is not None:
@@ -258,10 +260,14 @@ def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
 def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:
     """Return the target of LiteRT on a phone's CPU, as apps run it; None if its cores are not known."""
     count = min(THREADS, sum(cluster.count for cluster in profile.cores))
-    own = [each for each in profile.targets if each.runtime in TFLITE_RUNTIMES and each.accelerator == "cpu"]
+    own_targets = [
+        known_target
+        for known_target in profile.targets
+        if known_target.runtime in TFLITE_RUNTIMES and known_target.accelerator == "cpu"
+    ]
     if not profile.cores:
-        return max(own, key=lambda each: each.threads, default=None)
-    same = next((each for each in own if each.threads == count), None)
+        return max(own_targets, key=lambda known_target: known_target.threads, default=None)
+    same = next((known_target for known_target in own_targets if known_target.threads == count), None)
     name = f"litert-cpu-x{count}"
     return same or DeviceTarget(name, "tflite", "cpu", count, "", ("float32", "float16", "int8"), kernels="xnnpack")
 
@@ -271,12 +277,14 @@ def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float
 
     Empty and 1 if the cores of no other phone are known.
     """
-    speeds = {each.name: speed(each) for each in profiles.values() if each.kind == "phone" and each.cores}
-    own = speed(phone)
-    known = {name: found for name, found in speeds.items() if found}
-    if not own or not known:
+    speeds = {
+        profile.name: speed(profile) for profile in profiles.values() if profile.kind == "phone" and profile.cores
+    }
+    own_speed = speed(phone)
+    known = {name: known_speed for name, known_speed in speeds.items() if known_speed}
+    if not own_speed or not known:
         return "", 1.0
-    apart = {name: abs(math.log(found / own)) for name, found in known.items()}
+    apart = {name: abs(math.log(known_speed / own_speed)) for name, known_speed in known.items()}
     name = min(apart, key=apart.__getitem__)
     return name, math.exp(apart[name])
 

@@ -123,12 +123,20 @@ def rules_document(
     not exceeded with the confidence.
     """
     rows = [
-        (each, [_figures(one, confidence) for one in predictor.evaluate(files, each.device, None)]) for each in phones
+        (phone, [_figures(evaluation, confidence) for evaluation in predictor.evaluate(files, phone.device, None)])
+        for phone in phones
     ]
     rows = [row for row in rows if all(figures is not None for figures in row[1])]
     if not rows:
         raise UsageError("--tiers: no known phone runs all files", "choose files of other forms with --compressions")
-    fastest = int(np.argmin(np.mean([[np.log(found[0]) for found in figures if found] for _, figures in rows], axis=0)))
+    fastest = int(
+        np.argmin(
+            np.mean(
+                [[np.log(figures_of_file[0]) for figures_of_file in figures if figures_of_file] for _, figures in rows],
+                axis=0,
+            )
+        )
+    )
     return {
         "budget_ms": budget_ms,
         "confidence": confidence,
@@ -139,13 +147,13 @@ def rules_document(
         "core_macs": core_macs(),
         "phones": [
             {
-                "names": each.names,
-                "gpu": each.gpu,
-                "speed": _short(each.speed),
-                "ms": [_short(found[0]) for found in figures if found],
-                "sure_ms": [_short(found[1]) for found in figures if found],
+                "names": phone.names,
+                "gpu": phone.gpu,
+                "speed": _short(phone.speed),
+                "ms": [_short(figures_of_file[0]) for figures_of_file in figures if figures_of_file],
+                "sure_ms": [_short(figures_of_file[1]) for figures_of_file in figures if figures_of_file],
             }
-            for each, figures in sorted(rows, key=lambda row: row[0].speed)
+            for phone, figures in sorted(rows, key=lambda row: row[0].speed)
         ],
     }
 
@@ -159,8 +167,8 @@ def _figures(evaluation: Evaluation, confidence: float) -> tuple[float, float] |
 
 def _both(files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor) -> Floats:
     """Return the two figures (files, 2) of each file on a phone that runs them all."""
-    rows = (_figures(each, confidence) for each in predictor.evaluate(files, device, None))
-    return np.array([each for each in rows if each is not None])
+    rows = (_figures(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None))
+    return np.array([figures for figures in rows if figures is not None])
 
 
 def _short(value: float) -> float:
@@ -187,7 +195,7 @@ def _measuring(
     The gain is the mean, the factor the largest one. The predictor keeps forms apart that compute otherwise. So a file
     whose form the measurement does not reach is moved in full, and keeps the factor of the prediction alone.
     """
-    ordered = sorted(phones, key=lambda each: each.speed)
+    ordered = sorted(phones, key=lambda phone: phone.speed)
     chosen = [ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))]
     gains = []
     factors = []
@@ -202,7 +210,10 @@ def _measuring(
     gain = np.clip(np.mean(gains, axis=0), 0.0, 1.0)
     factor = np.max(factors, axis=0)
     gain = np.where(gain < LEAST_GAIN, 1.0, gain)
-    return [{"gain": _short(float(one)), "factor": _short(float(two))} for one, two in zip(gain, factor, strict=True)]
+    return [
+        {"gain": _short(float(gain_of_file)), "factor": _short(float(factor_of_file))}
+        for gain_of_file, factor_of_file in zip(gain, factor, strict=True)
+    ]
 
 
 # ---- the bundle ----
@@ -226,18 +237,18 @@ class TiersPart:
                 "--tiers: the run has no fleet",
                 f"advisor reevaluate {run.folder.path} --fleet phones-2026 makes a run with one; export that",
             )
-        found = fleet_answer(run.question, run.evaluations)
-        option = found.with_files(wanted)
+        answer = fleet_answer(run.question, run.evaluations)
+        option = answer.with_files(wanted)
         models = [exported_model(run, evaluation, False).model for evaluation in option.files]
         limits = run.question.limits
         rules = rules_document(
             option.files,
-            known_phones(found.fleet),
+            known_phones(answer.fleet),
             limits.latency_ms or 0.0,
             limits.confidence,
             DevicePredictor(),
         )
-        return bundle_files(option, models, rules, found.fleet.title)
+        return bundle_files(option, models, rules, answer.fleet.title)
 
 
 PART = TiersPart()
@@ -264,7 +275,7 @@ def bundle_files(
             zip(option.files, models, vectors["expected"], strict=True)
         )
     ]
-    content = json.dumps([rules, [each["sha256"] for each in tiers]], sort_keys=True)
+    content = json.dumps([rules, [tier["sha256"] for tier in tiers]], sort_keys=True)
     document = {
         "schema_version": SCHEMA_VERSION,
         "id": hashlib.sha256(content.encode()).hexdigest()[:16],
@@ -307,13 +318,16 @@ def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     tolerances = []
     with redirect_errors():
         for model in models:
-            run, other = runners(model, [partial(enlarged, image, model.size) for image in chosen])
+            run, reference_run = runners(model, [partial(enlarged, image, model.size) for image in chosen])
             outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            others = [np.asarray(other(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            spread = max(float(np.ptp(each)) for each in outputs) or 1.0
-            apart = max(float(np.abs(one - two).max()) for one, two in zip(outputs, others, strict=True))
+            others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+            spread = max(float(np.ptp(output)) for output in outputs) or 1.0
+            apart = max(
+                float(np.abs(output - reference_output).max())
+                for output, reference_output in zip(outputs, others, strict=True)
+            )
             stride = -(-len(outputs[0]) // OUTPUTS)
-            expected.append([[_short(float(value)) for value in each[::stride]] for each in outputs])
+            expected.append([[_short(float(value)) for value in output[::stride]] for output in outputs])
             strides.append(stride)
             tolerances.append(_short(max(LEAST_TOLERANCE * spread, 2 * apart)))
     pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
@@ -335,7 +349,8 @@ def _notes(option: FleetOption, document: Mapping[str, Any]) -> str:
     later = [tier["file"] for tier in document["tiers"][1:]]
     files = ", ".join(f"`{name}`" for name in later) or "no file"
     certain = "".join(
-        f"| {place} | {each['gain']:.2f} | {each['factor']:.2f} |\n" for place, each in enumerate(document["measuring"])
+        f"| {place} | {reference['gain']:.2f} | {reference['factor']:.2f} |\n"
+        for place, reference in enumerate(document["measuring"])
     )
     template = (resources("advisor.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
     return template.format(

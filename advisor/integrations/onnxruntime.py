@@ -41,11 +41,11 @@ OPSET = 17
 
 def inputs(sha256: str) -> dict[str, str]:
     """Return what an export depends on; see :class:`advisor.devices._connections.protocol.Exporter`."""
-    found = versions()
+    package_versions = versions()
     for package in PACKAGES:
-        if not found[package]:
+        if not package_versions[package]:
             raise UsageError(f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx"))
-    return {"artefact": sha256, **found}
+    return {"artefact": sha256, **package_versions}
 
 
 def write(model: Path, folder: Path) -> None:
@@ -97,7 +97,7 @@ def plain_tables(data: bytes) -> bytes:
         code.deprecatedBuiltinCode = min(code.builtinCode, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
     for graph in tables.subgraphs:
         widened = _widened_weights(tables, graph)
-        graph.operators = [each for each in graph.operators if int(each.outputs[0]) not in widened]
+        graph.operators = [operator for operator in graph.operators if int(operator.outputs[0]) not in widened]
         for operator in graph.operators:
             operator.inputs = [widened.get(int(index), int(index)) for index in operator.inputs]
         ends = {*graph.inputs, *graph.outputs}
@@ -108,14 +108,14 @@ def plain_tables(data: bytes) -> bytes:
 
 def _widened_weights(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, int]:
     """Return the 8-bit constant behind each tensor that a DEQUANTIZE operator makes of one."""
-    found = {}
+    widened = {}
     for operator in graph.operators:
         source = graph.tensors[operator.inputs[0]] if len(operator.inputs) else None
         if source is None or operator_name(tables, operator) != "DEQUANTIZE":
             continue
         if source.type == schema.TensorType.INT8 and content_of(tables, source) is not None:
-            found[int(operator.outputs[0])] = int(operator.inputs[0])
-    return found
+            widened[int(operator.outputs[0])] = int(operator.inputs[0])
+    return widened
 
 
 def to_uint8(model: ModelProto) -> ModelProto:
@@ -128,7 +128,7 @@ def to_uint8(model: ModelProto) -> ModelProto:
     from onnx import TensorProto, numpy_helper
 
     graph = model.graph
-    constants = {each.name: each for each in graph.initializer}
+    constants = {initializer.name: initializer for initializer in graph.initializer}
     shifted: dict[str, str] = {}
     for node in graph.node:
         quantizes = node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[0] not in constants
@@ -156,15 +156,15 @@ def _run_onnx(export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequen
     import numpy as np
     import onnxruntime
 
-    found = []
+    answers = []
     try:
         session = onnxruntime.InferenceSession(export, providers=["CPUExecutionProvider"])
-        names = [each.name for each in session.get_inputs()]
+        names = [graph_input.name for graph_input in session.get_inputs()]
         for values in inputs:
             shifted = [(v.astype(np.int16) + 128).astype(np.uint8) if v.dtype == np.int8 else v for v in values]
             outputs = session.run(None, dict(zip(names, shifted, strict=True)))
             pairs = zip(outputs, shifted_back, strict=True)
-            found.append([value.astype(np.int16) - 128 if shift else value for value, shift in pairs])
+            answers.append([value.astype(np.int16) - 128 if shift else value for value, shift in pairs])
     except Exception as error:  # ONNX Runtime's errors have no common class
         raise StageError(f"ONNX Runtime cannot run the export: {message_of(error)}") from error
-    return found
+    return answers

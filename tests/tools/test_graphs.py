@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from advisor.catalog._graph_file import GraphFile, identity, padded
+from advisor.catalog._graph_file import GraphFile, make_identity, pad_kernel
 from tools.graphs.__main__ import Array, Finder
 
 PARTS = ("weight", "bias", "running_mean", "running_var")
@@ -90,9 +90,9 @@ def fused_block(second: int = 3) -> tuple[dict[str, Array], dict[str, float], di
     found = {name: draw.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in tensors.items()}
     graph = GraphFile(b"", {}, norms, {}, {})
     scales = {norm: graph.scale(norm, found)[:, None, None, None] for norm in norms}
-    whole = padded(found["block.small.conv.weight"] * scales["block.small.bn"], (3, 3))
+    whole = pad_kernel(found["block.small.conv.weight"] * scales["block.small.bn"], (3, 3))
     whole = whole + found["block.large.conv.weight"] * scales["block.large.bn"]
-    same, gamma = identity((channels, 1, 3, 3)), found["block.gamma"][..., None]
+    same, gamma = make_identity((channels, 1, 3, 3)), found["block.gamma"][..., None]
     shifts = [graph.shift(norm, found) for norm in ("block.small.bn", "block.large.bn")]
     outer = scales["block.outer.bn"]
     made = {

@@ -66,11 +66,13 @@ def diagnose(
     graph = read(against)
     read(model)
     metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
-    known = next((one for one in metadata if one is not None and one.mean), None)
+    known = next(
+        (file_metadata for file_metadata in metadata if file_metadata is not None and file_metadata.mean), None
+    )
     spec = spec_of_file(against.name, graph, known, mean, std)
-    found = find_images(calibration) if calibration else ()
-    images = drawn(found, IMAGES, 0)
-    source = f"{len(images)} of {len(found)} images of {calibration}" if found else BUNDLED
+    files = find_images(calibration) if calibration else ()
+    images = drawn(files, IMAGES, 0)
+    source = f"{len(images)} of {len(files)} images of {calibration}" if files else BUNDLED
     return run_in_child(model, against, images, spec, source)
 
 
@@ -82,11 +84,11 @@ def run_in_child(
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
-            found: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
+            diagnosis: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
         except StageError as error:
             message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
-    return found
+    return diagnosis
 
 
 def diagnose_images(
@@ -113,12 +115,12 @@ def compare(
     quantized = read(data, str(model))
     reference = read(floats, str(against))
     _require_same_model(model, quantized, against, reference)
-    found = pairs(quantized, reference)
-    if not found:
+    operator_pairs = pairs(quantized, reference)
+    if not operator_pairs:
         hint = "give the float file that the quantized one was made from"
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
     runs = InspectableModel(data, model.name), InspectableModel(floats, against.name)
-    seen = _Comparison(*runs, alone(data, quantized, reference, found), quantized, reference, found)
+    seen = _Comparison(*runs, alone(data, quantized, reference, operator_pairs), quantized, reference, operator_pairs)
     deadline = time.monotonic() + seconds
     for image in images:
         if seen.count and time.monotonic() > deadline:
@@ -133,8 +135,8 @@ def compare(
         against=str(against),
         images=seen.count,
         source=source,
-        layers=tuple(_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in found),
-        unmatched=len(working_operators(quantized)) - len(found),
+        layers=tuple(_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in operator_pairs),
+        unmatched=len(working_operators(quantized)) - len(operator_pairs),
         output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
         agreement=seen.same / seen.count,
         delegation=delegation.sentence,
@@ -155,14 +157,14 @@ class _Comparison:
         single: Mapping[int, Alone],
         quantized: Model,
         reference: Model,
-        found: tuple[OperatorPair, ...],
+        operator_pairs: tuple[OperatorPair, ...],
     ) -> None:
         self._ours = ours
         self._theirs = theirs
-        self._found = found
+        self._found = operator_pairs
         self._alone = single
-        self._factors = factors(quantized, reference, found)
-        self.sums = {pair.quantized: Sums(*(_range(quantized.tensors[pair.output]) or ())) for pair in found}
+        self._factors = factors(quantized, reference, operator_pairs)
+        self.sums = {pair.quantized: Sums(*(_range(quantized.tensors[pair.output]) or ())) for pair in operator_pairs}
         self.answer = Sums()
         self.same = 0
         self.count = 0
@@ -174,12 +176,12 @@ class _Comparison:
         theirs(image[None])
         ours(image[None])
         for pair in self._found:
-            own = None
+            single_output = None
             if pair.quantized in self._alone:
                 single, sources = self._alone[pair.quantized]
                 single(*map(self._floats, sources))
-                own = single.output
-            self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), own)
+                single_output = single.output
+            self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), single_output)
         self.answer.add(theirs.output, ours.output, None)
         self.same += int(theirs.output.argmax() == ours.output.argmax())
         self.count += 1
@@ -195,7 +197,7 @@ class _Comparison:
 
 
 def _require_same_model(model: Path, quantized: Model, against: Path, reference: Model) -> None:
-    shapes = [[tensor.shape for tensor in one.inputs] for one in (quantized, reference)]
+    shapes = [[tensor.shape for tensor in model_read.inputs] for model_read in (quantized, reference)]
     if shapes[0] != shapes[1]:
         raise UsageError(
             f"{model.name} takes {_shown(quantized)} and {against.name} takes {_shown(reference)}: "

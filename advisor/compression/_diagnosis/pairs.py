@@ -72,29 +72,31 @@ def pairs(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
     ours = working_operators(quantized)
     theirs = working_operators(reference)
     known = _outputs(reference, theirs)
-    found = {
+    pair_of = {
         index: known[key]
         for key, index in _outputs(quantized, ours).items()
         if key in known and quantized.operators[index].name == reference.operators[known[key]].name
     }
-    taken = set(found.values())
-    left = [index for index in ours if index not in found]
+    taken = set(pair_of.values())
+    left = [index for index in ours if index not in pair_of]
     rest = [index for index in theirs if index not in taken]
     blocks = SequenceMatcher(None, _kinds(quantized, left), _kinds(reference, rest), autojunk=False)
     for first, second, size in blocks.get_matching_blocks():
-        found.update(zip(left[first : first + size], rest[second : second + size], strict=True))
+        pair_of.update(zip(left[first : first + size], rest[second : second + size], strict=True))
     return tuple(
         OperatorPair(
-            index, found[index], quantized.operators[index].outputs[0], reference.operators[found[index]].outputs[0]
+            index, pair_of[index], quantized.operators[index].outputs[0], reference.operators[pair_of[index]].outputs[0]
         )
         for index in ours
-        if index in found
+        if index in pair_of
     )
 
 
 def working_operators(model: Model) -> list[int]:
     """Return the indices of the operators that do more than change how values are stored."""
-    return [index for index, one in enumerate(model.operators) if one.name not in CONVERTING and one.outputs]
+    return [
+        index for index, operator in enumerate(model.operators) if operator.name not in CONVERTING and operator.outputs
+    ]
 
 
 def short_name(name: str) -> str:
@@ -132,7 +134,10 @@ def kernel(model: Model, index: int) -> Tensor | None:
         return None
     stored = operator.inputs[1]
     if not model.tensors[stored].is_constant:
-        stored = next((one.inputs[0] for one in model.operators if stored in one.outputs and one.inputs), stored)
+        stored = next(
+            (producer.inputs[0] for producer in model.operators if stored in producer.outputs and producer.inputs),
+            stored,
+        )
     tensor = model.tensors[stored]
     return tensor if tensor.is_constant else None
 
@@ -153,12 +158,14 @@ def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
 
 def widest_kernel(reference: Model, index: int) -> Outlier | None:
     """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
-    found = kernel(reference, index)
-    if found is None or found.dtype != "float32":
+    widest_of = kernel(reference, index)
+    if widest_of is None or widest_of.dtype != "float32":
         return None
-    values = np.frombuffer(found.buffer, dtype="<f4").reshape(found.shape)
+    values = np.frombuffer(widest_of.buffer, dtype="<f4").reshape(widest_of.shape)
     axis = _AXES[reference.operators[index].name] % values.ndim
-    return widest(np.abs(values).max(axis=tuple(other for other in range(values.ndim) if other != axis)))
+    return widest(
+        np.abs(values).max(axis=tuple(reduced_axis for reduced_axis in range(values.ndim) if reduced_axis != axis))
+    )
 
 
 def has_scale_a_channel(ours: Tensor | None) -> bool | None:
@@ -200,7 +207,7 @@ def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
     return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
 
 
-def factors(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Factors]:
+def factors(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> dict[int, Factors]:
     """Return the factors of the channels of the float file's equalized tensors, by tensor index.
 
     Equalization changes tensors but not the answer. An output channel is multiplied by s and its readers are divided by
@@ -209,7 +216,7 @@ def factors(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -
     of its inputs.
     """
     known: dict[int, Factors] = {}
-    for pair in found:
+    for pair in operator_pairs:
         operator = reference.operators[pair.reference]
         if operator.name in _PASSING:
             factor = next((known[index] for index in operator.inputs if index in known), None)

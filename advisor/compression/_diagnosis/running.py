@@ -56,12 +56,12 @@ Alone = tuple["InspectableModel", tuple[int, ...]]
 """One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
 
 
-def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
+def alone(data: bytes, quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
     tables = unpack(data)
-    feeds = _feeds(quantized, reference, found)
+    feeds = _feeds(quantized, reference, operator_pairs)
     runs: dict[int, Alone] = {}
-    for pair in found:
+    for pair in operator_pairs:
         file, inputs = operator_alone(tables, pair.quantized)
         if inputs and all(tensor in feeds for tensor in inputs):
             with suppress(StageError):  # The runtime has no such operator alone.
@@ -69,10 +69,10 @@ def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Opera
     return runs
 
 
-def _feeds(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> Mapping[int, int]:
+def _feeds(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> Mapping[int, int]:
     """Return the corresponding tensor of the float file for each activation of the quantized one."""
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
-    feeds.update((pair.output, pair.reference_output) for pair in found)
+    feeds.update((pair.output, pair.reference_output) for pair in operator_pairs)
     for operator in quantized.operators:
         if operator.name in CONVERTING and operator.inputs[0] in feeds:
             feeds[operator.outputs[0]] = feeds[operator.inputs[0]]
@@ -115,15 +115,15 @@ class Sums:
     least: Any = math.inf
     most: Any = -math.inf
 
-    def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
+    def add(self, floats: Floats, quantized: Floats, alone: Floats | None) -> None:
         """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
         values = floats.astype(np.float64)
         self.count += values.size
         self.total += float(values.sum())
         self.signal += float((values**2).sum())
         self.noise += float(((quantized - values) ** 2).sum())
-        if own is not None:
-            self.own_noise = (self.own_noise or 0.0) + float(((own.reshape(values.shape) - values) ** 2).sum())
+        if alone is not None:
+            self.own_noise = (self.own_noise or 0.0) + float(((alone.reshape(values.shape) - values) ** 2).sum())
         margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
         rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)

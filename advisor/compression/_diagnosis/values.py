@@ -246,28 +246,28 @@ def _losses(layer: DiagnosedLayer) -> Iterator[str]:
     yield f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
 
 
-def verdict(found: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
+def verdict(diagnosis: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
     """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
-    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
-    head = f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
-    sentences = [head, *_layers(found), *_slow(delegation, float_delegation)]
+    noise = "" if diagnosis.output_snr_db is None else f", SNR {diagnosis.output_snr_db:.0f} dB"
+    head = f"it answers as the float file does on {diagnosis.agreement:.0%} of {diagnosis.images} images{noise}"
+    sentences = [head, *_layers(diagnosis), *_slow(delegation, float_delegation)]
     if len(sentences) == 1:
         sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
     return tuple(sentences)
 
 
-def _layers(found: Diagnosis) -> Iterator[str]:
-    weak = [layer for layer in found.worst(len(found.layers)) if layer.cause]
+def _layers(diagnosis: Diagnosis) -> Iterator[str]:
+    weak = [layer for layer in diagnosis.worst(len(diagnosis.layers)) if layer.cause]
     for layer in weak[:NAMED]:
         yield f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f} dB; {layer.cause}"
     if len(weak) > NAMED:
         yield f"{len(weak) - NAMED} more layers stand below {WEAK_DB:.0f} dB by themselves"
-    integers = any(layer.weights and layer.weights not in _FLOATS for layer in found.layers)
+    integers = any(layer.weights and layer.weights not in _FLOATS for layer in diagnosis.layers)
     remedy = "; training with it (qat_int8) or int16x8 helps, where answers are lost" if integers else ""
-    lowest = min((layer for layer in found.layers if layer.snr_db is not None), key=_arriving, default=None)
+    lowest = min((layer for layer in diagnosis.layers if layer.snr_db is not None), key=_arriving, default=None)
     if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
         yield (
-            f"no layer is to blame alone: the noise of {len(found.layers)} layers adds up, down to "
+            f"no layer is to blame alone: the noise of {len(diagnosis.layers)} layers adds up, down to "
             f"{_arriving(lowest):.0f} dB at {lowest.name}{remedy}"
         )
 

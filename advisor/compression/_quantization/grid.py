@@ -42,7 +42,9 @@ class Grid:
 
     def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
-        others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
+        others = tuple(
+            reduced_axis for reduced_axis in range(kernel.ndim) if not self.per_channel or reduced_axis != axis
+        )
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         step[step == 0] = 1.0
         if self.power_of_two:
@@ -72,9 +74,9 @@ class Grid:
         steps = np.broadcast_to(self.steps(kernel, axis).reshape(-1), flat.shape[1:])
         if moments.ndim == 3:
             moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)
-        found = spread(flat, steps, moments, None if self.power_of_two else self.last)
+        spread_rows = spread(flat, steps, moments, None if self.power_of_two else self.last)
         shape = np.moveaxis(kernel, axis, -1).shape
-        result: NDArray[np.float64] = np.moveaxis(found.reshape(shape), -1, axis)
+        result: NDArray[np.float64] = np.moveaxis(spread_rows.reshape(shape), -1, axis)
         return result
 
 
@@ -166,9 +168,9 @@ def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Fl
     """Round the corrected weights; those that began on the last step stay on it."""
     if last is None:
         return np.rint(left / steps) * steps
-    found = np.clip(np.rint(left / steps), -last, last)
+    clipped = np.clip(np.rint(left / steps), -last, last)
     greatest = np.abs(first) >= (last - 1e-6) * steps
-    return np.where(greatest, np.sign(first) * last, found) * steps
+    return np.where(greatest, np.sign(first) * last, clipped) * steps
 
 
 def _factor(moments: Floats) -> Floats:

@@ -79,10 +79,10 @@ class Layer:
         down = rows[places // len(columns)]
         across = columns[places % len(columns)]
         inside = _within(down, image.shape[0])[:, :, None] & _within(across, image.shape[1])[:, None, :]
-        found = image[
+        patches = image[
             np.clip(down, 0, image.shape[0] - 1)[:, :, None], np.clip(across, 0, image.shape[1] - 1)[:, None, :]
         ]
-        flat: Floats = np.where(inside[..., None], found, np.float32(0)).reshape(len(places), -1, image.shape[2])
+        flat: Floats = np.where(inside[..., None], patches, np.float32(0)).reshape(len(places), -1, image.shape[2])
         return flat
 
     def _positions(self, axis: int, side: int) -> NDArray[np.int64]:
@@ -103,9 +103,9 @@ def _within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
 
 def layers(model: Model) -> list[Layer]:
     """Return the layers of the main graph whose kernel and bias are float constants of that layer alone."""
-    found = [layer for operator in model.operators if (layer := _layer(model, operator))]
-    used = [index for layer in found for index in (layer.kernel, layer.bias)]
-    return [layer for layer in found if used.count(layer.kernel) == used.count(layer.bias) == 1]
+    layers_read = [layer for operator in model.operators if (layer := _layer(model, operator))]
+    used = [index for layer in layers_read for index in (layer.kernel, layer.bias)]
+    return [layer for layer in layers_read if used.count(layer.kernel) == used.count(layer.bias) == 1]
 
 
 def _layer(model: Model, operator: Operator) -> Layer | None:

@@ -79,10 +79,10 @@ class Observation:
         int8 MobileNetV2 lost two points with clipping and 1.2 without. EfficientNet-Lite0, SqueezeNet and MobileNetV1
         0.25 lose the same with both.
         """
-        found = {index: one.range for index, one in self.activations.items()}
+        ranges = {index: activation.range for index, activation in self.activations.items()}
         if bits <= 8:
-            found |= {source: widened_for_pixels(found[source]) for source in self.sources if source in found}
-        return found
+            ranges |= {source: widened_for_pixels(ranges[source]) for source in self.sources if source in ranges}
+        return ranges
 
 
 def widened_for_pixels(whole: Range) -> Range:
@@ -140,14 +140,14 @@ def observe(
     sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
-    seen = [one for one in layers(model) if one.source in floats and one.weights <= MOST_INPUTS]
-    sums = [_Sums(one) for one in seen if one.kernel not in done]
+    seen = [layer for layer in layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
+    sums = [_Sums(layer) for layer in seen if layer.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
         _run(tables, _arrays(images), sources, notes, sums)
         return Observation(
             {**known, **{index: note.activation() for index, note in notes.items()}},
-            {one.layer.kernel: one.moments() for one in sums},
+            {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums},
             sources,
         )
 
@@ -163,7 +163,7 @@ def _run(
     notes: Mapping[int, _Notes],
     sums: list[_Sums],
 ) -> None:
-    read_at = sorted({*notes, *(one.layer.source for one in sums)})
+    read_at = sorted({*notes, *(layer_sums.layer.source for layer_sums in sums)})
     if not read_at:
         return
     interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])
@@ -175,8 +175,8 @@ def _run(
         values = {index: interpreter.get_tensor(index) for index in read_at}
         for index, note in notes.items():
             note.add(values[index].reshape(-1, values[index].shape[-1] if values[index].ndim else 1))
-        for one in sums:
-            one.add(values[one.layer.source])
+        for layer_sums in sums:
+            layer_sums.add(values[layer_sums.layer.source])
 
 
 def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
@@ -257,5 +257,5 @@ class _Sums:
         if self._waiting:
             self._flush()
         means = self._sum / self._count
-        found: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
-        return found if self.layer.depthwise else found[0]
+        covariance: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
+        return covariance if self.layer.depthwise else covariance[0]

@@ -77,7 +77,7 @@ ZSTD_LEVEL = 12
 
 def recipe(name: str) -> Recipe:
     """Return the recipe of that name; a UsageError names the nearest."""
-    known: dict[str, Recipe] = {one.name: one for one in RECIPES}
+    known: dict[str, Recipe] = {known_recipe.name: known_recipe for known_recipe in RECIPES}
     if name not in known:
         raise UsageError(f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
     return known[name]
@@ -88,13 +88,13 @@ def lighter_recipes(name: str, recipes: Collection[str], named: Collection[str] 
 
     None decides on a recipe that the user ``named``: it is always tried.
     """
-    found: list[str] = []
+    lighter: list[str] = []
     before = "" if name in named else recipe(name).after
     while before:
         if before in recipes:
-            found.insert(0, before)
+            lighter.insert(0, before)
         before = recipe(before).after
-    return tuple(found)
+    return tuple(lighter)
 
 
 class CalibrationSource(Protocol):

@@ -79,15 +79,17 @@ class FloatComparison:
         """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
         it.
         """
-        found = answers(form, self._images)
+        given_answers = answers(form, self._images)
         floats = self._floats
-        ours = found.argmax(axis=1)
+        ours = given_answers.argmax(axis=1)
         theirs = floats.argmax(axis=1)
         if self._labels is None:
             drop = 100.0 * float((ours != theirs).mean())
         else:
             drop = 100.0 * float((theirs == self._labels).mean() - (ours == self._labels).mean())
-        logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY)) - np.log(np.maximum(found, SMALLEST_PROBABILITY))
+        logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY)) - np.log(
+            np.maximum(given_answers, SMALLEST_PROBABILITY)
+        )
         return Deviation(drop, float((floats * logs).sum(axis=1).mean()))
 
 
@@ -121,13 +123,13 @@ class OperatorChoice:
     float_work: int
     data: bytes
 
-    def or_better(self, other: OperatorChoice, limit: float) -> OperatorChoice:
+    def or_better(self, challenger: OperatorChoice, limit: float) -> OperatorChoice:
         """Return the better trial: within the limit that with less float work, outside it by the loss."""
-        own = self.deviation.drop_points
-        others = other.deviation.drop_points
-        if own <= limit and others <= limit:
-            return self if (self.float_work, own) < (other.float_work, others) else other
-        return self if (own, self.deviation.divergence) < (others, other.deviation.divergence) else other
+        own_drop = self.deviation.drop_points
+        others = challenger.deviation.drop_points
+        if own_drop <= limit and others <= limit:
+            return self if (self.float_work, own_drop) < (challenger.float_work, others) else challenger
+        return self if (own_drop, self.deviation.divergence) < (others, challenger.deviation.divergence) else challenger
 
 
 class Mixed(Recipe):

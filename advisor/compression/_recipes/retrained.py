@@ -16,7 +16,7 @@ from advisor.compression._quantization.observe import Observation
 from advisor.compression._quantization.quantizer import Rules, eight_bit_rules, fitting_images, fitting_inputs, quantize
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 from advisor.tflite import count, read
-from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit, rounded_activation
+from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit_kernels, round_activation
 
 if TYPE_CHECKING:
     from advisor.training import TrainingSummary
@@ -48,7 +48,7 @@ class Retrained(Recipe):
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
-        from advisor.training import Schedule, learn
+        from advisor.training import Schedule, train_weights
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
@@ -58,8 +58,10 @@ class Retrained(Recipe):
         schedule = Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed)
         most = max(1, int(MOST_MACS / max(1, count(read(model)).macs) / schedule.batch))
         schedule = replace(schedule, most_steps=most)
-        course = learn(graph, weights, images.paths, images.spec, schedule, change)
-        return graph.with_weights({at: np.asarray(one.value(), np.float32) for at, one in weights.items()}), course
+        course = train_weights(graph, weights, images.paths, images.spec, schedule, change)
+        return graph.with_weights(
+            {at: np.asarray(trained.value(), np.float32) for at, trained in weights.items()}
+        ), course
 
     @abstractmethod
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
@@ -86,9 +88,11 @@ class Pruned(Retrained):
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
         chosen = choose(images.labels, FITTED_IMAGES, images.seed)
-        found = refit(graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec))
-        kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
-        return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
+        refitted = refit_kernels(
+            graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec)
+        )
+        kernels = {at: Masked(layer.kernel, layer.keep) for at, layer in refitted.items()}
+        return {**kernels, **{biases[at]: Weight(layer.bias) for at, layer in refitted.items()}}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
         graph = read_graph(trained)
@@ -132,7 +136,7 @@ class QuantizationAware(Retrained):
         ranges = observation.ranges()
 
         def as_integers(index: int, value: Any) -> Any:
-            return rounded_activation(value, *ranges[index]) if index in ranges else value
+            return round_activation(value, *ranges[index]) if index in ranges else value
 
         trained, course = self._learn(model, inputs, as_integers)
         on_grid = correct(trained, BYTES, observation, shifted=False)
@@ -190,6 +194,6 @@ class PostTraining(Recipe):
         if self._rules is None:
             return Compressed(prepared)
         ranges = observation.ranges(self._bits) if self._bits else None
-        found = self._finish(quantize(prepared, self._rules(), ranges))
+        quantized = self._finish(quantize(prepared, self._rules(), ranges))
         left = [operator.name for graph in read(model).subgraphs[1:] for operator in graph.operators]
-        return Compressed(found, {"float_operators": left} if left and self._bits else {})
+        return Compressed(quantized, {"float_operators": left} if left and self._bits else {})

@@ -58,7 +58,8 @@ class Samples:
         rows = np.asarray(self.rows)
         with np.load(self.path, allow_pickle=False) as arrays:
             return tuple(
-                arrays[each.name][rows].astype(each.dtype).reshape(len(rows), *each.shape) for each in self.inputs
+                arrays[tensor.name][rows].astype(tensor.dtype).reshape(len(rows), *tensor.shape)
+                for tensor in self.inputs
             )
 
 
@@ -117,8 +118,8 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
                 f"--samples: {path.name} holds {show_bytes(size)}, more than {show_bytes(MOST_BYTES)}",
                 f"{CALIBRATION + SCORED} samples are used at most",
             )
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except (ValueError, TypeError, MemoryError) as error:  # a header can state any shape
         why = "an array is damaged, or holds objects of Python"
         raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {why}", _HINT) from error
@@ -132,12 +133,12 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
     tensor = model.inputs[place]
     signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
     names = [*signed, tensor.name, tensor.name.removesuffix(":0"), *([_UNNAMED] if len(model.inputs) == 1 else [])]
-    found = next((name for name in names if name in arrays), None)
-    if found is None:
+    name_found = next((name for name in names if name in arrays), None)
+    if name_found is None:
         listed = ", ".join(f"'{name}'" for name in arrays) or "none"
         close = nearest(names[0], arrays)
         raise UsageError(f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT)
-    return found
+    return name_found
 
 
 def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
@@ -170,12 +171,17 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     floats = _Runner(reference)
     rows = []
     for sample in zip(*samples.read(), strict=True):
-        own = form(sample)
+        outputs = form(sample)
         expected = floats(sample)
-        if [one.size for one in own] != [one.size for one in expected]:
+        if [output.size for output in outputs] != [output.size for output in expected]:
             raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
-        pairs = [(one.reshape(other.shape), other) for one, other in zip(own, expected, strict=True)]
-        rows.append([((other**2).sum(), ((one - other) ** 2).sum()) for one, other in pairs])
+        pairs = [
+            (output.reshape(expected_output.shape), expected_output)
+            for output, expected_output in zip(outputs, expected, strict=True)
+        ]
+        rows.append(
+            [((expected_output**2).sum(), ((output - expected_output) ** 2).sum()) for output, expected_output in pairs]
+        )
     energies = np.array(rows)  # samples, outputs, signal and noise
     alike = sum(
         all((ratio := decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
@@ -203,9 +209,9 @@ class _Runner:
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
         signed = map(self._interpreter.get_signature_runner, self._interpreter.get_signature_list())
-        found = ((each["index"], name) for one in signed for name, each in one.get_output_details().items())
+        found = ((output["index"], name) for runner in signed for name, output in runner.get_output_details().items())
         names = dict(found)
-        self.names = [names.get(each["index"], str(each["name"])) for each in self._outputs]
+        self.names = [names.get(output["index"], str(output["name"])) for output in self._outputs]
 
     def __call__(self, sample: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Return every output for one sample of each input."""
@@ -216,9 +222,10 @@ class _Runner:
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {one_line(error)}") from error
-        found = [
-            dequantize(self._interpreter.get_tensor(one["index"]), one).astype(np.float64) for one in self._outputs
+        outputs = [
+            dequantize(self._interpreter.get_tensor(details["index"]), details).astype(np.float64)
+            for details in self._outputs
         ]
-        if not all(np.isfinite(output).all() for output in found):
+        if not all(np.isfinite(output).all() for output in outputs):
             raise StageError(f"{self._name} gives values that are not finite")
-        return found
+        return outputs

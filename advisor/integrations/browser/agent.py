@@ -72,13 +72,13 @@ class BrowserPage:
         from playwright.sync_api import Error
 
         try:
-            found = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
+            answer = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
         except Error as error:
             reason = first_line(error.message).removeprefix("Page.evaluate: ")
             raise AgentError("browser", f"the browser ended, or ran out of memory ({reason})") from error
-        if "error" in found:
-            raise AgentError("load" if name == "load" else "run", one_line(ValueError(found["error"])))
-        return found["value"]
+        if "error" in answer:
+            raise AgentError("load" if name == "load" else "run", one_line(ValueError(answer["error"])))
+        return answer["value"]
 
     def waited_ns(self) -> int | None:
         """Return how long the threads of the page have waited for a processor so far; None if unknown."""
@@ -94,19 +94,19 @@ class BrowserPage:
         """Return the processor time of this process and all processes of the browser so far."""
         me = psutil.Process()
         spent = 0.0
-        for each in (me, *me.children(recursive=True)):
+        for process in (me, *me.children(recursive=True)):
             with suppress(psutil.Error):  # the browser ends processes whenever it likes
-                spent += sum(each.cpu_times()[:2])
+                spent += sum(process.cpu_times()[:2])
         return spent
 
     @cached_property
     def _renderer(self) -> psutil.Process | None:
         """The process of the page: of all renderers the largest, once a runtime was started."""
         sizes: dict[psutil.Process, int] = {}
-        for each in psutil.Process().children(recursive=True):
+        for process in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):  # it has ended: the browser ends processes whenever it likes
-                if "--type=renderer" in each.cmdline():
-                    sizes[each] = each.memory_full_info().uss
+                if "--type=renderer" in process.cmdline():
+                    sizes[process] = process.memory_full_info().uss
         return max(sizes, key=sizes.__getitem__, default=None)
 
 
@@ -118,8 +118,8 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
     """
     from playwright.sync_api import Error, sync_playwright
 
-    own = {f"/{file.name}": file for file in HERE.iterdir() if file.suffix in TYPES}
-    with _served(ChainMap(own, files)) as address, sync_playwright() as playwright:
+    own_files = {f"/{file.name}": file for file in HERE.iterdir() if file.suffix in TYPES}
+    with _served(ChainMap(own_files, files)) as address, sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags])
         except Error as error:
@@ -231,21 +231,21 @@ def _block(page: BrowserPage, worker: int, effort: Effort) -> Block:
     share = 1e3 / effort.blocks
     limits = {"least_ms": effort.min_seconds * share, "most_ms": effort.max_seconds * share}
     waited = page.waited_ns()
-    found = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
+    timed = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
     waited_after = page.waited_ns()
     return {
-        "wall_ns": [max(1, round(ms * 1e6)) for ms in found["times"]],
+        "wall_ns": [max(1, round(ms * 1e6)) for ms in timed["times"]],
         "cpu_ns": None,
         "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
-        "elapsed_ns": round(found["elapsed_ms"] * 1e6),
+        "elapsed_ns": round(timed["elapsed_ms"] * 1e6),
     }
 
 
-def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> LoadReading:
+def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: float) -> LoadReading:
     """Return the number of processors that others than the browser kept busy since the start."""
     elapsed = time.perf_counter() - start
     busy_now = busy_seconds()
-    others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own)
+    others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own_seconds)
     return {
         "elapsed_ns": round(elapsed * 1e9),
         "others_cores": None if others is None else max(0.0, others / elapsed),

@@ -110,13 +110,13 @@ def _padding(network: Network, operator: Operator, kernel: Sequence[int]) -> lis
     if operator.options["padding"] != SAME:
         return [0, 0, 0, 0]
     sides = network.tensor(operator.inputs[0]).shape[1:3]
-    found = []
+    added = []
     for side, size, axis in zip(sides, kernel, "hw", strict=True):
         stride = int(operator.options[f"stride_{axis}"])
         dilation = _dilation(operator, axis)
         whole = max((math.ceil(side / stride) - 1) * stride + (size - 1) * dilation + 1 - side, 0)
-        found += [whole // 2, whole - whole // 2]
-    return found
+        added += [whole // 2, whole - whole // 2]
+    return added
 
 
 def _dilation(operator: Operator, axis: str) -> int:
@@ -242,8 +242,8 @@ def _sliced(network: Network, operator: Operator) -> list[Any]:
         raise UsageError("--coreml: the model has a STRIDED_SLICE that drops or adds dimensions", "leave it out")
     sides = zip(given, *rows, made, strict=True)
     begin, end = zip(*(_ends(*numbers) for numbers in sides), strict=True)
-    found = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=rows[2])
-    return [_ordered(found, len(made))]
+    section = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=rows[2])
+    return [_ordered(section, len(made))]
 
 
 def _ends(side: int, first: int, last: int, step: int, count: int) -> tuple[int, int]:

@@ -88,6 +88,9 @@ def _run(export: Path, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
     try:
         method = Runtime.get().load_program(export).load_method("forward")
         assert method is not None, "every export has it"
-        return [[each.numpy() for each in method.execute([torch.from_numpy(one) for one in given])] for given in inputs]
+        return [
+            [output.numpy() for output in method.execute([torch.from_numpy(array) for array in given])]
+            for given in inputs
+        ]
     except RuntimeError as error:
         raise StageError(f"ExecuTorch cannot run the export: {message_of(error)}") from error

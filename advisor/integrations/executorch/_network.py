@@ -27,7 +27,7 @@ _ELEMENTWISE: Mapping[str, Callable[[Any, Any], Any]] = {
     "POW": torch.pow,
     "MINIMUM": torch.minimum,
     "FLOOR_DIV": torch.floor_divide,
-    "SQUARED_DIFFERENCE": lambda one, other: (one - other).square(),
+    "SQUARED_DIFFERENCE": lambda left, right: (left - right).square(),
 }
 _UNARY: Mapping[str, Callable[[Any], Any]] = {
     "RELU": functional.relu,
@@ -126,10 +126,10 @@ Shape = tuple[int, ...]
 
 def _both(compute: Callable[[Any, Any], Any], given: Given) -> _Value:
     """Return an operation on two values, the smaller of which is repeated along the axes that it lacks."""
-    one, other = given
-    if not (one.first or other.first):
-        return _Value(compute(one.tensor, other.tensor))
-    moved = [each.tensor if each.first else _as_image(each.tensor) for each in given]
+    first, second = given
+    if not (first.first or second.first):
+        return _Value(compute(first.tensor, second.tensor))
+    moved = [value.tensor if value.first else _as_image(value.tensor) for value in given]
     return _Value(compute(*moved), first=True)
 
 
@@ -199,19 +199,19 @@ def _pad(given: Given, _: Options, __: Shape) -> list[_Value]:
 
 
 def _reduced(compute: Callable[..., Any], given: Given, options: Options, _: Shape) -> list[_Value]:
-    kept = bool(options.get("keep_dims"))
+    keeps_axes = bool(options.get("keep_dims"))
     axes = [int(axis) for axis in given[1].tensor.reshape(-1)]
     if given[0].first and axes == [1, 2]:
-        found = compute(given[0].tensor, (2, 3), keepdim=True)  # XNNPACK takes no other
-        return [_Value(found, first=True) if kept else _Value(found.flatten(1))]
-    return [_Value(compute(given[0].last, axes, keepdim=kept))]
+        reduced = compute(given[0].tensor, (2, 3), keepdim=True)  # XNNPACK takes no other
+        return [_Value(reduced, first=True) if keeps_axes else _Value(reduced.flatten(1))]
+    return [_Value(compute(given[0].last, axes, keepdim=keeps_axes))]
 
 
 def _joined(given: Given, options: Options, shape: Shape) -> list[_Value]:
     axis = int(options["axis"]) % len(shape)
-    if any(each.first for each in given):
-        return [_Value(torch.cat([each.image for each in given], _FIRST.index(axis)), first=True)]
-    return [_Value(torch.cat([each.tensor for each in given], axis))]
+    if any(value.first for value in given):
+        return [_Value(torch.cat([value.image for value in given], _FIRST.index(axis)), first=True)]
+    return [_Value(torch.cat([value.tensor for value in given], axis))]
 
 
 def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
@@ -222,7 +222,7 @@ def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
 
 
 def _sliced(given: Given, options: Options, shape: Shape) -> list[_Value]:
-    parts = slices_of(options, *(each.tensor.reshape(-1).tolist() for each in given[1:]))
+    parts = slices_of(options, *(bound.tensor.reshape(-1).tolist() for bound in given[1:]))
     if given[0].first and len(parts) == 4:
         return [_Value(given[0].tensor[tuple(parts[axis] for axis in _FIRST)], first=True)]
     return [_Value(given[0].last[parts].reshape(shape))]
@@ -232,16 +232,16 @@ def _resized(given: Given, options: Options, shape: Shape) -> list[_Value]:
     aligned = bool(options.get("align_corners"))
     if not (aligned or options.get("half_pixel_centers")):
         raise StageError("ExecuTorch is not given a resize by the corners of pixels")
-    found = functional.interpolate(given[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
-    return [_Value(found, first=True)]
+    resized = functional.interpolate(given[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
+    return [_Value(resized, first=True)]
 
 
 def _multiplied(given: Given, options: Options, _: Shape) -> list[_Value]:
-    one, two = (
+    left, right = (
         value.last.transpose(-1, -2) if options.get(key) else value.last
         for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
     )
-    return [_Value(torch.matmul(one, two))]
+    return [_Value(torch.matmul(left, right))]
 
 
 _STEPS: Mapping[str, Callable[[Given, Options, Shape], list[_Value]]] = {

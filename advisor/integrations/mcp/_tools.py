@@ -123,8 +123,8 @@ class Tools:
         question = self._question(budget, data, candidates, device, size_budget)
         runs = self.folders.path("out", "runs")
         options = ["--prefer", prefer, "--time-limit", time_limit, "--out", runs]
-        found = await self._run(["search", *question, *options], ctx, limit_s)
-        return {**found, "folder": str(Path(runs) / str(found["run"]))}
+        answer = await self._run(["search", *question, *options], ctx, limit_s)
+        return {**answer, "folder": str(Path(runs) / str(answer["run"]))}
 
     async def report(
         self, run: RunName, budget: str = "", size_budget: Size = "", min_accuracy: str = "", prefer: Preference = ""

@@ -63,17 +63,17 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
     if not available():
         raise UsageError(f"{NAME} is not installed", install_extra(EXTRA))
     operators = tuple(sorted({operator.name for graph in read(path).subgraphs for operator in graph.operators}))
-    found = call_json(f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
-    runtime = f"{NAME} {found['version']}"
-    if found["missing"] or found["refusal"]:
-        return MicroCheck(runtime, operators, tuple(found["missing"]), found["refusal"])
+    document = call_json(f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
+    runtime = f"{NAME} {document['version']}"
+    if document["missing"] or document["refusal"]:
+        return MicroCheck(runtime, operators, tuple(document["missing"]), document["refusal"])
     return MicroCheck(
         runtime,
         operators,
-        arena_bytes=found["arena_bytes"],
-        activation_bytes=found["activation_bytes"],
-        values=found["values"],
-        differences={name: OutputDifference(**each) for name, each in found["kernels"].items()},
+        arena_bytes=document["arena_bytes"],
+        activation_bytes=document["activation_bytes"],
+        values=document["values"],
+        differences={name: OutputDifference(**difference) for name, difference in document["kernels"].items()},
         measured_on=datetime.now(UTC).date().isoformat(),
     )
 
@@ -133,16 +133,16 @@ def _outputs(data: bytes, arena: int, inputs: int) -> dict[str, Any]:
     with _printed() as text:
         interpreter = _new(data, arena, text)
         given = _random_inputs(data, interpreter, inputs)
-        found = _run(interpreter, given, text, len(_details(data)[1]))
-    floats = any(each.dtype.startswith("float") for each in _details(data)[1])
-    differences = partial(_differences, found, tolerance=FLOAT_TOLERANCE if floats else 0.0)
+        outputs = _run(interpreter, given, text, len(_details(data)[1]))
+    floats = any(details.dtype.startswith("float") for details in _details(data)[1])
+    differences = partial(_differences, outputs, tolerance=FLOAT_TOLERANCE if floats else 0.0)
     kernels = {name: differences(_litert(data, given, name)) for name in ("reference", "default")}
-    return {"inputs": inputs, "values": int(found.size), "kernels": kernels}
+    return {"inputs": inputs, "values": int(outputs.size), "kernels": kernels}
 
 
-def _differences(found: NDArray[Any], other: NDArray[Any], tolerance: float) -> dict[str, float]:
-    apart = np.abs(found - other)
-    apart[apart <= tolerance * np.abs(other).max(initial=0)] = 0
+def _differences(outputs: NDArray[Any], expected: NDArray[Any], tolerance: float) -> dict[str, float]:
+    apart = np.abs(outputs - expected)
+    apart[apart <= tolerance * np.abs(expected).max(initial=0)] = 0
     return {"differing": int(np.count_nonzero(apart)), "largest": float(apart.max(initial=0))}
 
 
@@ -160,17 +160,17 @@ def _litert(data: bytes, given: RunInputs, kernels: str) -> NDArray[Any]:
     resolver = OpResolverType.BUILTIN_REF if kernels == "reference" else OpResolverType.AUTO
     interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
-    found = []
+    outputs = []
     for values in given:
-        for details, each in zip(interpreter.get_input_details(), values, strict=True):
-            interpreter.set_tensor(details["index"], each)
+        for details, value in zip(interpreter.get_input_details(), values, strict=True):
+            interpreter.set_tensor(details["index"], value)
         interpreter.invoke()
-        found += [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
-    return _flat(found)
+        outputs += [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
+    return _flat(outputs)
 
 
-def _flat(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate([np.asarray(each, np.float64).ravel() for each in found])
+def _flat(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([np.asarray(array, np.float64).ravel() for array in arrays])
 
 
 def _new(data: bytes, arena: int, text: Any) -> Any:
@@ -200,8 +200,8 @@ def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDA
     found = []
     for values in given:
         try:
-            for place, each in enumerate(values):
-                interpreter.set_input(each, place)
+            for place, value in enumerate(values):
+                interpreter.set_input(value, place)
             interpreter.invoke()
         except (RuntimeError, ValueError) as error:
             raise NotRun(text() or str(error)) from error
@@ -212,7 +212,7 @@ def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDA
 def _random_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
     random = np.random.default_rng(0)
     details = [interpreter.get_input_details(place) for place in range(len(_details(data)[0]))]
-    return [[_random(each, random) for each in details] for _ in range(number)]
+    return [[_random(input_details, random) for input_details in details] for _ in range(number)]
 
 
 def _random(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any]:
@@ -263,19 +263,19 @@ def _reason(printed: str) -> str:
 @contextmanager
 def _printed() -> Iterator[Any]:
     """Yield a function that returns, and forgets, what native code has printed to standard error."""
-    kept = os.dup(2)
+    standard_error = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
 
         def text() -> str:
             file.seek(0)
-            found = file.read().decode("utf-8", "replace")
+            printed = file.read().decode("utf-8", "replace")
             file.seek(0)
             file.truncate()
-            return found
+            return printed
 
         try:
             yield text
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(standard_error, 2)
+            os.close(standard_error)

@@ -40,8 +40,8 @@ def check(_shipping: Shipping) -> None:
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the sources; see :class:`advisor.exporting._shipping.BundlePart`."""
-    found = firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
-    return {name: text.encode() for name, text in found.items()}
+    sources = firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
+    return {name: text.encode() for name, text in sources.items()}
 
 
 def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
@@ -90,10 +90,14 @@ def _arena(content: bytes) -> tuple[int, str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
-        found = microcontroller.check(path)
-    if found.reason:
-        raise UsageError(f"--microcontroller: {found.reason}", "choose another candidate with --pick, such as an int8")
-    return _rounded(found.arena_bytes), f"the smallest with which {found.runtime} runs it, here {found.arena_bytes}"
+        micro_check = microcontroller.check(path)
+    if micro_check.reason:
+        raise UsageError(
+            f"--microcontroller: {micro_check.reason}", "choose another candidate with --pick, such as an int8"
+        )
+    return _rounded(
+        micro_check.arena_bytes
+    ), f"the smallest with which {micro_check.runtime} runs it, here {micro_check.arena_bytes}"
 
 
 def _rounded(size: int) -> int:
@@ -107,8 +111,12 @@ def _by_channel(values: tuple[float, ...]) -> str:
 
 def _scale(tensor: Tensor) -> tuple[float, int] | None:
     """Return scale and zero point; None of a tensor without one."""
-    found = tensor.quantization
-    return (found.scales[0], next(iter(found.zero_points), 0)) if found and found.scales else None
+    quantization = tensor.quantization
+    return (
+        (quantization.scales[0], next(iter(quantization.zero_points), 0))
+        if quantization and quantization.scales
+        else None
+    )
 
 
 def _lines(content: bytes) -> Iterator[str]:

@@ -139,12 +139,16 @@ class Roster:
 
     def require_same(self) -> None:
         """Refuse nodes with other package versions, which would make other files than this machine: UsageError."""
-        here = ray_node.versions()
+        versions_here = ray_node.versions()
         for name, there in self.on_every_node(ray_node.versions).items():
-            other = [f"{name} {there[name]}, not {here[name]}" for name in here if there[name] != here[name]]
-            if other:
+            differing = [
+                f"{name} {there[name]}, not {versions_here[name]}"
+                for name in versions_here
+                if there[name] != versions_here[name]
+            ]
+            if differing:
                 raise UsageError(
-                    f"--executor: the node {name} has {'; '.join(other)}", "install the same versions on every node"
+                    f"--executor: the node {name} has {'; '.join(differing)}", "install the same versions on every node"
                 )
 
 
@@ -243,7 +247,7 @@ class RayExecutor:
 
     def cancel(self, kind: str = "") -> None:
         """Cancel the running jobs of a kind; of every kind if it is empty."""
-        for reference in [each for each, its in self._running.items() if kind in ("", its)]:
+        for reference in [reference for reference, its in self._running.items() if kind in ("", its)]:
             with contextlib.suppress(Exception):  # the job may be done, or its node gone
                 self._ray.cancel(reference, force=True)
 
@@ -258,17 +262,17 @@ class RayExecutor:
         self._running[reference] = kind
         try:
             self._wait(reference, options)
-            found: CallResult = self._ray.get(reference)
+            result: CallResult = self._ray.get(reference)
         except StageError:
             raise
         except Exception as error:  # of Ray or gRPC: the node, the worker or the connection is gone
             raise StageError(f"the cluster lost the job: {last_line(str(error)) or type(error).__name__}") from None
         finally:
             self._running.pop(reference, None)
-        if found.error is not None:
-            raise found.error
-        outgoing.unpack(found.files)
-        return found
+        if result.error is not None:
+            raise result.error
+        outgoing.unpack(result.files)
+        return result
 
     def _wait(self, reference: object, options: Mapping[str, Any]) -> None:
         amounts = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus", 0), "memory": options.get("memory", 0)}
@@ -328,11 +332,11 @@ class _RayChildren:
 
     def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
         """Run ``module:function`` on any node."""
-        found = self._cluster.job(self._kind, function, args, limits, pause)
-        self.peak_bytes = max(self.peak_bytes, found.peak_bytes)
+        result = self._cluster.job(self._kind, function, args, limits, pause)
+        self.peak_bytes = max(self.peak_bytes, result.peak_bytes)
         if pause is not None:
-            pause.cpu_s = found.cpu_s
-        return found.value
+            pause.cpu_s = result.cpu_s
+        return result.value
 
     def close(self) -> None:
         """Cancel the running jobs."""

@@ -68,8 +68,8 @@ def replaced(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], 
         items = [replaced(item, swap, kind) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else type(value)(items)
     if isinstance(value, Mapping):
-        found = {key: replaced(item, swap, kind) for key, item in value.items()}
-        return value if all(found[key] is item for key, item in value.items()) else found
+        entries = {key: replaced(item, swap, kind) for key, item in value.items()}
+        return value if all(entries[key] is item for key, item in value.items()) else entries
     if is_dataclass(value) and not isinstance(value, type):
         old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         new = {name: replaced(item, swap, kind) for name, item in old.items()}
@@ -171,11 +171,11 @@ def work(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="out-", dir=folder) as name:
         out = Path(name)
-        found = {key: _files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
+        files_of_bundle = {key: _files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
 
         def path(reference: FileRef) -> Path:
-            if reference.bundle in found:
-                return found[reference.bundle][int(reference.position)]
+            if reference.bundle in files_of_bundle:
+                return files_of_bundle[reference.bundle][int(reference.position)]
             local = (folder if reference.bundle == KEPT else out) / str(reference.position)
             if reference.bundle == FOLDER:
                 local.mkdir(exist_ok=True)
@@ -231,10 +231,10 @@ def job(
     pause = Pause()
     with _watched(pause, switches, trainer) if trainer else contextlib.nullcontext():
         pool = _pool(kind, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        found = work(
+        result = work(
             lambda given: pool.call(function, *given, limits=limits, pause=pause), session, arguments, bundles, _fetch
         )
-        return replace(found, peak_bytes=pool.peak_bytes, cpu_s=pause.cpu_s)
+        return replace(result, peak_bytes=pool.peak_bytes, cpu_s=pause.cpu_s)
 
 
 def measurement(
@@ -253,8 +253,8 @@ def spool() -> Path:
     """Return the folder for files from other machines; only this user can read it."""
     folder = Path(tempfile.gettempdir()) / f"advisor-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    facts = folder.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise PermissionError(f"{folder} is a link, or belongs to another user")
     return folder
 

@@ -223,12 +223,12 @@ class Pages:
         rows = list(self._runs.rows())
         linked = self._names()
         shown = [row for row in rows if state in ("", row.state) and _has(row, words.casefold().split())]
-        kept = {name: value for name, value in (("words", words), ("state", state)) if value}
+        filters = {name: value for name, value in (("words", words), ("state", state)) if value}
         pages = max(1, -(-len(shown) // ROWS))
         first = 0
         if asked.get("page", "").isdecimal():
             first = min(max(int(asked["page"][:9]), 1), pages) - 1
-        order = {**kept, "sort": sort} | ({"turned": "1"} if "turned" in asked else {})
+        order = {**filters, "sort": sort} | ({"turned": "1"} if "turned" in asked else {})
         near = (("Previous", first), ("Next", first + 2))
         return self._show(
             "runs",
@@ -245,7 +245,7 @@ class Pages:
             state=state,
             sort=sort,
             falling=falling,
-            columns=[(name, SORTS[name][0], _sorted_by(name, sort, "turned" in asked, kept)) for name in SORTS],
+            columns=[(name, SORTS[name][0], _sorted_by(name, sort, "turned" in asked, filters)) for name in SORTS],
         )
 
     def show_run(self, request: Request) -> Response:
@@ -276,14 +276,14 @@ class Pages:
     def compare(self, request: Request) -> Response:
         """Return the page with the changes between two runs."""
         before, after = (request.query_params.get(name, "") for name in ("before", "after"))
-        found = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
+        comparison = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
         return self._show(
             "comparison",
             before=before,
             after=after,
             names=self._names(),
-            found=found,
-            topics=list(changes(found)) if found else [],
+            found=comparison,
+            topics=list(changes(comparison)) if comparison else [],
             most=SHOWN,
         )
 
@@ -313,10 +313,10 @@ class Pages:
         try:
             photograph = await _body(request, MAX_BYTES)
             run = self._runs.path(request.path_params["run"])
-            found = await run_in_threadpool(self._answerer.answer, run, photograph)
+            answers = await run_in_threadpool(self._answerer.answer, run, photograph)
         except AdvisorError as error:
             return self._show("photograph", 400, error=error)
-        return self._show("photograph", answers=found, error=None, drawn=DRAWN, colours=COLOURS, labelled=LABELLED)
+        return self._show("photograph", answers=answers, error=None, drawn=DRAWN, colours=COLOURS, labelled=LABELLED)
 
     async def _refuse(self, _request: Request, error: Exception) -> Response:
         hint = getattr(error, "hint", "does the folder still exist?")
@@ -327,8 +327,8 @@ class Pages:
 
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
         values |= {"root": self._access.root, "figures": figures, "title": evaluation_name, "show_bytes": show_bytes}
-        found = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
-        return HTMLResponse(found.render(**values).encode("utf-8", "backslashreplace"), status)
+        page = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
+        return HTMLResponse(page.render(**values).encode("utf-8", "backslashreplace"), status)
 
 
 def _has(row: RunRow, words: list[str]) -> bool:
@@ -337,9 +337,9 @@ def _has(row: RunRow, words: list[str]) -> bool:
     return all(word in text.casefold() for word in words)
 
 
-def _sorted_by(name: str, sort: str, turned: bool, kept: Mapping[str, str]) -> str:
+def _sorted_by(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
     """Return the query of a heading: it sorts by its column, and turns the order if that is so already."""
-    return urlencode({**kept, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
+    return urlencode({**filters, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -90,7 +90,7 @@ class _Queue:
 
     def supply(self, calls: CallFolder, most: int) -> None:
         """Look at the jobs, let others do what those that ended had taken, and hand in as many as calls are open."""
-        for job in [each for number, each in enumerate(self.jobs) if each.done(force_check=number == 0)]:
+        for job in [job for number, job in enumerate(self.jobs) if job.done(force_check=number == 0)]:
             self.jobs.remove(job)
             self._vain = 0 if calls.began(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {in_words(job.state)}"
@@ -109,15 +109,15 @@ class SlurmExecutor:
     the settings.
     """
 
-    def __init__(self, found: Mapping[str, Any], workers: int) -> None:
+    def __init__(self, settings: Mapping[str, Any], workers: int) -> None:
         require_extra("submitit", "slurm", "--executor: submitit is not installed")
-        self._settings = found
+        self._settings = settings
         self._most = workers
         self._folder = _search_folder()
         self._lock = threading.Lock()
         self._closed = False
         self._looked = 0.0
-        names = ("jobs", TRAINERS) if found["training"] else ("jobs",)
+        names = ("jobs", TRAINERS) if settings["training"] else ("jobs",)
         self._queues = {name: _Queue(name, self._submit) for name in names}
         self._submitters = {name: self._submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
@@ -177,8 +177,8 @@ class SlurmExecutor:
             if queue.broken:
                 raise StageError(queue.broken)
             if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
-                for each in self._queues.values():
-                    each.supply(self.calls, self._most)
+                for queue_of_kind in self._queues.values():
+                    queue_of_kind.supply(self.calls, self._most)
                 self._looked = time.monotonic()
             elif len(queue.jobs) < min(self._most, len(queue.open)):
                 queue.jobs.append(self._submit(queue.name))
@@ -199,19 +199,19 @@ class SlurmExecutor:
         logging.getLogger("submitit").setLevel(logging.ERROR)
         wanted = {**self._settings["jobs"], **(self._settings["training"] or {} if name == TRAINERS else {})}
         try:
-            found = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
+            submitter = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
             if self._settings["cluster"] == "slurm":
                 from advisor.integrations.slurm._programs import BoundedExecutor
 
-                found._executor = BoundedExecutor(folder=self._folder / "logs")
-            found.update_parameters(**wanted)
+                submitter._executor = BoundedExecutor(folder=self._folder / "logs")
+            submitter.update_parameters(**wanted)
         except RuntimeError as error:
             why = f"--executor: Slurm is not installed here: {first_line(str(error))}"
             raise UsageError(why, "run the search where sbatch, srun and sacct are, or use --executor ray") from None
         except (ValueError, NameError, TypeError, AssertionError) as error:
             why = f"--executor: Slurm's settings: {first_line(str(error))}"
             raise UsageError(why, "names of submitit: mem_gb, timeout_min, slurm_partition, slurm_account") from None
-        return found
+        return submitter
 
 
 @contextlib.contextmanager

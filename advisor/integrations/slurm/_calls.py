@@ -83,7 +83,7 @@ class CallFolder:
     def take(self, queue: str, job: str) -> Path | None:
         """Return the file of the first call by name, which now belongs to a job; None if none waits."""
         wanted = self.path / queue / "wanted"
-        for name in sorted(each.name for each in os.scandir(wanted) if not each.name.startswith(".")):
+        for name in sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")):
             with contextlib.suppress(FileNotFoundError):  # another job was faster
                 return (wanted / name).rename(self._taken(queue, job) / name)
         return None
@@ -113,9 +113,9 @@ class CallFolder:
         if not _lists(self.path / "answers", name):
             return None
         file = self.path / "answers" / name
-        found: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301  # of our own job, in a folder of this user
+        answer: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301  # of our own job, in a folder of this user
         file.unlink()
-        return found
+        return answer
 
     def drop(self, name: str) -> None:
         """Say that nobody needs the answer to a call any more."""
@@ -130,7 +130,7 @@ class CallFolder:
 
 
 def _lists(folder: Path, name: str) -> bool:
-    return any(each.name == name for each in os.scandir(folder))
+    return any(entry.name == name for entry in os.scandir(folder))
 
 
 def serve(folder: Path, queue: str, idle_s: float) -> None:

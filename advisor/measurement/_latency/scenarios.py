@@ -232,4 +232,5 @@ def _name_fastest(times: Mapping[int, float], where: str) -> str:
         change = f"{times[1]:.2f} -> {times[best]:.2f} ms"
         return f"{best} threads are {times[1] / times[best]:.1f}x faster {where} ({change})"
     best_of_several = min((count for count in times if count != 1), key=lambda count: times[count])
-    return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {best_of_several} threads take {times[best_of_several]:.2f} ms"
+    several = f"{best_of_several} threads take {times[best_of_several]:.2f} ms"
+    return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {several}"

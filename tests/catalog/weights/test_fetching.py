@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import fetch_weights, locate
+from advisor.catalog import fetch_weights, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from tests.makers.servers import Answer, Shelf
@@ -39,11 +39,11 @@ def test_a_file_of_the_users_own_is_here_without_a_download(tmp_path: Path, opti
     own = tmp_path / "own.tflite"
     own.write_bytes(CONTENT)
     source = WeightSource("file", "tflite", "whole", MemberFile(str(own), sha256(CONTENT), len(CONTENT)))
-    found = locate(card(source), options)
+    found = locate_weights(card(source), options)
     assert found is not None
     assert found.sha256 == sha256(CONTENT)
     changed = replace(source, file=replace(source.file, sha256=sha256(b"another")))
-    assert locate(card(changed), options) is None
+    assert locate_weights(card(changed), options) is None
 
 
 def test_the_next_source_is_tried_when_one_lacks_it(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:

@@ -67,7 +67,7 @@ def distances(photographs: np.ndarray) -> bytes:
     import keras
     from keras import ops
 
-    from advisor.training import flatbuffer
+    from advisor.training import convert_to_flatbuffer
 
     keras.utils.set_random_seed(0)
     image = keras.Input(photographs.shape[1:], batch_size=1, name="image")
@@ -77,7 +77,7 @@ def distances(photographs: np.ndarray) -> bytes:
     def squared(cells: Any) -> Any:
         return ops.sum(ops.square(ops.matmul(ops.reshape(cells, (-1, 1, 6)), matrices)), axis=-1)
 
-    return flatbuffer(keras.Model(image, {"out": keras.layers.Lambda(squared, name=IN_FLOAT)(cells)}))
+    return convert_to_flatbuffer(keras.Model(image, {"out": keras.layers.Lambda(squared, name=IN_FLOAT)(cells)}))
 
 
 @pytest.mark.integration

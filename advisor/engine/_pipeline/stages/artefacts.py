@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.catalog import Card, published_labels
+from advisor.catalog import Card, read_published_labels
 from advisor.compression import (
     CALIBRATION,
     PHOTOGRAPHS_VERSION,
@@ -121,7 +121,7 @@ class CardForms(FormInputs):
         card = self.card
         images = materials.images
         kind = materials.question.of_task.model_kind
-        labels = images.classes if images and not card.as_it_is else published_labels(card)
+        labels = images.classes if images and not card.as_it_is else read_published_labels(card)
         data = "ImageNet"
         if card.as_it_is:
             data = "not retrained"

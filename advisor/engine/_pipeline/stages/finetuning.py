@@ -192,7 +192,7 @@ def _within_limit(
         return same_layers, TrainingTime(fitted=bool(result.get("shortened")))
     if scope.purpose != Purpose.COMPARE:
         return own, NO_LIMIT
-    fitted = own.fitted_to(materials.training_share(scope.card, scope.training))
+    fitted = own.shorten_to(materials.training_share(scope.card, scope.training))
     return fitted, TrainingTime(materials.alone_s(scope), fitted != own)
 
 

@@ -43,14 +43,14 @@ def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[st
     from advisor.integrations.browser import LITERT, fetched
 
     runtime = fetched(LITERT)
-    found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
-    found[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
-    found[PAGE] = _page(model, evaluation, task, f"{LITERT.package} {LITERT.version}").encode()
-    version = hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()[:16]
-    offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)])
-    found[OFFLINE] = offline.encode()
-    found["LICENSE-LiteRT.txt"] = _asset("LICENSE-LiteRT.txt").encode()
-    return {f"{FOLDER}/{name}": content for name, content in found.items()}
+    files = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
+    files[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
+    files[PAGE] = _page(model, evaluation, task, f"{LITERT.package} {LITERT.version}").encode()
+    version = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()[:16]
+    offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(files)])
+    files[OFFLINE] = offline.encode()
+    files["LICENSE-LiteRT.txt"] = _asset("LICENSE-LiteRT.txt").encode()
+    return {f"{FOLDER}/{name}": content for name, content in files.items()}
 
 
 def _page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str) -> str:
@@ -81,8 +81,10 @@ def _page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str)
 
 def _policy(scripts: Sequence[str]) -> str:
     """Return a content security policy: these scripts and files beside the page run, and nothing else is loaded."""
-    own, *others = content_policy(scripts).split("; script-src ")
-    return f"{own}; script-src 'self' file: 'wasm-unsafe-eval' {others[0]}; media-src blob:; worker-src 'self'"
+    before_scripts, *others = content_policy(scripts).split("; script-src ")
+    return (
+        f"{before_scripts}; script-src 'self' file: 'wasm-unsafe-eval' {others[0]}; media-src blob:; worker-src 'self'"
+    )
 
 
 @cache  # packing the two runtimes takes a second

@@ -33,7 +33,7 @@ from advisor.engine._space import resolved as reading
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import sha256_json
 from advisor.tflite import Metadata, read, read_metadata, with_probe, write_metadata
-from advisor.training import extract
+from advisor.training import extract_features
 from tests.builders import present
 from tests.makers.searches import SMALLEST, Searched
 from tests.measurement import small_models
@@ -87,7 +87,7 @@ def test_a_form_made_from_a_shared_calibration_is_the_one_made_alone(classifier:
 def test_a_float_head_is_scored_from_features_as_its_file_is_on_images(master: Path, tmp_path: Path) -> None:
     paths = nets.stripes(tmp_path / "images", 6)[0]
     jobs.cut(master, "features", tmp_path / "backbone.tflite")
-    features = extract(tmp_path / "backbone.tflite", paths, SPEC)
+    features = extract_features(tmp_path / "backbone.tflite", paths, SPEC)
     np.save(tmp_path / "features.npy", features)
     weights = np.random.default_rng(0).normal(size=(features.shape[1], 3)).astype(np.float32)
     np.savez(tmp_path / "head.npz", weights=weights, bias=np.array([0.1, 0.0, -0.1], np.float32))
