@@ -224,7 +224,7 @@ PLAIN: dict[str, Callable[[Case], Answers]] = {
 
 def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, case: Case) -> Row:
     """Return what the float file of our head scores on the hold-out, and its int8 file before and after adjusting."""
-    from advisor.compression import CalibrationImages, RecipeInputs, choose, make_file
+    from advisor.compression import CalibrationImages, RecipeInputs, choose_images, make_file
     from advisor.engine._pipeline.stages.adjusting_jobs import HeadImages, adjust_head
     from advisor.measurement import predict
     from advisor.tflite import attach_head
@@ -233,7 +233,7 @@ def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, case: Case
     labels = case.labels[case.learnt].tolist()
     paths = tuple(dataset.images[index].path for index in case.learnt)
     groups = tuple(case.groups[index] for index in case.learnt) if case.groups else ()
-    calibration = tuple(paths[row] for row in choose(labels, CALIBRATION, case.seed))
+    calibration = tuple(paths[row] for row in choose_images(labels, CALIBRATION, case.seed))
     with tempfile.TemporaryDirectory() as place:
         model, quantized, adjusted = (Path(place) / f"{kind}.tflite" for kind in ("model", "int8", "adjusted"))
         model.write_bytes(attach_head(backbone.read_bytes(), weights, bias))

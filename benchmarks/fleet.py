@@ -29,11 +29,11 @@ from advisor.devices._prediction import combine_measurements, fit_predictor
 from advisor.devices._profiles import load_profiles
 from advisor.engine import DevicePredictor, TargetDevice
 from advisor.fleet import read_fleet
-from advisor.fleet._answer import Matrix, answer_for, predicted
-from advisor.fleet._choice import choose
-from advisor.fleet._phones import Fleet, Phone, speed
+from advisor.fleet._answer import Matrix, answer_for, predict_matrix
+from advisor.fleet._choice import choose_files
+from advisor.fleet._phones import Fleet, Phone, compute_speed
 from advisor.fleet.selector import TierSelector
-from advisor.fleet.tiers import RULES, KnownPhone, measured_on, rules_document
+from advisor.fleet.tiers import RULES, KnownPhone, rules_document, set_measured
 
 OUT = Path(__file__).resolve().parent / "results"
 BUDGETS_MS = (5.0, 10.0, 20.0, 33.0, 50.0, 100.0, 200.0)
@@ -125,7 +125,7 @@ def cases(
         for budget in BUDGETS_MS:
             limits = Budget(latency_ms=budget, confidence=CONFIDENCE)
             matrix = Matrix(phones, tuple(named), tuple(rows), limits)
-            chosen = sorted(choose(matrix.values(), 3), key=lambda i: matrix.accuracies[i])
+            chosen = sorted(choose_files(matrix.values(), 3), key=lambda i: matrix.accuracies[i])
             tiers = [named[i] for i in chosen]
             if len(tiers) < 2:
                 continue
@@ -156,12 +156,12 @@ def _known(device: TargetDevice) -> KnownPhone:
 
 
 def _speed(device: TargetDevice) -> float:
-    return speed(device.profile)
+    return compute_speed(device.profile)
 
 
 def _cores(profile: DeviceProfile) -> list[dict[str, Any]]:
     """Return one core with the whole speed of the phone, as an app that knows its cores computes it."""
-    return [{"part": "own", "mhz": 1000 * speed(profile)}]
+    return [{"part": "own", "mhz": 1000 * compute_speed(profile)}]
 
 
 def _document(
@@ -188,7 +188,7 @@ def certainty(
             if one.latency_distribution and one.latency:
                 found[count].append(np.log(one.latency_distribution.at(CONFIDENCE) / one.latency.value))
             file = named[count]
-            device = measured_on(device, file, held.true_ms[file.configuration.card])
+            device = set_measured(device, file, held.true_ms[file.configuration.card])
     return {count: float(np.exp(np.median(values))) for count, values in found.items()}
 
 
@@ -198,7 +198,7 @@ def shipped(known: Mapping[tuple[str, str], Evaluation]) -> list[tuple[float, An
     found = []
     for budget in (10.0, 20.0, 33.0, 50.0):
         limits = Budget(latency_ms=budget, confidence=CONFIDENCE)
-        found.append((budget, answer_for(fleet, predicted(fleet, list(known.values()), limits))))
+        found.append((budget, answer_for(fleet, predict_matrix(fleet, list(known.values()), limits))))
     return found
 
 
@@ -210,7 +210,7 @@ def optimum_s() -> float:
     worst = 0.0
     for values in (np.where(ms / fast[:, None] < 20, accuracy, 0.0) / 200, draw.uniform(0, 1, (200, 300)) / 200):
         began = time.perf_counter()
-        choose(values, 3)
+        choose_files(values, 3)
         worst = max(worst, time.perf_counter() - began)
     return worst
 

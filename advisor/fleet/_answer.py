@@ -24,7 +24,7 @@ from advisor.core import (
     whole_percent,
 )
 from advisor.engine import DevicePredictor, Question, one_each
-from advisor.fleet._choice import Floats, choose, total
+from advisor.fleet._choice import Floats, choose_files, total_value
 from advisor.fleet._phones import Fleet, Phone, read_fleet
 from advisor.reporting import text
 
@@ -185,7 +185,7 @@ class Matrix:
     def chances(self, scale: float = 1.0) -> Floats:
         """Return the probability that a file meets the latency limit times a scale; 0 where none can be predicted."""
         limit = scale * (self.limits.latency_ms or np.inf)
-        return np.array([[_chance(evaluation, limit) for evaluation in row] for row in self.rows])
+        return np.array([[_chance_of(evaluation, limit) for evaluation in row] for row in self.rows])
 
     def sure(self, scale: float = 1.0) -> Floats:
         """Return 1 where a file meets every limit, that of the latency with the confidence of the question."""
@@ -197,13 +197,13 @@ class Matrix:
         return np.asarray(self.shares[:, None] * worth)
 
 
-def _chance(evaluation: Evaluation, limit_ms: float) -> float:
+def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
     if evaluation.status is not Status.OK or evaluation.latency_distribution is None:
         return 0.0
     return evaluation.latency_distribution.below(limit_ms)
 
 
-def predicted(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
+def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
     """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
     files = tuple(
         evaluation for evaluation in one_each(evaluations) if evaluation.accuracy is not None and evaluation.artefact
@@ -224,12 +224,12 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     sets = list[tuple[int, ...]]()
     notes = list(fleet.notes)
     for count in range(1, MOST_FILES + 1):
-        files = choose(values, count)
-        if sets and (len(files) < count or total(values, files) <= total(values, sets[-1]) + HARDLY):
+        files = choose_files(values, count)
+        if sets and (len(files) < count or total_value(values, files) <= total_value(values, sets[-1]) + HARDLY):
             notes.append(f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not offered")
             break
         sets.append(files)
-    options = tuple(_option(matrix, files) for files in sets)
+    options = tuple(_make_option(matrix, files) for files in sets)
     order = sorted(range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value)
     every = values.argmax(axis=1)
     held = matrix.sure()
@@ -237,21 +237,21 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     served = float(matrix.shares @ (matrix.accuracies[every] * held[np.arange(len(every)), every]))
     shares_kept = tuple(option.served / served if served else 1.0 for option in options)
     if not options[order[0]].sure_share:
-        notes.append(_floor_note(matrix, options[order[0]]))
+        notes.append(_note_floor(matrix, options[order[0]]))
     return FleetAnswer(
         fleet,
         options,
         order[0],
-        _reason(options, order[0]),
-        _runner_up(options, order),
-        _flips(matrix, options, sets, order[0]),
+        _explain_choice(options, order[0]),
+        _describe_runner_up(options, order),
+        _find_flips(matrix, options, sets, order[0]),
         (whole, len(set(every.tolist()))),
         shares_kept,
         tuple(notes),
     )
 
 
-def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
+def _make_option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
     ordered = sorted(files, key=lambda file: (matrix.accuracies[file], file))
     values = matrix.values()
     sure = matrix.sure()
@@ -276,31 +276,31 @@ def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
         float(matrix.shares @ matrix.accuracies[ordered][tiers]),
         float(matrix.shares @ held),
         float(matrix.shares @ met),
-        total(values, tuple(ordered)),
+        total_value(values, tuple(ordered)),
     )
 
 
-def _reason(options: Sequence[FleetOption], best: int) -> str:
+def _explain_choice(options: Sequence[FleetOption], best: int) -> str:
     best_option = options[best]
     parts = []
     if best:
         fewer = options[best - 1]
-        parts.append(f"the last file adds {_gain(fewer, best_option)}")
+        parts.append(f"the last file adds {_describe_gain(fewer, best_option)}")
     if best + 1 < len(options):
-        parts.append(f"one more would add {_gain(best_option, options[best + 1])}")
+        parts.append(f"one more would add {_describe_gain(best_option, options[best + 1])}")
     elif not best:
         parts.append("no other file serves more phones, or serves them better")
     return f"{best_option.sentence}{': ' * bool(parts)}{'; '.join(parts)}"
 
 
-def _gain(fewer: FleetOption, more: FleetOption) -> str:
+def _describe_gain(fewer: FleetOption, more: FleetOption) -> str:
     points = more.accuracy - fewer.accuracy
     phones = more.sure_share - fewer.sure_share
     served = f" and {100 * phones:+.0f} % of the phones within the budget" if abs(phones) >= 0.005 else ""
     return f"{points:+.1f} points on average{served} for {show_bytes(max(0.0, more.bytes - fewer.bytes))}"
 
 
-def _runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
+def _describe_runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
     if len(order) < 2:
         return ""
     first = options[order[0]]
@@ -310,7 +310,7 @@ def _runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
     return f"{second.sentence} ({behind:.2f} points behind; {prices})"
 
 
-def _flips(
+def _find_flips(
     matrix: Matrix, options: Sequence[FleetOption], sets: Sequence[tuple[int, ...]], best: int
 ) -> tuple[str, ...]:
     """Return what would change the files: another price of a file, or another budget."""
@@ -325,7 +325,10 @@ def _flips(
     for scales in (OTHER_BUDGETS[0], OTHER_BUDGETS[1]):
         for scale in scales:
             values = matrix.values(scale)
-            files = max((choose(values, len(s)) for s in sets), key=lambda s: total(values, s) - POINTS_A_FILE * len(s))
+            files = max(
+                (choose_files(values, len(s)) for s in sets),
+                key=lambda s: total_value(values, s) - POINTS_A_FILE * len(s),
+            )
             if set(files) != set(sets[best]):
                 names = listed([text.file(matrix.files[file]) for file in files], MOST_FILES)
                 flips.append(f"the latency budget is {show_ms(scale * limit)}: {names}")
@@ -333,7 +336,7 @@ def _flips(
     return tuple(flips)
 
 
-def _floor_note(matrix: Matrix, option: FleetOption) -> str:
+def _note_floor(matrix: Matrix, option: FleetOption) -> str:
     chances = matrix.chances()
     file = int(np.argmax(matrix.shares @ chances))
     known = [row[file].latency_distribution for row in matrix.rows]
@@ -357,8 +360,8 @@ class _Asked:
 
 
 @lru_cache(maxsize=2)
-def _answered(asked: _Asked) -> FleetAnswer:
-    return answer_for(asked.fleet, predicted(asked.fleet, asked.evaluations, asked.limits))
+def _answer_asked(asked: _Asked) -> FleetAnswer:
+    return answer_for(asked.fleet, predict_matrix(asked.fleet, asked.evaluations, asked.limits))
 
 
 def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> FleetAnswer:
@@ -374,4 +377,4 @@ def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> Fleet
     devices = [phone.device.profile.fingerprint() for phone in fleet.known if phone.device]
     limits: Mapping[str, object] = vars(question.limits)
     key = json.dumps([question.fleet, devices, rows, repr(limits)], default=str)
-    return _answered(_Asked(key, fleet, tuple(evaluations), question.limits))
+    return _answer_asked(_Asked(key, fleet, tuple(evaluations), question.limits))

@@ -78,10 +78,10 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     """
     before = load_run(run)
     require_proof(before)
-    then = _stored(before.folder.read_json("recommendation.json"))
+    then = _read_stored(before.folder.read_json("recommendation.json"))
     after = load_run(run, {"fleet": fleet})
     answer = fleet_answer(after.question, after.evaluations)
-    now = _tiers(answer)
+    now = _tiers_by_phone(answer)
     shares = {phone.name: phone.share for phone in answer.fleet.phones}
     names = [name for name in dict.fromkeys((*now, *then)) if now.get(name, "") != then.get(name, "")]
     phones = tuple(PhoneChange(name, shares.get(name, 0.0), then.get(name, ""), now.get(name, "")) for name in names)
@@ -96,13 +96,13 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     )
 
 
-def _tiers(answer: FleetAnswer) -> dict[str, str]:
+def _tiers_by_phone(answer: FleetAnswer) -> dict[str, str]:
     return {
         assigned.phone.name: answer.option.files[assigned.tier].configuration.key for assigned in answer.option.phones
     }
 
 
-def _stored(document: Mapping[str, Any]) -> dict[str, str]:
+def _read_stored(document: Mapping[str, Any]) -> dict[str, str]:
     """Return the file of each phone in the answer that a run keeps; nothing if it has none."""
     try:
         fleet = document["fleet"]

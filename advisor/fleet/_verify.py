@@ -60,14 +60,14 @@ class VerifiedFiles:
         return {"schema_version": 1, **asdict(self), "good": self.good}
 
 
-def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
+def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
     """Run the test vectors of a bundle over ssh, and time its files over ssh or adb.
 
     UsageError: no bundle with tiers, a file that was changed, an unknown device, or no connection. StageError: the
     device could not run them.
     """
     folder = bundle / FOLDER
-    document = _document(folder)
+    document = _read_document(folder)
     profile, _ = known_devices().select(device)
     chosen = settings or profile.connection
     if chosen is None or chosen.here:
@@ -76,7 +76,9 @@ def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Ve
     names = [row["file"] for row in document["tiers"]]
     job = MeasurementJob(tuple(folder / name for name in names), (document["threads"],), runtime="tflite")
     with lock_device(connection.label):
-        passed = _passed(connection, folder, names) if isinstance(connection, SshConnection) else [None] * len(names)
+        passed = (
+            _run_vectors(connection, folder, names) if isinstance(connection, SshConnection) else [None] * len(names)
+        )
         times = [timing.median_ms for timing in connection.measure(job)]
     budget = document["budget_ms"]
     rows = zip(names, passed, times, strict=True)
@@ -86,7 +88,7 @@ def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Ve
     return VerifiedFiles(device, tiers, selector.place(times[document["measured_tier"]]), budget)
 
 
-def _document(folder: Path) -> dict[str, Any]:
+def _read_document(folder: Path) -> dict[str, Any]:
     hint = "advisor export RUN --to BUNDLE --tiers makes one"
     if not (folder / DOCUMENT).is_file():
         raise UsageError(f"'{folder.parent}' is not a bundle with the files of a fleet", hint)
@@ -101,7 +103,7 @@ def _document(folder: Path) -> dict[str, Any]:
     return document
 
 
-def _passed(connection: SshConnection, folder: Path, names: list[str]) -> list[bool | None]:
+def _run_vectors(connection: SshConnection, folder: Path, names: list[str]) -> list[bool | None]:
     folder_here = Path(__file__).parent
     programs = (folder_here / "on_device.py", folder_here / "selector.py", Path(check.__file__))
     sent = {path.name: path for path in programs} | {name: folder / name for name in (DOCUMENT, *names)}

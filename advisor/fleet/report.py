@@ -35,14 +35,14 @@ def blocks_of(view: RunView) -> Sequence[blocks.Block]:
     lines += [f"The files change if {flip}" for flip in answer.flips]
     return (
         blocks.Heading("The fleet", "fleet"),
-        blocks.Paragraph(f"{answer.fleet.title}: {_known(answer)}", "lead"),
+        blocks.Paragraph(f"{answer.fleet.title}: {_describe_known(answer)}", "lead"),
         blocks.Labelled("Fleet", answer.reason, "lead"),
-        _chart(answer),
-        _options(answer),
+        _make_chart(answer),
+        _make_options(answer),
         *([blocks.Items([*lines, *answer.notes])] if lines or answer.notes else []),
-        _files(option),
-        _phones(option),
-        *_unknown(answer),
+        _list_files(option),
+        _list_phones(option),
+        *_list_unknown(answer),
     )
 
 
@@ -106,14 +106,14 @@ def _answer(view: RunView) -> FleetAnswer | None:
     return fleet_answer(view.request.question, view.evaluations)
 
 
-def _known(answer: FleetAnswer) -> str:
+def _describe_known(answer: FleetAnswer) -> str:
     known = len(answer.fleet.known)
     unknown = answer.fleet.unknown_share
     rest = f"; {whole_percent(unknown)} of the users have a phone that is not known" if unknown else ""
     return f"{known} kinds of phones, with LiteRT on the CPU unless the fleet names another target{rest}."
 
 
-def _chart(answer: FleetAnswer) -> blocks.Block:
+def _make_chart(answer: FleetAnswer) -> blocks.Block:
     """Return accuracy against share of phones: phones in the order of their accuracy, late ones last at 0."""
     series = [(COUNTS[place], _steps(option)) for place, option in enumerate(answer.options)]
     return blocks.Chart(
@@ -135,7 +135,7 @@ def _steps(option: FleetOption) -> list[tuple[float, float]]:
     return points or [(0.0, 0.0), (100.0, 0.0)]
 
 
-def _options(answer: FleetAnswer) -> blocks.Block:
+def _make_options(answer: FleetAnswer) -> blocks.Block:
     titles = blocks.columns(
         "files",
         "mean accuracy %",
@@ -167,7 +167,7 @@ def _options(answer: FleetAnswer) -> blocks.Block:
     return blocks.DataTable(titles, rows, "One to three files", looks=looks)
 
 
-def _files(option: FleetOption) -> blocks.Block:
+def _list_files(option: FleetOption) -> blocks.Block:
     titles = blocks.columns("tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file"))
     rows = [
         (
@@ -182,7 +182,7 @@ def _files(option: FleetOption) -> blocks.Block:
     return blocks.DataTable(titles, rows, "The files")
 
 
-def _phones(option: FleetOption) -> blocks.Block:
+def _list_phones(option: FleetOption) -> blocks.Block:
     titles = blocks.columns(
         "phone",
         "share",
@@ -195,11 +195,11 @@ def _phones(option: FleetOption) -> blocks.Block:
     )
     ordered = sorted(option.phones, key=lambda each: -each.phone.share)
     return blocks.Group(
-        [blocks.DataTable(titles, [_row(assigned) for assigned in ordered], "The phones")], "All phones"
+        [blocks.DataTable(titles, [_make_row(assigned) for assigned in ordered], "The phones")], "All phones"
     )
 
 
-def _row(assigned: Assigned) -> Sequence[blocks.Words]:
+def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:
     phone = assigned.phone
     latency = assigned.latency_ms
     time = (
@@ -212,7 +212,7 @@ def _row(assigned: Assigned) -> Sequence[blocks.Words]:
     return (phone.name, f"{100 * phone.share:.1f} %", phone.os, tier, time, probability, phone.found)
 
 
-def _unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
+def _list_unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
     unknown = [f"{phone.name} ({100 * phone.share:.1f} %)" for phone in answer.fleet.phones if phone.device is None]
     return [
         blocks.Labelled("Unknown phones", f"{listed(unknown, 20)}; they get the floor until they have measured")

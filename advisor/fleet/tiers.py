@@ -19,7 +19,7 @@ from advisor.engine import DevicePredictor, TargetDevice
 from advisor.exporting import ExportedModel, ShippedModel, Shipping, exported_model, runners
 from advisor.fleet._answer import FleetOption, fleet_answer
 from advisor.fleet._choice import Floats
-from advisor.fleet._phones import THREADS, Fleet, known_socs, speed
+from advisor.fleet._phones import THREADS, Fleet, compute_speed, index_socs
 from advisor.fleet.selector import plain
 from advisor.reporting import text
 
@@ -93,18 +93,18 @@ class KnownPhone:
     device: TargetDevice
 
 
-def known_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
+def list_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
     """Return the phones of a fleet, each once. A selector places other phones among them, by cores and times."""
     known: dict[str, KnownPhone] = {}
     for phone in fleet.known:
         device = phone.device
         if device is None:
             continue
-        soc = known_socs().get(plain(device.profile.soc)) or known_socs().get(plain(device.label))
+        soc = index_socs().get(plain(device.profile.soc)) or index_socs().get(plain(device.label))
         names = {plain(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
         if not names & known.keys():
             gpu = plain(soc.gpu) if soc else ""
-            known |= dict.fromkeys(names, KnownPhone(tuple(sorted(names)), gpu, speed(device.profile), device))
+            known |= dict.fromkeys(names, KnownPhone(tuple(sorted(names)), gpu, compute_speed(device.profile), device))
     return tuple({id(phone): phone for phone in known.values()}.values())
 
 
@@ -123,7 +123,7 @@ def rules_document(
     not exceeded with the confidence.
     """
     rows = [
-        (phone, [_figures(evaluation, confidence) for evaluation in predictor.evaluate(files, phone.device, None)])
+        (phone, [_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, phone.device, None)])
         for phone in phones
     ]
     rows = [row for row in rows if all(figures is not None for figures in row[1])]
@@ -142,40 +142,42 @@ def rules_document(
         "confidence": confidence,
         "measured_tier": fastest,
         "window_ms": WINDOW_MS,
-        "measuring": _measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
+        "measuring": _describe_measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
         "rules": RULES,
         "core_macs": core_macs(),
         "phones": [
             {
                 "names": phone.names,
                 "gpu": phone.gpu,
-                "speed": _short(phone.speed),
-                "ms": [_short(figures_of_file[0]) for figures_of_file in figures if figures_of_file],
-                "sure_ms": [_short(figures_of_file[1]) for figures_of_file in figures if figures_of_file],
+                "speed": _shorten(phone.speed),
+                "ms": [_shorten(figures_of_file[0]) for figures_of_file in figures if figures_of_file],
+                "sure_ms": [_shorten(figures_of_file[1]) for figures_of_file in figures if figures_of_file],
             }
             for phone, figures in sorted(rows, key=lambda row: row[0].speed)
         ],
     }
 
 
-def _figures(evaluation: Evaluation, confidence: float) -> tuple[float, float] | None:
+def _figures_of(evaluation: Evaluation, confidence: float) -> tuple[float, float] | None:
     distribution = evaluation.latency_distribution
     if evaluation.status is not Status.OK or distribution is None or evaluation.latency is None:
         return None
     return evaluation.latency.value, distribution.at(confidence)
 
 
-def _both(files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor) -> Floats:
+def _figures_of_files(
+    files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor
+) -> Floats:
     """Return the two figures (files, 2) of each file on a phone that runs them all."""
-    rows = (_figures(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None))
+    rows = (_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None))
     return np.array([figures for figures in rows if figures is not None])
 
 
-def _short(value: float) -> float:
+def _shorten(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def measured_on(device: TargetDevice, file: Evaluation, milliseconds: float) -> TargetDevice:
+def set_measured(device: TargetDevice, file: Evaluation, milliseconds: float) -> TargetDevice:
     """Return a device on which a file took some time, for the predictor."""
     form = form_of(file.configuration.compression).like
     row = Measurement(device.target.name, file.configuration.card, form, milliseconds, "median", source_repo=CALIBRATED)
@@ -183,7 +185,7 @@ def measured_on(device: TargetDevice, file: Evaluation, milliseconds: float) -> 
     return replace(device, profile=profile)
 
 
-def _measuring(
+def _describe_measuring(
     files: Sequence[Evaluation],
     fastest: int,
     phones: Sequence[KnownPhone],
@@ -200,9 +202,9 @@ def _measuring(
     gains = []
     factors = []
     for phone in chosen:
-        base = _both(files, phone.device, confidence, predictor)[fastest, 0]
+        base = _figures_of_files(files, phone.device, confidence, predictor)[fastest, 0]
         low, high = (
-            _both(files, measured_on(phone.device, files[fastest], base * ratio), confidence, predictor)
+            _figures_of_files(files, set_measured(phone.device, files[fastest], base * ratio), confidence, predictor)
             for ratio in (1 / RATIO, RATIO)
         )
         gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
@@ -211,7 +213,7 @@ def _measuring(
     factor = np.max(factors, axis=0)
     gain = np.where(gain < LEAST_GAIN, 1.0, gain)
     return [
-        {"gain": _short(float(gain_of_file)), "factor": _short(float(factor_of_file))}
+        {"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))}
         for gain_of_file, factor_of_file in zip(gain, factor, strict=True)
     ]
 
@@ -243,7 +245,7 @@ class TiersPart:
         limits = run.question.limits
         rules = rules_document(
             option.files,
-            known_phones(answer.fleet),
+            list_phones(answer.fleet),
             limits.latency_ms or 0.0,
             limits.confidence,
             DevicePredictor(),
@@ -258,12 +260,12 @@ def bundle_files(
     option: FleetOption, models: Sequence[ShippedModel], rules: Mapping[str, Any], title: str
 ) -> dict[str, bytes]:
     """Return the files of the folder ``tiers`` by their paths in the bundle."""
-    vectors = _vectors(models)
+    vectors = _make_vectors(models)
     tiers = [
         {
             "file": f"tier{place}.tflite",
             "name": text.file(evaluation),
-            "accuracy": _short(accuracy_of(evaluation)),
+            "accuracy": _shorten(accuracy_of(evaluation)),
             "bytes": len(model.content),
             "sha256": hashlib.sha256(model.content).hexdigest(),
             "memory_bytes": round(evaluation.memory.value) if evaluation.memory else None,
@@ -295,13 +297,13 @@ def bundle_files(
     texts = {path.rpartition("/")[2]: (folder / path).read_bytes() for path in SELECTORS}
     return {
         f"{FOLDER}/{DOCUMENT}": (json.dumps(document, indent=1) + "\n").encode(),
-        f"{FOLDER}/README.md": _notes(option, document).encode(),
+        f"{FOLDER}/README.md": _render_notes(option, document).encode(),
         **{f"{FOLDER}/tier{place}.tflite": model.content for place, model in enumerate(models)},
         **{f"{FOLDER}/{name}": content for name, content in texts.items()},
     }
 
 
-def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
+def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     """Return eight small images as base64 RGB, and values of the first output of each model for them.
 
     An app repeats each pixel up to the side of a file's input: pixel (x, y) is that of (16 x // side, 16 y // side).
@@ -318,7 +320,7 @@ def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     tolerances = []
     with redirect_errors():
         for model in models:
-            run, reference_run = runners(model, [partial(enlarged, image, model.size) for image in chosen])
+            run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
             outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
             others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
             spread = max(float(np.ptp(output)) for output in outputs) or 1.0
@@ -327,20 +329,20 @@ def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
                 for output, reference_output in zip(outputs, others, strict=True)
             )
             stride = -(-len(outputs[0]) // OUTPUTS)
-            expected.append([[_short(float(value)) for value in output[::stride]] for output in outputs])
+            expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
             strides.append(stride)
-            tolerances.append(_short(max(LEAST_TOLERANCE * spread, 2 * apart)))
+            tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
     pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
     return {"pixels": pixels, "expected": expected, "stride": strides, "tolerance": tolerances}
 
 
-def enlarged(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+def enlarge_image(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """Return a small square image with its pixels repeated up to a side, as apps do it."""
     places = np.arange(side) * len(image) // side
     return np.asarray(image[places][:, places])
 
 
-def _notes(option: FleetOption, document: Mapping[str, Any]) -> str:
+def _render_notes(option: FleetOption, document: Mapping[str, Any]) -> str:
     rows = "".join(
         f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {show_bytes(tier['bytes'])} "
         f"| {tier['delivery']} |\n"

@@ -59,7 +59,7 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
     One Transpose brings the image into ONNX's order.
     """
     try:
-        converted = to_uint8(_converted(model))
+        converted = to_uint8(_convert(model))
         Path(export).write_bytes(converted.SerializeToString())
         facts = compare_export(model, partial(_run_onnx, export, _bytes_in(model)), small)
     except StageError as error:
@@ -67,7 +67,7 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
     return {**facts, "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node)}
 
 
-def _converted(model: str) -> ModelProto:
+def _convert(model: str) -> ModelProto:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from tf2onnx import convert
 
@@ -96,7 +96,7 @@ def plain_tables(data: bytes) -> bytes:
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
         code.deprecatedBuiltinCode = min(code.builtinCode, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
     for graph in tables.subgraphs:
-        widened = _widened_weights(tables, graph)
+        widened = _find_widened(tables, graph)
         graph.operators = [operator for operator in graph.operators if int(operator.outputs[0]) not in widened]
         for operator in graph.operators:
             operator.inputs = [widened.get(int(index), int(index)) for index in operator.inputs]
@@ -106,7 +106,7 @@ def plain_tables(data: bytes) -> bytes:
     return pack(tables)
 
 
-def _widened_weights(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, int]:
+def _find_widened(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, int]:
     """Return the 8-bit constant behind each tensor that a DEQUANTIZE operator makes of one."""
     widened = {}
     for operator in graph.operators:

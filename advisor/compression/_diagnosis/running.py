@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
-from advisor.compression._diagnosis.values import Channels, Outlier, widest
+from advisor.compression._diagnosis.values import Channels, Outlier, find_widest
 from advisor.core import StageError
 from advisor.isolation import one_line
 from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
@@ -29,7 +29,7 @@ class InspectableModel:
 
     def __init__(self, data: bytes, name: str) -> None:
         try:
-            self._interpreter = _interpreter(data)
+            self._interpreter = _make_interpreter(data)
         except (ValueError, RuntimeError) as error:
             raise StageError(f"{name}: LiteRT cannot load the model: {one_line(error)}") from error
         self.inputs = self._interpreter.get_input_details()
@@ -56,10 +56,12 @@ Alone = tuple["InspectableModel", tuple[int, ...]]
 """One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
 
 
-def alone(data: bytes, quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> dict[int, Alone]:
+def isolate_operators(
+    data: bytes, quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]
+) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
     tables = unpack(data)
-    feeds = _feeds(quantized, reference, operator_pairs)
+    feeds = _match_feeds(quantized, reference, operator_pairs)
     runs: dict[int, Alone] = {}
     for pair in operator_pairs:
         file, inputs = operator_alone(tables, pair.quantized)
@@ -69,7 +71,7 @@ def alone(data: bytes, quantized: Model, reference: Model, operator_pairs: Seque
     return runs
 
 
-def _feeds(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> Mapping[int, int]:
+def _match_feeds(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> Mapping[int, int]:
     """Return the corresponding tensor of the float file for each activation of the quantized one."""
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
     feeds.update((pair.output, pair.reference_output) for pair in operator_pairs)
@@ -79,7 +81,7 @@ def _feeds(quantized: Model, reference: Model, operator_pairs: Sequence[Operator
     return feeds
 
 
-def _interpreter(data: bytes) -> Interpreter:
+def _make_interpreter(data: bytes) -> Interpreter:
     """Return an interpreter with builtin kernels, as XNNPACK fuses operators and drops the tensors between."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -144,7 +146,7 @@ class Sums:
     @property
     def channels(self) -> Outlier | None:
         """The channel with the widest range of values."""
-        return widest(self.most - self.least)
+        return find_widest(self.most - self.least)
 
     def ends(self, index: int) -> Channels:
         """Return the extremes of each channel in five digits, as those of the layer ``index``."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._quantization.layers import Layer, layers
+from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
 from advisor.tflite import editable, opened, pack
 
@@ -81,11 +81,11 @@ class Observation:
         """
         ranges = {index: activation.range for index, activation in self.activations.items()}
         if bits <= 8:
-            ranges |= {source: widened_for_pixels(ranges[source]) for source in self.sources if source in ranges}
+            ranges |= {source: widen_for_pixels(ranges[source]) for source in self.sources if source in ranges}
         return ranges
 
 
-def widened_for_pixels(whole: Range) -> Range:
+def widen_for_pixels(whole: Range) -> Range:
     """Return a slightly wider range, which rounds pixels better.
 
     Pixels normalised to -1..1 lie half way between two of the 255 steps of exactly that range, and rounding to even
@@ -110,24 +110,24 @@ class Observer:
         self.corrected: dict[Grids, bytes] = dict(corrected or {})
 
     def __call__(self, data: bytes, images: Inputs) -> Observation:
-        """Return :func:`observe` of the same arguments."""
+        """Return :func:`observe_activations` of the same arguments."""
         from hashlib import sha256
 
         if self.only is not None:
             return self.only
         digest = sha256()
-        for array in _arrays(images):
+        for array in _as_arrays(images):
             digest.update(array.tobytes())
         key = (sha256(data).hexdigest(), digest.hexdigest())
         if self._kept is None or key != self._key:
             # The key follows its result: after an error, the next call observes again.
-            self._kept = observe(data, images)
+            self._kept = observe_activations(data, images)
             self._key = key
             self.corrected = {}
         return self._kept
 
 
-def observe(
+def observe_activations(
     data: bytes, images: Inputs, known: Mapping[int, Activation] | None = None, done: Collection[int] = ()
 ) -> Observation:
     """Run a float ``.tflite`` on samples and record every activation; one that is not finite is a StageError.
@@ -140,11 +140,11 @@ def observe(
     sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
-    seen = [layer for layer in layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
+    seen = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
     sums = [_Sums(layer) for layer in seen if layer.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        _run(tables, _arrays(images), sources, notes, sums)
+        _run(tables, _as_arrays(images), sources, notes, sums)
         return Observation(
             {**known, **{index: note.activation() for index, note in notes.items()}},
             {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums},
@@ -152,7 +152,7 @@ def observe(
         )
 
 
-def _arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
+def _as_arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
@@ -202,7 +202,7 @@ class _Notes:
 
     def add(self, value: NDArray[np.float32]) -> None:
         """Record the value of one image, (positions, C)."""
-        wide = _widened(value)
+        wide = _widen_rows(value)
         channels = value.shape[1]
         self._lows = np.minimum(self._lows, wide.min(axis=0).reshape(-1, channels).min(axis=0))
         self._highs = np.maximum(self._highs, wide.max(axis=0).reshape(-1, channels).max(axis=0))
@@ -215,7 +215,7 @@ class _Notes:
         return Activation(self._lows, self._highs, self._sum / self._count)
 
 
-def _widened(value: NDArray[np.float32]) -> NDArray[np.float32]:
+def _widen_rows(value: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return (positions, C) as fewer and longer rows: numpy finds their extremes in a fifth of the time."""
     rows, columns = value.shape
     while rows % 2 == 0 and columns < WIDE:
@@ -237,7 +237,7 @@ class _Sums:
         self._products: Any = 0.0
 
     def add(self, value: NDArray[np.float32]) -> None:
-        self._waiting.append(self.layer.seen(value, POSITIONS, self._draw))
+        self._waiting.append(self.layer.draw_inputs(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
             self._flush()
 

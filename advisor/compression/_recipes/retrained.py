@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.compression._calibration import choose, from_images
-from advisor.compression._quantization.grid import BYTES, Grids, clusters
-from advisor.compression._quantization.layers import correct
+from advisor.compression._calibration import choose_images, from_images
+from advisor.compression._quantization.grid import BYTES, Grids, cluster_weights
+from advisor.compression._quantization.layers import correct_model
 from advisor.compression._quantization.observe import Observation
-from advisor.compression._quantization.quantizer import Rules, eight_bit_rules, fitting_images, fitting_inputs, quantize
+from advisor.compression._quantization.quantizer import (
+    Rules,
+    eight_bit_rules,
+    fitting_images,
+    fitting_inputs,
+    quantize_model,
+)
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 from advisor.tflite import count, read
 from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit_kernels, round_activation
@@ -86,8 +92,8 @@ class Pruned(Retrained):
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
-        inner = [at for at in _inner(graph) if at in biases]
-        chosen = choose(images.labels, FITTED_IMAGES, images.seed)
+        inner = [at for at in _find_inner(graph) if at in biases]
+        chosen = choose_images(images.labels, FITTED_IMAGES, images.seed)
         refitted = refit_kernels(
             graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec)
         )
@@ -112,10 +118,10 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
+        return {at: Shared(*cluster_weights(graph.constants[at], self._values)) for at in _find_inner(graph)}
 
 
-def _inner(graph: Graph) -> list[int]:
+def _find_inner(graph: Graph) -> list[int]:
     """Return the kernels of convolutions and dense layers, but those next to the input and the output."""
     spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
     return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
@@ -139,20 +145,20 @@ class QuantizationAware(Retrained):
             return round_activation(value, *ranges[index]) if index in ranges else value
 
         trained, course = self._learn(model, inputs, as_integers)
-        on_grid = correct(trained, BYTES, observation, shifted=False)
-        return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
+        on_grid = correct_model(trained, BYTES, observation, shifted=False)
+        return Compressed(quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
 
 
-def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
+def prepare_model(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
     """Return the file with its weights on their grid and its biases corrected, and its activations."""
     only = inputs.observer.only
     observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
     corrected = inputs.observer.corrected
     if grids not in corrected:
-        corrected[grids] = correct(model, grids, observation)
+        corrected[grids] = correct_model(model, grids, observation)
     return corrected[grids], observation
 
 
@@ -190,10 +196,10 @@ class PostTraining(Recipe):
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the compressed file."""
-        prepared, observation = prepare(model, inputs, self.grids)
+        prepared, observation = prepare_model(model, inputs, self.grids)
         if self._rules is None:
             return Compressed(prepared)
         ranges = observation.ranges(self._bits) if self._bits else None
-        quantized = self._finish(quantize(prepared, self._rules(), ranges))
+        quantized = self._finish(quantize_model(prepared, self._rules(), ranges))
         left = [operator.name for graph in read(model).subgraphs[1:] for operator in graph.operators]
         return Compressed(quantized, {"float_operators": left} if left and self._bits else {})

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._calibration import CALIBRATION, FEWEST
-from advisor.compression._diagnosis.values import decibel
+from advisor.compression._diagnosis.values import to_decibel
 from advisor.compression._recipes.base import INPUT_TYPES
 from advisor.compression._user_model.values import FileAgreement
 from advisor.core import RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
@@ -79,10 +79,10 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     The ``.npz`` file has an array for each input of the float model, by its name, else a UsageError says what is wrong.
     With fewer than twice ``FEWEST`` samples, all of them serve for both. ``seed`` draws them.
     """
-    arrays = _arrays(path)
+    arrays = _read_arrays(path)
     names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
     counts = {
-        name: _checked(tensor, name, arrays[name], path) for tensor, name in zip(model.inputs, names, strict=True)
+        name: _check_array(tensor, name, arrays[name], path) for tensor, name in zip(model.inputs, names, strict=True)
     }
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
@@ -107,7 +107,7 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     )
 
 
-def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
+def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
     if not path.is_file():
         raise UsageError(f"--samples: there is no file '{path}'", _HINT)
     try:
@@ -141,7 +141,7 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
     return name_found
 
 
-def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
+def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
     kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
@@ -160,7 +160,7 @@ def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
     return len(array)
 
 
-def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
+def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     """Run a form and its float file on samples.
 
     Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that of the worst output
@@ -184,9 +184,9 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
         )
     energies = np.array(rows)  # samples, outputs, signal and noise
     alike = sum(
-        all((ratio := decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
+        all((ratio := to_decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
     )
-    ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
+    ratios = [to_decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
     by_output: dict[str, float | None] = {}
     for place, name in enumerate(floats.names if len(ratios) > 1 else ()):

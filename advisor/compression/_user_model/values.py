@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._calibration import from_photographs
-from advisor.compression._diagnosis.values import decibel
+from advisor.compression._diagnosis.values import to_decibel
 from advisor.compression._recipes import Sizes
 from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError, paired_difference, paired_shares, wilson
 from advisor.datasets import InputSpec
@@ -166,10 +166,10 @@ class Compression:
 
 def notes_text(notes: Mapping[str, Any]) -> str:
     """Return a recipe's notes as a sentence; empty if there are none."""
-    return "; ".join(_sentences(notes))
+    return "; ".join(_explain_notes(notes))
 
 
-def _sentences(notes: Mapping[str, Any]) -> Iterator[str]:
+def _explain_notes(notes: Mapping[str, Any]) -> Iterator[str]:
     left = notes.get("float_operators")
     if left is not None:
         more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
@@ -215,7 +215,7 @@ class Classifiers:
         expected = floats.argmax(axis=1)
         same = int((answers == expected).sum())
         signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, scores - floats))
-        alike = FileAgreement(len(scores), wilson(same, len(scores)), decibel(signal, noise))
+        alike = FileAgreement(len(scores), wilson(same, len(scores)), to_decibel(signal, noise))
         if not labels:
             return alike
         right, float_right = ((row == np.asarray(labels)).tolist() for row in (answers, expected))
@@ -250,12 +250,12 @@ class Detectors:
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
         """
         expected = [boxes_of_image.above(SURE) for boxes_of_image in floats]
-        alike = FileAgreement(len(boxes), _precision(expected, boxes))
+        alike = FileAgreement(len(boxes), _compute_precision(expected, boxes))
         if not labels:
             return alike
         true = [boxes for boxes, _ in labels]
         sizes = [size for _, size in labels]
-        places = _places(true)
+        places = _number_classes(true)
         renamed, wanted, of_float = (
             [boxes_of_image.relabel_boxes(places) for boxes_of_image in rows] for rows in (boxes, true, floats)
         )
@@ -273,16 +273,16 @@ class Detectors:
             yield f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file has another order"
 
 
-def _precision(true: list[Detections], detected: list[Detections]) -> Interval:
+def _compute_precision(true: list[Detections], detected: list[Detections]) -> Interval:
     """Return the mAP@0.5; the whole range from 0 to 1 where there is no true box."""
-    places = _places(true)
+    places = _number_classes(true)
     if not places:
         return Interval(1.0, 0.0, 1.0)
     renamed, wanted = ([boxes_of_image.relabel_boxes(places) for boxes_of_image in rows] for rows in (detected, true))
     return score_boxes(wanted, renamed, [SIDES] * len(true), len(places)).half
 
 
-def _places(true: list[Detections]) -> Mapping[int, int]:
+def _number_classes(true: list[Detections]) -> Mapping[int, int]:
     """Return numbers for the classes of the true boxes; other classes of the detector have no precision here."""
     return {
         label: place

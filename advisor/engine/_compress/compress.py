@@ -24,7 +24,7 @@ from advisor.compression import (
     Samples,
     Speed,
     answer,
-    compare,
+    compare_on_samples,
     sizes_of,
 )
 from advisor.core import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
@@ -222,7 +222,7 @@ def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult
             floats = answers(asked.model)
             return asked.kind.compare(answers(path), floats, images.labels)
         of_samples: FileAgreement = pool.call(
-            f"{compare.__module__}:compare", path, asked.model, samples.scored, limits=LIMITS
+            f"{compare_on_samples.__module__}:compare_on_samples", path, asked.model, samples.scored, limits=LIMITS
         )
         return of_samples
 

@@ -147,7 +147,7 @@ class BrowserConnection:
         return np.array(document["outputs"])
 
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        folder = fetched(PACKAGES[self.runtime])
+        folder = fetch_package(PACKAGES[self.runtime])
         chromium = chromium_program()
         agent = [sys.executable, "-P", "-m", "advisor.integrations.browser.agent", *arguments]
         options = ["--chromium", chromium, "--folder", str(folder)]
@@ -159,7 +159,7 @@ class BrowserConnection:
             raise StageError(f"{self.label} gave no result within {limit_s:g} s and was ended") from error
 
     def _with_sizes(self, timing: Timing) -> Timing:
-        folder = fetched(PACKAGES[self.runtime])
+        folder = fetch_package(PACKAGES[self.runtime])
         file = file_for(self.runtime, timing.model).path
         loaded = [file, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
         details = {**timing.details, "page_bytes": sum(file.stat().st_size for file in loaded)}
@@ -177,11 +177,11 @@ def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
 def chromium_version() -> str:
     """Return what the browser says of its version; empty without a browser, or if it says nothing."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    return _version_of(program) if program else ""
+    return _read_version(program) if program else ""
 
 
 @cache
-def _version_of(program: str) -> str:
+def _read_version(program: str) -> str:
     try:
         return run_program([program, "--version"], timeout_s=STARTS_IN_S).stdout.strip()
     except (UsageError, StageError):
@@ -203,7 +203,7 @@ def chromium_program() -> str:
     return program
 
 
-def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
+def fetch_package(package: WeightSource, options: FetchOptions | None = None) -> Path:
     """Return the folder with the files of a package, fetched if needed; else UsageError with the reasons."""
     from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
 
@@ -234,9 +234,11 @@ class Chromium:
 
         host = host_profile()
         counts = sorted({target.threads for target in host.targets})
-        targets = [_in_browser("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
+        targets = [_make_target("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
         forms = exporter_for(ONNX_RUNTIME).FORMS
-        targets += [_in_browser("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts]
+        targets += [
+            _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts
+        ]
         targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
         title = on_this_machine(self.title, host)
         return replace(host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
@@ -251,7 +253,7 @@ class Chromium:
         """See :class:`advisor.devices.LocalRuntime`."""
         try:
             chromium_program()
-            fetched(LITERT)
+            fetch_package(LITERT)
         except UsageError as error:
             return f"cannot run here: {error.message}", error.hint
         return "", ""
@@ -261,7 +263,7 @@ class Chromium:
         return BrowserConnection(target.runtime, target.accelerator)
 
 
-def _in_browser(
+def _make_target(
     stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
 ) -> DeviceTarget:
     name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"

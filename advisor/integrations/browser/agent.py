@@ -80,7 +80,7 @@ class BrowserPage:
             raise AgentError("load" if name == "load" else "run", one_line(ValueError(answer["error"])))
         return answer["value"]
 
-    def waited_ns(self) -> int | None:
+    def read_waited_ns(self) -> int | None:
         """Return how long the threads of the page have waited for a processor so far; None if unknown."""
         if self._renderer is None:
             return None
@@ -119,7 +119,7 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
     from playwright.sync_api import Error, sync_playwright
 
     own_files = {f"/{file.name}": file for file in HERE.iterdir() if file.suffix in TYPES}
-    with _served(ChainMap(own_files, files)) as address, sync_playwright() as playwright:
+    with _serve_files(ChainMap(own_files, files)) as address, sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags])
         except Error as error:
@@ -131,7 +131,7 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
 
 
 @contextmanager
-def _served(files: MutableMapping[str, Path]) -> Iterator[str]:
+def _serve_files(files: MutableMapping[str, Path]) -> Iterator[str]:
     """Serve files on the loopback interface, with the headers that isolate a page from other origins."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -175,7 +175,7 @@ class PageRuntime:
         return GPU if self.accelerator == "gpu" else ()
 
 
-def measure(
+def measure_files(
     models: list[Path],
     threads: list[int],
     effort: Effort,
@@ -191,18 +191,18 @@ def measure(
             for count in threads:
                 runtime_ms = page.call("start", worker=len(series), threads=count, software=False, **asdict(runtime))
                 loaded = page.call("load", worker=len(series), model=address)
-                series.append(_series(model, count, runtime_ms, loaded))
+                series.append(_run_series(model, count, runtime_ms, loaded))
         for number in range(len(series)):
             page.call("warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
         start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
         for index in range(effort.blocks):
             order = range(len(series))
             for number in order if index % 2 == 0 else reversed(order):
-                series[number]["blocks"].append(_block(page, number, effort))
+                series[number]["blocks"].append(_time_block(page, number, effort))
         return {"browser": page.version, "load": _load(page, *start), "series": series}
 
 
-def outputs(
+def read_outputs(
     model: Path, inputs: Path, threads: int, runtime: PageRuntime, files: Mapping[str, Path], chromium: str
 ) -> dict[str, Any]:
     """Run a file on each input and return the values of its first output."""
@@ -213,7 +213,7 @@ def outputs(
         return {"browser": page.version, "outputs": page.call("outputs", worker=0, inputs="/inputs")}
 
 
-def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
+def _run_series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
     return {
         "model": str(model),
         "threads": threads,
@@ -225,14 +225,14 @@ def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, f
     }
 
 
-def _block(page: BrowserPage, worker: int, effort: Effort) -> Block:
+def _time_block(page: BrowserPage, worker: int, effort: Effort) -> Block:
     """Time one block. A clock with steps of 5 us is fine for runs of a model."""
     time.sleep(effort.pause_seconds)
     share = 1e3 / effort.blocks
     limits = {"least_ms": effort.min_seconds * share, "most_ms": effort.max_seconds * share}
-    waited = page.waited_ns()
+    waited = page.read_waited_ns()
     timed = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
-    waited_after = page.waited_ns()
+    waited_after = page.read_waited_ns()
     return {
         "wall_ns": [max(1, round(ms * 1e6)) for ms in timed["times"]],
         "cpu_ns": None,
@@ -254,7 +254,7 @@ def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: floa
     }
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Time files in headless Chromium and print one JSON document.")
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
@@ -270,12 +270,12 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
-    options = arguments()
+    options = parse_arguments()
     files = {f"/{file.name}": file for file in options.folder.iterdir()}
     common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
     if options.inputs:
-        return print_document(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
-    return print_document(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))
+        return print_document(lambda: read_outputs(options.models[0], options.inputs, options.threads[0], *common))
+    return print_document(lambda: measure_files(options.models, options.threads, EFFORTS[options.effort], *common))
 
 
 if __name__ == "__main__":

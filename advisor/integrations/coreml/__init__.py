@@ -74,10 +74,10 @@ def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, byt
             pool.call(f"{__name__}._convert:write", *given, limits=LIMITS)
         except StageError as error:
             raise UsageError(f"--coreml: {error.message}", "leave it out; no other file needs it") from error
-        return {f"{FOLDER}/{name}": content for name, content in _files(folder).items()}
+        return {f"{FOLDER}/{name}": content for name, content in _read_files(folder).items()}
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def _read_files(folder: Path) -> dict[str, bytes]:
     """Return the files of a package; the random identifiers in its manifest become fixed ones."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -56,13 +56,13 @@ def write(model: Path, folder: Path) -> None:
 def write_pte(model: Path, export: Path) -> dict[str, float] | str:
     """Write the ``.pte`` of a float file and return how it compares on the same inputs, or why there is no export."""
     try:
-        export.write_bytes(_converted(model))
+        export.write_bytes(_convert(model))
         return compare_export(str(model), partial(_run, export), SMALL_DIFFERENCE)
     except StageError as error:
         return error.message
 
 
-def _converted(model: Path) -> bytes:
+def _convert(model: Path) -> bytes:
     import torch
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower

@@ -40,17 +40,17 @@ def check(_shipping: Shipping) -> None:
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the sources; see :class:`advisor.exporting._shipping.BundlePart`."""
-    sources = firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
+    sources = write_firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
     return {name: text.encode() for name, text in sources.items()}
 
 
-def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
+def write_firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
     """Return the sources by their path in the bundle, for a file with integer input and output, as it was measured.
 
     Raises UsageError: TensorFlow Lite Micro does not run the file; the message names the operator. StageError: the
     interpreter crashed.
     """
-    arena, origin = _arena(content)
+    arena, origin = _measure_arena(content)
     model = read(content)
     operators = sorted({operator.name for graph in model.subgraphs for operator in graph.operators})
     customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
@@ -62,7 +62,7 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
             arena=arena,
             origin=origin,
             operators=len(operators),
-            methods=[method(name) for name in operators if name not in customs],
+            methods=[name_method(name) for name in operators if name not in customs],
             customs=[re.sub(r"[^\w.-]", "?", name.removeprefix(CUSTOM)) for name in customs],
             input=model.inputs[0],
             output=model.outputs[0],
@@ -76,17 +76,17 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
 
 
-def method(operator: str) -> str:
+def name_method(operator: str) -> str:
     """Return the method of ``MicroMutableOpResolver`` that adds an operator: ``AddConv2D`` of ``CONV_2D``."""
     words = (word if word[0].isdigit() else word.capitalize() for word in operator.split("_"))
     return "Add" + (_METHODS.get(operator) or "".join(words))
 
 
-def _arena(content: bytes) -> tuple[int, str]:
+def _measure_arena(content: bytes) -> tuple[int, str]:
     """Return the bytes of the arena and where the figure comes from."""
     if not microcontroller.available():
         size = int(MARGIN * micro_arena(read(content)).total)
-        return _rounded(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
+        return _round_up(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
@@ -95,12 +95,12 @@ def _arena(content: bytes) -> tuple[int, str]:
         raise UsageError(
             f"--microcontroller: {micro_check.reason}", "choose another candidate with --pick, such as an int8"
         )
-    return _rounded(
+    return _round_up(
         micro_check.arena_bytes
     ), f"the smallest with which {micro_check.runtime} runs it, here {micro_check.arena_bytes}"
 
 
-def _rounded(size: int) -> int:
+def _round_up(size: int) -> int:
     return -(-size // MICRO_ALIGNMENT) * MICRO_ALIGNMENT
 
 

@@ -149,7 +149,7 @@ class Reevaluations:
         job.ended = True
 
 
-def bundle(run: Path, folder: Path) -> Path:
+def zip_bundle(run: Path, folder: Path) -> Path:
     """Export the pick of a run to ``folder``, and return the bundle as a zip file; StageError if it is refused."""
     command = _command(["export", str(run), "--to", str(folder / "bundle")])
     try:
@@ -245,7 +245,7 @@ class Pages:
             state=state,
             sort=sort,
             falling=falling,
-            columns=[(name, SORTS[name][0], _sorted_by(name, sort, "turned" in asked, filters)) for name in SORTS],
+            columns=[(name, SORTS[name][0], _sort_query(name, sort, "turned" in asked, filters)) for name in SORTS],
         )
 
     def show_run(self, request: Request) -> Response:
@@ -292,7 +292,7 @@ class Pages:
         run = self._runs.path(request.path_params["run"])
         folder = tempfile.TemporaryDirectory(prefix="advisor-bundle-")
         try:
-            made = bundle(run, Path(folder.name))
+            made = zip_bundle(run, Path(folder.name))
         except BaseException:
             folder.cleanup()
             raise
@@ -300,7 +300,7 @@ class Pages:
 
     async def reevaluate(self, request: Request) -> Response:
         """Start a re-evaluation, and show the run with its progress."""
-        form = parse_qs((await _body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        form = parse_qs((await _read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
         row = self._runs.row(request.path_params["run"])
         if row.state is not RunState.FINISHED:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
@@ -311,7 +311,7 @@ class Pages:
         """Return the answers of the files of the pick's network to the photograph that is sent."""
         assert self._answerer is not None, "the server has started"
         try:
-            photograph = await _body(request, MAX_BYTES)
+            photograph = await _read_body(request, MAX_BYTES)
             run = self._runs.path(request.path_params["run"])
             answers = await run_in_threadpool(self._answerer.answer, run, photograph)
         except AdvisorError as error:
@@ -337,12 +337,12 @@ def _has(row: RunRow, words: list[str]) -> bool:
     return all(word in text.casefold() for word in words)
 
 
-def _sorted_by(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
+def _sort_query(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
     """Return the query of a heading: it sorts by its column, and turns the order if that is so already."""
     return urlencode({**filters, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _read_body(request: Request, most: int) -> bytes:
     """Return the body of a request. Raises UsageError: it is larger than ``most`` bytes, or is not complete in time."""
     too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
     if int(request.headers.get("content-length") or 0) > most:

@@ -53,10 +53,10 @@ STATE_EVERY_S = {"slurm": 15.0, "local": 0.5}
 
 def executor(execution: Execution) -> Executor:
     """Return the connected executor; see :class:`advisor.engine._execution.ExecutorSource`."""
-    return SlurmExecutor(settings(execution.cluster), execution.workers or JOBS)
+    return SlurmExecutor(read_settings(execution.cluster), execution.workers or JOBS)
 
 
-def settings(file: str) -> dict[str, Any]:
+def read_settings(file: str) -> dict[str, Any]:
     """Return the settings in a file by section, the usual ones without a file; UsageError where it is wrong.
 
     ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by submitit's names.
@@ -139,9 +139,9 @@ class SlurmExecutor:
         try:
             self.calls.put(queue.name, name, call)
             while not pause.unwanted.is_set():  # then it may still wait for a job
-                if (answer := self.calls.answered(name)) is not None:
+                if (answer := self.calls.take_answer(name)) is not None:
                     break
-                with _ended_by(pause):
+                with _end_programs(pause):
                     self._supply(queue)
                 time.sleep(LOOKS_EVERY_S)
             else:
@@ -215,7 +215,7 @@ class SlurmExecutor:
 
 
 @contextlib.contextmanager
-def _ended_by(pause: Pause) -> Iterator[None]:
+def _end_programs(pause: Pause) -> Iterator[None]:
     """Let the programs of this thread end as soon as nobody needs the result of a call."""
     before = UNWANTED.set(pause.unwanted)
     try:

@@ -73,7 +73,7 @@ class CallFolder:
 
     def begin(self, queue: str, job: str) -> None:
         """Let a job begin. One that the batch system starts again gives back what it had taken."""
-        (self._taken(queue, job)).mkdir(exist_ok=True)
+        (self._folder_taken(queue, job)).mkdir(exist_ok=True)
         self.give_back(queue, job, f"the batch system started job {job} again while it worked on this")
 
     def began(self, queue: str, job: str) -> bool:
@@ -85,7 +85,7 @@ class CallFolder:
         wanted = self.path / queue / "wanted"
         for name in sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")):
             with contextlib.suppress(FileNotFoundError):  # another job was faster
-                return (wanted / name).rename(self._taken(queue, job) / name)
+                return (wanted / name).rename(self._folder_taken(queue, job) / name)
         return None
 
     def give_back(self, queue: str, job: str, why: str, again: bool = True) -> set[str]:
@@ -94,7 +94,7 @@ class CallFolder:
         Return those that failed.
         """
         failed = set[str]()
-        for file in sorted(self._taken(queue, job).iterdir()) if self.began(queue, job) else ():
+        for file in sorted(self._folder_taken(queue, job).iterdir()) if self.began(queue, job) else ():
             name, _, tried = file.name.rpartition(".")
             if again and int(tried) < TRIES:
                 file.rename(self.path / queue / "wanted" / f"{name}.{int(tried) + 1}")
@@ -108,7 +108,7 @@ class CallFolder:
         """Keep the answer to a call."""
         write_atomically(self.path / "answers" / name, pickle.dumps(answer))
 
-    def answered(self, name: str) -> CallAnswer | None:
+    def take_answer(self, name: str) -> CallAnswer | None:
         """Return the answer to a call and forget it; None if there is none yet."""
         if not _lists(self.path / "answers", name):
             return None
@@ -125,7 +125,7 @@ class CallFolder:
         """Return whether nobody needs the answer any more."""
         return _lists(self.path / "unwanted", name)
 
-    def _taken(self, queue: str, job: str) -> Path:
+    def _folder_taken(self, queue: str, job: str) -> Path:
         return self.path / queue / "taken" / job
 
 

@@ -130,7 +130,7 @@ def train_head(
         chosen = _choose(trial, last, features.shape[1], fold, groups_read)
         whole = len(some) == len(targets)
         final = chosen.trial if whole else Trial.of(features, targets, classes, views, last, chosen.trial.kind)
-        weights, bias = final.fitted(chosen.strength)
+        weights, bias = final.fit_strength(chosen.strength)
     answers = np.zeros((len(targets), classes), np.float32)
     answers[some] = chosen.probabilities
     facts = HeadFacts(
@@ -169,7 +169,7 @@ def fit_head(
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     with threadpool_limits(limits=1):
-        return Trial.of(features, targets, classes, views, last, kind).fitted(regularization)
+        return Trial.of(features, targets, classes, views, last, kind).fit_strength(regularization)
 
 
 def _choose(

@@ -76,7 +76,7 @@ def refit_head(
         )
         refit = quantized.cross_validated(fold, path, held)[-1]
         joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[-1]
-        return quantized.fitted(facts.regularization) if refit.loss <= joined.loss else None
+        return quantized.fit_strength(facts.regularization) if refit.loss <= joined.loss else None
 
 
 def _solve_ridge(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Doubles, Doubles]:

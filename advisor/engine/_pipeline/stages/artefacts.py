@@ -15,7 +15,7 @@ from advisor.compression import (
     Needs,
     RecipeInputs,
     TrainingImages,
-    choose,
+    choose_images,
     recipe as find_recipe,
 )
 from advisor.core import recipe_of
@@ -104,7 +104,7 @@ class CardForms(FormInputs):
         limit = None
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
-            paths = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+            paths = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION, seed))
         elif self.stands_in(materials):
             limit = STAND_IN_CROPS
         return CalibrationImages(paths, self.spec, seed, limit)
