@@ -73,18 +73,20 @@ def _round(angle: np.ndarray) -> np.ndarray:
 def _dented(angle: np.ndarray) -> np.ndarray:
     """Return the outline of an apple: a dent at the top, a smaller one below."""
     dent = 0.2 * np.exp(-((angle + math.pi / 2) ** 2) / 0.12)
-    return 1.0 - dent - 0.07 * np.exp(-((angle - math.pi / 2) ** 2) / 0.08)
+    below = 0.07 * np.exp(-((angle - math.pi / 2) ** 2) / 0.08)
+    return np.subtract(1.0 - dent, below)
 
 
 def _narrow_above(angle: np.ndarray) -> np.ndarray:
     """Return the outline of a pear: narrow above."""
-    return 0.8 - 0.26 * np.sin(-angle) + 0.42 * np.exp(-((angle + math.pi / 2) ** 2) / 0.25)
+    neck = 0.42 * np.exp(-((angle + math.pi / 2) ** 2) / 0.25)
+    return np.add(0.8 + 0.26 * np.sin(angle), neck)
 
 
 def _pointed(angle: np.ndarray) -> np.ndarray:
     """Return the outline of a lemon: a small tip at each end."""
     ends = np.minimum(np.abs(angle), math.pi - np.abs(angle))
-    return 1.0 + 0.16 * np.exp(-(ends**2) / 0.02)
+    return np.add(1.0, 0.16 * np.exp(-(ends**2) / 0.02))
 
 
 FRUITS: Mapping[str, Fruit] = {
@@ -211,9 +213,9 @@ def _placed(points: np.ndarray, size: float, centre: np.ndarray, turn: float) ->
 
 
 def _put_shadow(scene: Image.Image, mask: Image.Image, rng: np.random.Generator) -> None:
-    shift = tuple(int(value) for value in rng.integers(4, 22, 2))
+    right, down = (int(value) for value in rng.integers(4, 22, 2))
     shadow = Image.new("L", mask.size)
-    shadow.paste(mask, shift)
+    shadow.paste(mask, (right, down))
     shadow = shadow.filter(ImageFilter.GaussianBlur(9)).point(lambda value: value * 0.5)
     scene.paste((15, 15, 20), mask=shadow)
 
