@@ -131,7 +131,7 @@ class AccuracyBelief:
         """The place of each network."""
         return {network: place for place, network in enumerate(self.networks)}
 
-    def told(self, place: int, value: float, variance: float) -> AccuracyBelief:
+    def condition_on(self, place: int, value: float, variance: float) -> AccuracyBelief:
         """Return the belief after a result of the network at ``place``: the logarithm of its error, and its noise."""
         gain = self.covariance[:, place] / (self.covariance[place, place] + variance)
         mean = self.mean + gain * (value - self.mean[place])
@@ -140,7 +140,7 @@ class AccuracyBelief:
     def expecting(self, place: int, images: int) -> AccuracyBelief:
         """Return the belief after a result on so many images that is as expected: only the others' spread is less."""
         mean = float(self.mean[place])
-        return self.told(place, mean, noise(math.exp(mean), images))
+        return self.condition_on(place, mean, noise(math.exp(mean), images))
 
     def shown(self, place: int, images: int) -> Floats:
         """Return by how much a result of the network at ``place`` moves each mean (n,), for one standard deviation."""

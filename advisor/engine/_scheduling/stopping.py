@@ -274,7 +274,7 @@ class PickSoFar:
     def _without_figure(self) -> str:
         """Return the file of the pick so far if it has no figure and can be scored; else an empty text."""
         pick = self._pick()
-        if pick is None or recipe_of(pick.configuration.training).first_look or pick.holdout_accuracy is not None:
+        if pick is None or recipe_of(pick.configuration.training).quick_head or pick.holdout_accuracy is not None:
             return ""
         return "" if pick.artefact_sha256 in self._failed else pick.artefact_sha256 or ""
 

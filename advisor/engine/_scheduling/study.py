@@ -192,7 +192,7 @@ class Study:
             found["reason"] = evaluation.reason
         if shown := also_shown(evaluation, self._plan.recipes):
             found[ALSO] = [[parameters(each), value] for each, value in shown]
-        if recipe_of(evaluation.configuration.training).first_look:
+        if recipe_of(evaluation.configuration.training).quick_head:
             found[TEACHES_ONLY] = True
         return found
 

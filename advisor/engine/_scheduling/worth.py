@@ -139,7 +139,7 @@ class WorthRule:
             return
         if step not in self._made and step == self._floats(step.network):
             value, variance, images = seen(evaluation, self._share)
-            self.belief = self.belief.told(self.belief.place[step.network], value, variance)
+            self.belief = self.belief.condition_on(self.belief.place[step.network], value, variance)
             self._images = self._images if self._share else images
         self._made[step] = min(cost, self._made.get(step, cost), key=least)
 
@@ -250,7 +250,7 @@ class WorthRule:
 
     def _cheapest(self) -> tuple[FormStep, ...]:
         """Return the cheapest head that ends in time on a quiet machine: a first result is worth the attempt."""
-        heads = [self._floats(each) for each in self._forms if not (each.tuned or recipe_of(each.training).first_look)]
+        heads = [self._floats(each) for each in self._forms if not (each.tuned or recipe_of(each.training).quick_head)]
         found = [each for each in heads if each not in self._closed and self.prices.may_end(each)]
         return tuple(sorted(found, key=lambda each: self.prices.seconds((each,)))[:1])
 
@@ -331,7 +331,7 @@ class WorthRule:
             below = self._below(network)
             steps = (*(each for each in below if each not in self._made), own)
             ended = own in self._made or self._closed.intersection(steps) or own in begun
-            if ended or recipe_of(network.training).first_look:
+            if ended or recipe_of(network.training).quick_head:
                 continue
             if network.tuned:
                 steps += tuple(FormStep(network, each) for each in ALWAYS if each in self._forms[network][1:])
@@ -381,7 +381,7 @@ class WorthRule:
         moves = self.belief.shown(place, self._images)
         covariance = self.belief.covariance - np.outer(moves, moves)
         best = np.full(len(nodes), base)
-        if not recipe_of(step.network.training).first_look:
+        if not recipe_of(step.network.training).quick_head:
             own = self._gain(self.belief.mean[place] + moves[place] * nodes, self._cost(step.network), pick)
             best = np.maximum(best, own)
         found = best
@@ -432,7 +432,7 @@ class WorthRule:
 
     def _pick(self) -> Pick:
         """Return the best result so far: the one that the decision would pick, but for the noise of the timings."""
-        answers = [each for each in self._made if not recipe_of(each.network.training).first_look]
+        answers = [each for each in self._made if not recipe_of(each.network.training).quick_head]
         if not answers:
             return Pick(None, FormCost(NO_ANSWER, 0.0))
         answers = [each for each in answers if self._made[each].chance] or answers
