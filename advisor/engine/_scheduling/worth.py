@@ -179,7 +179,9 @@ class WorthRule:
 
     def _most_worth(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
         """Return the steps that add most to the worth of the plan for each second."""
-        chains, forms, pick = list(self._chains(begun)), list(self._further_forms(begun)), self._pick()
+        chains = list(self._chains(begun))
+        forms = list(self._further_forms(begun))
+        pick = self._pick()
         worth = {chain: self._worth(chain, pick, 0.0) for chain in forms}
         base = max([0.0, *worth.values()])  # what can be had without another network
         worth |= {chain: self._worth(chain, pick, base) for chain in chains}
