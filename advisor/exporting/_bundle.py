@@ -29,6 +29,7 @@ from advisor.engine import LoadedRun, load_run, require_proof
 from advisor.exporting import check
 from advisor.exporting._documents import (
     PLATFORMS,
+    app_growth,
     benchmark_lines,
     devices_of,
     edgetpu,
@@ -313,6 +314,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
             device: {"device": device, **{name: getattr(figures, name) for name in settings}}
             for device, figures in devices.items()
         },
+        "app_growth_bytes": app_growth(model, target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in found],
     }

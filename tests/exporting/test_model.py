@@ -197,6 +197,21 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
     assert card.count("Expect about") == 1
 
 
+@pytest.mark.parametrize(("accelerator", "arm64"), [("cpu", "8.2 MB"), ("gpu", "11.3 MB")])
+def test_the_card_says_by_how_much_an_app_grows_and_all_licences(tmp_path: Path, accelerator: str, arm64: str) -> None:
+    row = with_accelerator(evaluation("net", "int8"), accelerator)
+    run = load_run(write_run(tmp_path, [row]).path)
+    card = " ".join(model_card(run, row, replace(MODEL, content=bytes(2_000_000)), ()).split())
+    assert "The model has 2.0 MB. With LiteRT, an Android app grows by" in card
+    assert f"by {arm64} for arm64-v8a, 5.9 MB for armeabi-v7a, 10.2 MB for x86_64." in card
+    assert "LiteRT, which runs the file, has the licence Apache-2.0." in card
+
+
+def with_accelerator(row: Evaluation, accelerator: str) -> Evaluation:
+    target = replace(row.configuration.target, accelerator=accelerator)
+    return replace(row, configuration=replace(row.configuration, target=target))
+
+
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
 PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
 CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
@@ -216,10 +231,7 @@ def parsed(platform: str, source: str) -> list[str]:
 
 
 def written(shipping: Shipping, platform: str, accelerator: str) -> str:
-    row = evaluation("mobilenet_v2_1.0_224")
-    target = replace(row.configuration.target, accelerator=accelerator)
-    row = replace(row, configuration=replace(row.configuration, target=target))
-    return render(shipping, platform, PARSED, row)[1]
+    return render(shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
