@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -134,15 +135,31 @@ def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
     return members
 
 
+def bare(text: str) -> str:
+    """Return a text without blanks and invisible characters around it, such as marks of a direction."""
+    if text.isascii():
+        return text.strip()
+    start, end = 0, len(text)
+    while start < end and _is_invisible(text[start]):
+        start += 1
+    while start < end and _is_invisible(text[end - 1]):
+        end -= 1
+    return text[start:end]
+
+
+def _is_invisible(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) == "Cf"
+
+
 def plain(name: str) -> str:
-    """Return the name of a class without case and superfluous blanks."""
-    return " ".join(name.split()).casefold()
+    """Return the name of a class without case and superfluous blanks, and with composed accents."""
+    return unicodedata.normalize("NFC", " ".join(bare(name).split())).casefold()
 
 
 def without_blanks(listing: Listing) -> Listing:
     """Return a listing with labels without blanks around them, but where a class has several spellings."""
     labels = {entry.label for entry in listing.entries}.union(listing.classes)
-    names = {label: label.strip() for label in labels if label.strip() not in ("", label)}
+    names = {label: bare(label) for label in labels if bare(label) not in ("", label)}
     if not names or len(set(map(plain, labels))) < len(labels):
         return listing
     entries = [replace(entry, label=names.get(entry.label, entry.label)) for entry in listing.entries]

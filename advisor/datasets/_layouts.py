@@ -160,8 +160,9 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
+    more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
     for table in tables:
-        listing = list_manifest(table, root=path)
+        listing = list_manifest(table, root=path, more_labels=more_labels)
         part = parts[table] if len(tables) > 1 else ""
         entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
         rejected += listing.rejected

@@ -37,9 +37,11 @@ LITERT = "2.3.0"
 RUNTIME_BYTES: Mapping[str, int] = MappingProxyType(
     {"arm64-v8a": 5_508_376 + 713_616, "armeabi-v7a": 3_602_584 + 323_060, "x86_64": 7_649_584 + 510_768}
 )
-"""Bytes of ``libLiteRt.so`` and ``liblitert_jni.so`` of LiteRT 2.2.0 by ABI, not compressed. Those of 2.3.0 are not known.
-Source: the repository WluhWluh/bss-litert-android, contracts/downloadable-runtime-contract.json at e612e144: the files of
-the published package with their hashes."""
+"""Bytes of ``libLiteRt.so`` and ``liblitert_jni.so`` of LiteRT 2.2.0 by ABI, not compressed; 2.3.0 is not measured.
+
+Source: contracts/downloadable-runtime-contract.json at e612e144 of the repository WluhWluh/bss-litert-android, which lists
+the files of the published package with their hashes.
+"""
 
 GPU_BYTES = 3_105_544
 """Bytes of ``libLiteRtClGlAccelerator.so`` for arm64-v8a; the same source."""

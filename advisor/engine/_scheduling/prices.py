@@ -149,10 +149,12 @@ class Prices:
 
     def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
         """Return the seconds from the end of a network's training to the results of its forms."""
-        stages = self.missing(FormStep(network, form) for form in forms)
-        own = [each for each in stages if each.scope.training == network.training != each.name]
-        own = [each for each in own if each.scope.purpose != Purpose.COMPARE]  # those are made beside the training
-        return FINISHING_MARGIN * self._takes_s(own)
+        missing = self.missing(FormStep(network, form) for form in forms)
+        stages = [stage for stage in missing if stage.scope.training == network.training != stage.name]
+        if self._plan.cores > 1:
+            # The files that are compared are made beside the final training; one core makes them after it.
+            stages = [stage for stage in stages if stage.scope.purpose != Purpose.COMPARE]
+        return FINISHING_MARGIN * self._takes_s(stages)
 
     def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock that stages take now, by what others of their kind took in this search."""

@@ -152,12 +152,25 @@ class WorthRule:
         """Return the steps to begin, by what is believed now.
 
         Within a time limit, every answer so far is a file to ship: the first card has all cores, and a pick gets its
-        int8 file before another network begins.
+        int8 file before another network begins. It waits for a fine-tuning whose time it would take, as long as what
+        comes next leaves that time.
         """
-        if self._limited and begun and not self._made:
+        if not self._limited:
+            return self._most_worth(begun)
+        if begun and not self._made:
             return ()
-        if self._limited and (step := self._small_file(begun)) is not None:
-            return () if step in begun else (step,)
+        small = self._small_file(begun)
+        if small is None:
+            return self._most_worth(begun)
+        if small in begun:
+            return ()
+        if not self._delays_tuning(small):
+            return (small,)
+        chosen = self._most_worth(begun)
+        return chosen if self._leave_tuning(chosen, small) else (small,)
+
+    def _most_worth(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
+        """Return the steps that add most to the worth of the plan for each second."""
         chains, forms, pick = list(self._chains(begun)), list(self._further_forms(begun)), self._pick()
         worth = {chain: self._worth(chain, pick, 0.0) for chain in forms}
         base = max([0.0, *worth.values()])  # what can be had without another network
@@ -184,10 +197,7 @@ class WorthRule:
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
 
     def _small_file(self, begun: Collection[FormStep]) -> FormStep | None:
-        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time.
-
-        It waits where it would take the time of the card's fine-tuning, whose own int8 file comes in any case.
-        """
+        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
         pick = self._pick()
         if pick.place is None:
             return None
@@ -195,12 +205,13 @@ class WorthRule:
         small = [FormStep(network, form) for form in ALWAYS[1:] if form in self._forms[network][1:]]
         open_steps = [step for step in small if step not in self._made and step not in self._closed]
         in_time = [step for step in open_steps if step in begun or self.prices.share((step,)) > 0.0]
-        if not in_time or (in_time[0] not in begun and self._delays_tuning(in_time[0])):
-            return None
-        return in_time[0]
+        return in_time[0] if in_time else None
 
     def _delays_tuning(self, step: FormStep) -> bool:
-        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step."""
+        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step.
+
+        The int8 file of the fine-tuned network comes in any case.
+        """
         tunings = [self._floats(network) for network in self._forms if network.tuned]
         for tuning in tunings:
             if tuning.network.card != step.network.card or tuning in self._made or tuning in self._closed:
@@ -210,6 +221,15 @@ class WorthRule:
             if after < LEAST_KEPT * now:
                 return True
         return False
+
+    def _leave_tuning(self, chosen: Collection[FormStep], small: FormStep) -> bool:
+        """Return whether steps are a fine-tuning, or leave time for that of their cards or of the card of ``small``."""
+        if not chosen or any(step.network.tuned for step in chosen):
+            return bool(chosen)
+        cards = {small.network.card, *(step.network.card for step in chosen)}
+        tunings = [self._floats(network) for network in self._forms if network.tuned and network.card in cards]
+        open_tunings = [step for step in tunings if step not in self._made and step not in self._closed]
+        return any(self.prices.share((step,), tuple(chosen)) > 0.0 for step in open_tunings)
 
     def _trains(self, steps: Iterable[FormStep]) -> bool:
         """Return whether steps train a network, which takes minutes; a head on features takes seconds."""
