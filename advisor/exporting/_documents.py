@@ -39,8 +39,8 @@ RUNTIME_BYTES: Mapping[str, int] = MappingProxyType(
 )
 """Bytes of ``libLiteRt.so`` and ``liblitert_jni.so`` of LiteRT 2.2.0 by ABI, not compressed; 2.3.0 is not measured.
 
-Source: contracts/downloadable-runtime-contract.json at e612e144 of the repository WluhWluh/bss-litert-android, which lists
-the files of the published package with their hashes.
+Source: contracts/downloadable-runtime-contract.json at e612e144 of the repository WluhWluh/bss-litert-android: files of
+the published package with their hashes.
 """
 
 GPU_BYTES = 3_105_544
