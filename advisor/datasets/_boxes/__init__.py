@@ -37,7 +37,7 @@ from advisor.datasets._boxes.values import (
     text_of,
 )
 from advisor.datasets._boxes.voc import is_voc, list_voc
-from advisor.datasets._category_files import first_number, key_of, read_lists
+from advisor.datasets._category_files import first_number, key_of, read_lists, require_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folders import is_system_name
 from advisor.datasets._layouts import images_in, missing_hint
@@ -310,7 +310,7 @@ def _names_file(root: Path) -> Path | None:
 def _names(file: Path) -> dict[str, str]:
     """Return the name of each class number."""
     if file.suffix.lower() not in YAML:
-        text = text_of(file).strip()
+        text = text_of(require_beside(file)).strip()
         lines = [line.strip() for line in text.splitlines()]
         # An empty line in the middle counts as a class.
         labels = lines if "" in lines else labels_in(text)
