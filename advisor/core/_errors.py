@@ -11,6 +11,9 @@ from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 
+_TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
+"""Modules of Python whose errors name a place or a part of a file in words that people understand."""
+
 
 class ExitCode(IntEnum):
     """The exit codes of the commands: one meaning each, the same for every command.
@@ -165,10 +168,6 @@ class RuntimeRefusal(StageError):
 
 class ContentError(ValueError):
     """The content of a file cannot be used. Its text says why in our words, so that people can be shown it."""
-
-
-_TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
-"""Modules of Python whose errors name a place or a part of a file in words that people understand."""
 
 
 def reason_of(error: Exception) -> str:

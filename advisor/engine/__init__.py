@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from advisor.engine._targets import benchmarking, card_front
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each
     from advisor.engine._targets.target_devices import TargetDevice, select_devices
-    from advisor.tflite._levels import FEATURES
+    from advisor.tflite import FEATURES
 else:
     __getattr__, __dir__ = open_face(__name__)
 

@@ -52,9 +52,14 @@ _log = logging.getLogger(__name__)
 
 
 async def when_answered(
-    scorer: Scorer | None, run: RunFolder, stopping: asyncio.Event, execution: Execution, started: float, say: Say,
+    scorer: Scorer | None,
+    run: RunFolder,
+    stopping: asyncio.Event,
+    execution: Execution,
+    started: float,
+    say: Say,
     answer_s: float = ANSWER_S,
-) -> None:  # fmt: skip
+) -> None:
     """Do what a search still can when it has its answer, in the time that a limit leaves; nothing without images.
 
     The search began at ``started`` seconds of the monotonic clock. ``say`` shows what is being done. The answer takes
@@ -130,7 +135,8 @@ async def check_labels(work: _Work, spare_s: float) -> None:
 
 def _stage(scorer: Scorer, run: RunFolder) -> Stage[Faults] | None:
     """Return the stage of the check; None if the images have no classes, or too few images of them."""
-    materials, card = scorer.walker.materials, best_features(run.evaluations(), scorer.cards)
+    materials = scorer.walker.materials
+    card = best_features(run.evaluations(), scorer.cards)
     if card is None or not materials.question.of_task.labelled:
         return None
     try:
@@ -161,14 +167,18 @@ def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) 
 
 def wrong_labels(images: Images, suspects: Sequence[Suspect]) -> tuple[WrongLabel, ...]:
     """Return suspects by the paths and classes of their images."""
-    part, classes = images.part(Role.LEARNT), images.classes
+    part = images.part(Role.LEARNT)
+    classes = images.classes
     return tuple(
         WrongLabel(
-            images.dataset.shown(part.paths[one.index]), classes[part.labels[one.index]], classes[one.suggested],
-            round(one.given, 4), round(one.better, 4),
+            images.dataset.shown(part.paths[one.index]),
+            classes[part.labels[one.index]],
+            classes[one.suggested],
+            round(one.given, 4),
+            round(one.better, 4),
         )
         for one in suspects
-    )  # fmt: skip
+    )
 
 
 async def learn_from_all(work: _Work, here: bool) -> None:
@@ -177,7 +187,8 @@ async def learn_from_all(work: _Work, here: bool) -> None:
     The judged file keeps every figure. ``here``: jobs run on this machine, where a network can be trained after the
     search has ended its other trainings.
     """
-    run, question = work.run, work.scorer.walker.materials.question
+    run = work.run
+    question = work.scorer.walker.materials.question
     pick = decide_run(run, run.evaluations(), question).decision.pick
     if pick is None or not pick.artefact or (pick.on_all is not None and pick.on_all.file):
         return
@@ -194,7 +205,9 @@ async def learn_from_all(work: _Work, here: bool) -> None:
 
 async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
     """Return the file; StageError says why it cannot be made, or must not ship."""
-    scorer, walker, own = work.scorer, work.scorer.walker, pick.configuration
+    scorer = work.scorer
+    walker = work.scorer.walker
+    own = pick.configuration
     stages = VariantStages(scorer.cards[own.card], own.training, own.compression, scorer.workload)
     if not stages.made_here or not scorer.workload.trained_twice(own.training):
         raise StageError("the pick does not learn from your images")
@@ -214,12 +227,14 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
             pool = held.enter_context(contextlib.closing(POOLS[Pool.TRAINERS](work.run.place(work.run.log_file.name))))
             walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
         made = await work.result(stages.on_all)
-        scope, seconds = scope_of(pick), stages.scored.cost_s
+        scope = scope_of(pick)
+        seconds = stages.scored.cost_s
         ours = stages.scoring(replace(scope, purpose=Purpose.ALL), stages.on_all, Role.VALIDATION, seconds)
         theirs = stages.scoring(scope, artefact_of(work.run, pick), Role.VALIDATION, seconds)
         files: list[Path] = [await work.result(each) for each in (ours, theirs)]
     answers = [np.load(file, allow_pickle=False).argmax(axis=1) for file in files]
-    images, labels = walker.materials.require_images(), np.asarray(walker.materials.part(Role.VALIDATION).labels)
+    images = walker.materials.require_images()
+    labels = np.asarray(walker.materials.part(Role.VALIDATION).labels)
     right, judged_right = ((each == labels).mean() for each in answers)
     differing = int((answers[0] != answers[1]).sum())  # a loss below two deviations of these may be chance
     if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):

@@ -55,11 +55,15 @@ def preview(request: Request) -> PlanView:
     space.refuse_too_short(request, forecasts)
     count = space.plan.images + space.plan.holdout
     return PlanView(
-        request, space.configurations(), forecasts, space.candidates.missing, count,
+        request,
+        space.configurations(),
+        forecasts,
+        space.candidates.missing,
+        count,
         space.course(request),
         overview_of(resolved.images) if resolved.images else None,
         (*resolved.targets.remarks, *resolved.remarks),
-    )  # fmt: skip
+    )
 
 
 def overview_of(images: Images) -> Overview:
@@ -100,7 +104,8 @@ class _SearchSpace:
         first_s = first.first_s / part_of_a_core()
         if limit is None or limit >= first_s:
             return
-        belief, given = AccuracyBelief.before(self.plan), ""
+        belief = AccuracyBelief.before(self.plan)
+        given = ""
         if self.plan.images:
             place = next(place for place, each in enumerate(belief.networks) if each.card == first.card)
             given = f"; {first.card} is expected to be right on about {100.0 - math.exp(belief.mean[place]):.0f} %"
@@ -112,7 +117,9 @@ class _SearchSpace:
 
     def course(self, request: Request) -> Course | None:
         """Return what a search by the rule is expected to evaluate; None for everything."""
-        execution, question, plan = request.execution, request.question, self.plan
+        execution = request.execution
+        question = request.question
+        plan = self.plan
         if not (least := execution.least_gain(question)):
             return None
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
@@ -136,12 +143,14 @@ class _SearchSpace:
     def configurations(self) -> tuple[Forecast, ...]:
         """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
         here = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
-        cards, worst = self.plan.cards_by_name, self.prefilter.worst_latency
+        cards = self.plan.cards_by_name
+        worst = self.prefilter.worst_latency
         latencies = {key: worst(cards[key[0]], key[1], each) for key, each in here.items()}
         return tuple(self._configuration(each, latencies) for each in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
-        plan, threads = self.plan, self.plan.threads[0]
+        plan = self.plan
+        threads = self.plan.threads[0]
         wanted = [
             (training, recipe)
             for training, recipe in plan.workload.variants_of(card)
@@ -163,8 +172,11 @@ class _SearchSpace:
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 
     def _configuration(self, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]) -> Forecast:
-        plan, costs, recipe = self.plan, self.plan.costs, configuration.compression
-        card, cached = plan.cards_by_name[configuration.card], self.cached[configuration.card]
+        plan = self.plan
+        costs = self.plan.costs
+        recipe = configuration.compression
+        card = plan.cards_by_name[configuration.card]
+        cached = self.cached[configuration.card]
         latency = latencies[card.name, recipe, configuration.target.threads]
         stages = costs.stages(card, [(configuration.training, recipe)])
         price_s = sum(costs.seconds(stage) / costs.sharers(stage) for stage in stages if stage not in cached.done)
@@ -175,10 +187,12 @@ class _SearchSpace:
             made = float(cached.size_bytes[recipe])
             size = Quantity(made, "bytes", Provenance.MEASURED, source="made here before")
         else:
-            rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
+            rough = rough_size(card, recipe)
+            least = plan.least_size(card, recipe)
             source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
             size = Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
-        price_s, filtered = price_s / len(plan.threads), self.filtered.get(configuration, "")
+        price_s = price_s / len(plan.threads)
+        filtered = self.filtered.get(configuration, "")
         return Forecast(configuration, latency.latency, latency.chance, size, accuracy, price_s, filtered)
 
 
@@ -189,7 +203,9 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
         return None
     plan = resolved.plan(candidates, CostCalibration().pace)
     materials = resolved.materials(candidates, plan)
-    lookup, remeasure, unknown = Lookup(materials), resolved.execution.remeasure, CachedResults()
+    lookup = Lookup(materials)
+    remeasure = resolved.execution.remeasure
+    unknown = CachedResults()
     cached = {
         card.name: lookup.of_card(card, plan.workload, remeasure) if card.name in materials.weights else unknown
         for card in plan.cards
@@ -208,7 +224,8 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
     from advisor.catalog import locate
     from advisor.downloads import FetchOptions
 
-    question, execution = resolved.question, resolved.execution
+    question = resolved.question
+    execution = resolved.execution
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
     downloads: dict[str, int | None] = {}
     files: dict[str, WeightsFile | None] = {}
@@ -238,10 +255,13 @@ def latency_estimates(
     Where a form or a card cannot be predicted, the estimate counts the multiply-accumulates alone, corrected by the
     timings that there are.
     """
-    predictions, paces = _predictions(plan, cached), _paces(plan, cached)
+    predictions = _predictions(plan, cached)
+    paces = _paces(plan, cached)
     found = {}
     for card, recipe, threads in product(plan.cards, plan.forms, plan.threads):
-        key, point, chance = (card.name, recipe, threads), (recipe, threads), None
+        key = (card.name, recipe, threads)
+        point = (recipe, threads)
+        chance = None
         timed = cached[card.name]
         if point in timed.latency:
             latency = timed.latency[point]
@@ -270,10 +290,12 @@ def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple
 def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
     from advisor.devices import device_predictor, load_features
 
-    table, machine = load_features(), _machine(plan, cached)
+    table = load_features()
+    machine = _machine(plan, cached)
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
-    predictor, found = device_predictor(), dict[Key, "Prediction"]()
+    predictor = device_predictor()
+    found = dict[Key, "Prediction"]()
     for recipe in plan.recipes:
         for target in machine.targets if form_of(recipe).predictable else ():
             rows = predictor.predict(machine, target, form_of(recipe).like, models)

@@ -29,9 +29,11 @@ LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
 EACH_S = 20.0
 """Seconds that one more photograph may take."""
 
-INT8, SHOWN = "int8", 3
+INT8 = "int8"
+SHOWN = 3
 OPACITY = 0.6  # of a layer of colours over a photograph
-PEN, INK = 200, "#e5342c"
+PEN = 200
+INK = "#e5342c"
 """Share of a photograph's longer side that a line is thick, and its colour."""
 
 
@@ -76,7 +78,8 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if to is not None:
         ensure_output_dir(to, [_drawn(*each) for each in enumerate(map(str, photographs))], force=False)
-    scratch, limits = Scratch(), replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
+    scratch = Scratch()
+    limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
         names, folder = [str(path) for path in photographs], str(to.resolve()) if to else ""
@@ -155,7 +158,8 @@ def _draw(photograph: Path, found: Sequence[Found], layer: bytes, to: Path, size
         over = Image.open(BytesIO(layer)).convert("RGBA").resize(upright.size, Image.Resampling.NEAREST)
         Image.composite(Image.blend(upright, over.convert("RGB"), OPACITY), upright, over.getchannel("A")).save(to)
         return
-    pen, thick = ImageDraw.Draw(upright), max(1, max(size) // PEN)
+    pen = ImageDraw.Draw(upright)
+    thick = max(1, max(size) // PEN)
     for each in found:
         sides = (*size[::-1], *size[::-1])
         top, left, bottom, right = (share * side for share, side in zip(each.box, sides, strict=True))
@@ -208,11 +212,13 @@ class PhotographAnswers:
     def agree(self) -> bool:
         """All files have the same answer: the first class, or the number of objects of each class."""
         said: list[object] = [
-            each.answer if each.layer
-            else each.found[0].label if self.classes
+            each.answer
+            if each.layer
+            else each.found[0].label
+            if self.classes
             else {label: len(some) for label, some in each.by_class.items()}
             for each in self.forms
-        ]  # fmt: skip
+        ]
         return all(each == said[0] for each in said)
 
 
@@ -251,12 +257,17 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
     """See :meth:`Answerer.answer`; the child process calls this."""
     (loaded, pick), path = _with_pick(run), Path(photograph)
     width, height = _size(path)
-    forms, labels = [], tuple[str, ...]()
+    forms = []
+    labels = tuple[str, ...]()
     for each in _forms(loaded.evaluations, pick):
-        model, own = _Model(loaded, each), each.configuration
+        model = _Model(loaded, each)
+        own = each.configuration
         found, least, layer = model.answer(path)
-        picked, labels, size = each.artefact == pick.artefact, model.shipped.labels, len(model.shipped.content)
-        shown, said = base64.b64encode(layer).decode(), model.shipping.said(found, least)
+        picked = each.artefact == pick.artefact
+        labels = model.shipped.labels
+        size = len(model.shipped.content)
+        shown = base64.b64encode(layer).decode()
+        said = model.shipping.said(found, least)
         forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown, said))
     return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
 
@@ -306,7 +317,8 @@ class _Model:
         problem = artefact_problem(run.folder, evaluation)
         if problem is not None:
             raise UsageError(str(problem), "restore the file, or search again")
-        self.shipping, file = run.question.of_task.shipping(), run.folder.path / evaluation.artefact
+        self.shipping = run.question.of_task.shipping()
+        file = run.folder.path / evaluation.artefact
         self._thresholds = self.shipping.thresholds(evaluation)
         self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
@@ -316,7 +328,8 @@ class _Model:
         """Return what it finds, the least probability or score that the app shows, and a layer (:class:`.Shipping`)."""
         from advisor.datasets import load
 
-        own, layer = self.shipped, self.shipping.layer
+        own = self.shipped
+        layer = self.shipping.layer
         answered = outputs(self._interpreter, load(photograph, own.size), own.mean, own.std)
         found = self.shipping.found(answered, own)
         least = self._thresholds.least(found[0].label) if found else own.threshold or 0.0

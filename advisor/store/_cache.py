@@ -35,6 +35,8 @@ _TRIM_EVERY_S = 60.0  # Least seconds between two looks at the size of the cache
 _MOST_HOLDER_BYTES = 1000  # of the file that names the maker of a result
 _MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
 
+TIMEOUT_S = 600.0
+
 
 def cache_root() -> Path:
     """Return the folder of all caches: ``$ADVISOR_CACHE_DIR``, or the user's cache folder."""
@@ -122,7 +124,8 @@ def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[A
     """
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
-    hold, most = Hold(root, run), limit_bytes(root, size_bytes)
+    hold = Hold(root, run)
+    most = limit_bytes(root, size_bytes)
     _evict(root, most)
     try:
         yield ArtifactCache(root / RESULTS, hold, most)
@@ -170,7 +173,8 @@ def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], No
 @contextlib.contextmanager
 def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
     """Hold a folder's lock, and write the holder's name next to it."""
-    lock, holder = FileLock(f"{folder}.lock"), Path(f"{folder}.holder")
+    lock = FileLock(f"{folder}.lock")
+    holder = Path(f"{folder}.holder")
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -188,8 +192,6 @@ def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
 # Install packages that do not fit those of this environment, with the user's pip and its index, proxy, certificates.
 #
 # Only wheels are installed, so that no set-up code of a package runs.
-
-TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,9 @@ _EXAMPLE = {
     "Floats": ("1 value float*",),
     "Integers": ("1 value int64*",),
 }
-_HEAD, _FOOT = struct.Struct("<QI"), struct.Struct("<I")  # Length and its checksum before a record, its own after it
+# Length and its checksum before a record, its own after it.
+_HEAD = struct.Struct("<QI")
+_FOOT = struct.Struct("<I")
 _SHARD = re.compile(r".+-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5})-of-\d{5}")
 _KINDS = {"Image": "an image", "ClassLabel": "a class"}
 _MOST_RECORDS = 20_000_000
@@ -54,7 +56,8 @@ class RecordFile:
             hint = 'write it as TFRecord: tfds.builder(NAME, file_format="tfrecord").download_and_prepare()'
             raise UsageError(f"--data: '{file}' is in a format of TFDS that is not read", hint)
         require_extra("google_crc32c", "tfds", f"--data: '{file}' needs google-crc32c, which is not installed")
-        self._file, self._fault = file, ""
+        self._file = file
+        self._fault = ""
         try:
             self._ends = list(pairwise(self._places()))
             self._first = self._readable()
@@ -64,7 +67,8 @@ class RecordFile:
 
     def _places(self) -> Iterator[int]:
         """Yield where each record begins, and the end of the last whole one."""
-        size, place = self._file.stat().st_size, 0
+        size = self._file.stat().st_size
+        place = 0
         with self._file.open("rb") as file:
             for _ in range(_MOST_RECORDS):
                 yield place
@@ -93,7 +97,8 @@ class RecordFile:
         within_limit(size)
         with self._file.open("rb") as file:
             file.seek(start + _HEAD.size)
-            data, foot = file.read(size), file.read(_FOOT.size)
+            data = file.read(size)
+            foot = file.read(_FOOT.size)
         if len(foot) != _FOOT.size or _masked(data) != _FOOT.unpack(foot)[0]:
             raise ContentError("damaged: its checksum is not the one that was written")
         try:
@@ -177,7 +182,8 @@ class RecordFile:
             except (OSError, ValueError) as error:
                 yield ImageObjects(f"{row:07d}", fault=reason_of(error))
                 continue
-            edges, labels = found.get(boxes, ()), found.get(label_of, ())
+            edges = found.get(boxes, ())
+            labels = found.get(label_of, ())
             corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
             pairs = zip(labels, corners, strict=False)
             yield ImageObjects(f"{row:07d}", [(class_name(label, names), box) for label, box in pairs])

@@ -17,17 +17,43 @@ from advisor.devices._profiles.runtimes import core_remarks, local_runtimes
 from advisor.devices._profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
 
 COLUMNS = (
-    "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
-    "precisions", "measurements", "memory_bytes", "arena_limit_bytes", "flash_limit_bytes", "provenance",
-)  # fmt: skip
+    "device",
+    "title",
+    "kind",
+    "soc",
+    "target",
+    "is_default",
+    "runtime",
+    "version",
+    "accelerator",
+    "threads",
+    "precisions",
+    "measurements",
+    "memory_bytes",
+    "arena_limit_bytes",
+    "flash_limit_bytes",
+    "provenance",
+)
 """Columns of :func:`advisor.devices.to_frame`."""
 
 LIST_COLUMNS: tuple[str, ...] = (
-    "device", "title", "kind", "soc", "cores", "npu", "default_target", "targets", "measurements", "provenance",
-)  # fmt: skip
+    "device",
+    "title",
+    "kind",
+    "soc",
+    "cores",
+    "npu",
+    "default_target",
+    "targets",
+    "measurements",
+    "provenance",
+)
 """Columns of the list of devices: one row each."""
 
-SHIPPED, OWN, PREDICTED, THIS_MACHINE = "shipped", "own", "predicted", "this machine"
+SHIPPED = "shipped"
+OWN = "own"
+PREDICTED = "predicted"
+THIS_MACHINE = "this machine"
 
 
 def provenance(profile: DeviceProfile) -> str:

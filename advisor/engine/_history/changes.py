@@ -122,10 +122,12 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
 def _host_changes(run: LoadedRun) -> tuple[str, ...]:
     """Return why the measurements of a run are outdated, in words; empty where they are not."""
     changes = []
-    then, now = section(run.manifest, "versions").get(RUNTIME), versions(RUNTIME)[RUNTIME]
+    then = section(run.manifest, "versions").get(RUNTIME)
+    now = versions(RUNTIME)[RUNTIME]
     if then is not None and then != now:
         changes.append(f"{RUNTIME} {then} -> {now}")
-    before, here = section(run.manifest, "host"), host.describe()
+    before = section(run.manifest, "host")
+    here = host.describe()
     fingerprint = before.get("fingerprint", here.fingerprint)
     if fingerprint != here.fingerprint:
         changes.append(f"machine {before.get('cpu')} ({fingerprint}) -> {here.cpu} ({here.fingerprint})")
@@ -139,7 +141,8 @@ def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
 
 def find_card_changes(run: LoadedRun) -> CardChanges:
     """Compare the cards that the run considered with the catalogue."""
-    considered, question = run.manifest.get("cards"), run.question
+    considered = run.manifest.get("cards")
+    question = run.question
     try:
         targets = TargetDevices(host=True) if HOST in question.devices else select_targets(question)
         cards = chosen_cards(question, load_catalogue(question.catalog), targets)

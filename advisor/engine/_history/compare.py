@@ -62,17 +62,24 @@ class ChangedFigure(Written):
     """
 
     entries = (
-        "key", "figure=delta.figure", "before=delta.before", "after=delta.after", "counts=delta.counts",
-        "worse=delta.worse", "why=delta.why",
-    )  # fmt: skip
+        "key",
+        "figure=delta.figure",
+        "before=delta.before",
+        "after=delta.after",
+        "counts=delta.counts",
+        "worse=delta.worse",
+        "why=delta.why",
+    )
 
     key: str
     delta: Delta
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COMPARISON_COLUMNS`."""
-        change, known = self.delta, self.delta.before or self.delta.after
-        unit, values = known.unit if known else None, (_value(change.before), _value(change.after))
+        change = self.delta
+        known = self.delta.before or self.delta.after
+        unit = known.unit if known else None
+        values = (_value(change.before), _value(change.after))
         return dict(
             zip(COMPARISON_COLUMNS, (self.key, change.figure, unit, *values, change.counts, change.why), strict=True)
         )
@@ -94,10 +101,17 @@ class Comparison(Written):
     """
 
     entries = (
-        "schema_version", "before", "after", "outcome=result", "recommends_otherwise", "reason",
-        "pick_before=pick_before.configuration.key", "pick_after=pick_after.configuration.key", "differences",
+        "schema_version",
+        "before",
+        "after",
+        "outcome=result",
+        "recommends_otherwise",
+        "reason",
+        "pick_before=pick_before.configuration.key",
+        "pick_after=pick_after.configuration.key",
+        "differences",
         "figures",
-    )  # fmt: skip
+    )
     schema_version = 1
 
     before: str
@@ -209,7 +223,8 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
 
 def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
     """Return whether two runs compared their candidates on different images of the user."""
-    then, now = compared_images(before.folder), compared_images(after.folder)
+    then = compared_images(before.folder)
+    now = compared_images(after.folder)
     return bool(then and now) and then != now
 
 
@@ -220,7 +235,8 @@ def _pair_accuracies(
     same_file = then.artefact_sha256 == now.artefact_sha256 != ""
     apart: bool | None = False
     if not same_file:
-        earlier, later = correct_answers(before.folder, then), correct_answers(after.folder, now)
+        earlier = correct_answers(before.folder, then)
+        later = correct_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
     return tuple(
         delta(change.figure, change.before, change.after, apart)

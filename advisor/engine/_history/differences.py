@@ -11,6 +11,25 @@ from advisor.store import sha256_json
 
 _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
+FIGURES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
+
+BETTER_UP = frozenset({"accuracy", "holdout_accuracy"})
+"""Figures of which more is better; of all others, less is better."""
+
+THRESHOLDS: Mapping[str, tuple[float, float]] = {
+    "accuracy": (0.005, 0.5),
+    "holdout_accuracy": (0.005, 0.5),
+    "latency": (0.05, 0.1),
+    "latency_p90": (0.05, 0.1),
+    "size": (0.01, 10_000),
+    "memory": (0.10, 1_000_000),
+    "drop": (0.0, 0.5),
+}
+"""By figure, the share and the amount in its unit (points, ms, bytes) that a difference must exceed to count.
+
+Undisturbed timings of one file differ by 5 % from process to process; published accuracies of one model differ by half
+a point from source to source."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -72,7 +91,8 @@ def _catalogue(run: LoadedRun) -> dict[str, str]:
     for name, file in section(run.manifest, "weights").items():
         found[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
-        facts, card = replace(evaluation.card_facts, weights=None), evaluation.configuration.card
+        facts = replace(evaluation.card_facts, weights=None)
+        card = evaluation.configuration.card
         found |= {f"{name} of {card}": _text(value) for name, value in asdict(facts).items() if value is not None}
     return found
 
@@ -102,27 +122,6 @@ def _text(value: object) -> str:
     if value is None or value == "" or value == []:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-FIGURES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
-
-BETTER_UP = frozenset({"accuracy", "holdout_accuracy"})
-"""Figures of which more is better; of all others, less is better."""
-
-
-THRESHOLDS: Mapping[str, tuple[float, float]] = {
-    "accuracy": (0.005, 0.5),
-    "holdout_accuracy": (0.005, 0.5),
-    "latency": (0.05, 0.1),
-    "latency_p90": (0.05, 0.1),
-    "size": (0.01, 10_000),
-    "memory": (0.10, 1_000_000),
-    "drop": (0.0, 0.5),
-}
-"""By figure, the share and the amount in its unit (points, ms, bytes) that a difference must exceed to count.
-
-Undisturbed timings of one file differ by 5 % from process to process; published accuracies of one model differ by half
-a point from source to source."""
 
 
 @dataclass(frozen=True)

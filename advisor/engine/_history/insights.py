@@ -56,7 +56,8 @@ DIAGNOSES = "diagnosis.json"
 MOST = 2
 """Most forms to diagnose, each of another card."""
 
-IMAGES, SECONDS = 8, 8.0
+IMAGES = 8
+SECONDS = 8.0
 """Training images and time for the diagnosis of one form; an image that was begun is finished."""
 
 CLOSE = 1e-3
@@ -196,7 +197,9 @@ class Incumbent:
 
 def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
     """Return what the files of a run contradict: counts, sizes of files, accuracies and the answer."""
-    run, lines, split = load_run(folder.path), folder.evaluations_file.name, folder.read_json("split.json")
+    run = load_run(folder.path)
+    lines = folder.evaluations_file.name
+    split = folder.read_json("split.json")
     counts = {part: len(split.get(part) or ()) for part in (TRAIN, VALIDATION, HOLDOUT)}
     images = sum(section(run.dataset, "pictures_per_class").values()) - sum(section(run.dataset, "copies").values())
     if split and ({part: run.dataset.get(part) for part in counts} != counts or images != sum(counts.values())):
@@ -206,7 +209,8 @@ def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
         yield Problem(lines, "has more configurations than manifest.json counts")
     for row in (row for row in run.evaluations if row.status is Status.OK):
         yield from (Problem(lines, f"{row.configuration.key}: {what}") for what in _contradictions(run, row))
-    pick, answer = run.decision.pick, folder.read_json("recommendation.json")
+    pick = run.decision.pick
+    answer = folder.read_json("recommendation.json")
     found = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
     given = {**section(answer, "pick"), "details": answer.get("feasible")}
     if run.manifest.get("stopped") and answer and json.loads(json.dumps(found)) != given:
@@ -215,7 +219,8 @@ def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
 
 def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
     """Return what the files of an evaluation contradict."""
-    own, size = row.configuration, row.size.value if row.size else 0
+    own = row.configuration
+    size = row.size.value if row.size else 0
     if row.artefact != f"artifacts/{own.card}-{own.training}-{own.compression}.tflite":
         yield f"{row.artefact} is not the file of this configuration"
     more = [(each.file, each.size_bytes) for each in (row.unknown, row.on_all) if each and each.file]
@@ -278,7 +283,8 @@ def _compared(
 
 def _gained(run: RunFolder, shipped: Evaluation, pick: Evaluation, part: str) -> Quantity | None:
     """Return the points of the pick over another file on the same images of a part; None if they are not known."""
-    ours, theirs = correct_answers(run, shipped, part), correct_answers(run, pick, part)
+    ours = correct_answers(run, shipped, part)
+    theirs = correct_answers(run, pick, part)
     if not ours or not theirs:
         return None
     gained = paired(theirs, ours)
@@ -314,7 +320,8 @@ class ExpectedTuning:
 
 def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     """Return what fine-tuning is expected to add to the pick; None if it was fine-tuned, or cannot be or gain."""
-    pick, train = run.decision.pick, run.dataset.get("train")
+    pick = run.decision.pick
+    train = run.dataset.get("train")
     if pick is None or pick.configuration.training != HEAD or not isinstance(train, int) or train < LEAST_IMAGES:
         return None
     if FINETUNE_CACHED not in run.question.of_task.trainings:
@@ -327,11 +334,13 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
         card = load_catalogue(run.question.catalog).get(name)
     except AdvisorError:
         return None
-    tuning, room = recipe_of(FINETUNE_CACHED), 100.0 - accuracy_of(pick)
+    tuning = recipe_of(FINETUNE_CACHED)
+    room = 100.0 - accuracy_of(pick)
     if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
         return None
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
-    known, stage = CostCalibration(), StageName.FINETUNE_CACHED
+    known = CostCalibration()
+    stage = StageName.FINETUNE_CACHED
     seconds = rough_s * known.pace.get(stage, 1.0) * known.wall.get(stage, 1.0)
     low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
     return ExpectedTuning(middle, low, high, seconds, name)
@@ -339,7 +348,8 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
 
 def diagnose_run(folder: RunFolder) -> None:
     """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
-    run, found = load_run(folder.path), []
+    run = load_run(folder.path)
+    found = []
     forms = losing(run)
     images = _training_images(run) if forms else ()
     files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
@@ -377,7 +387,8 @@ def _lost(row: Evaluation, limit: float | None) -> bool:
 
 def _training_images(run: LoadedRun) -> tuple[Path, ...]:
     """Return a few training images, evenly drawn; none where they are no longer available."""
-    rows, root = run.folder.read_json("split.json").get("train") or [], images_folder(run.folder)
+    rows = run.folder.read_json("split.json").get("train") or []
+    root = images_folder(run.folder)
     if not rows:
         return ()
     chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
@@ -386,7 +397,8 @@ def _training_images(run: LoadedRun) -> tuple[Path, ...]:
 
 
 def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
-    spec, pictures = input_spec(row), [sha256_of(path) for path in images]
+    spec = input_spec(row)
+    pictures = [sha256_of(path) for path in images]
     source = f"{len(images)} training images" if images else "bundled photographs"
 
     def make(folder: Path) -> None:

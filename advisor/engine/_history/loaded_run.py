@@ -25,7 +25,9 @@ from advisor.engine._decide import decide_run
 from advisor.engine._question import Question, Request, resolve
 from advisor.store import CHANGED, REPORTS, SEAL, Problem, RunFolder, read_yaml, seal_problems
 
-INPUTS, CATALOGS, LABELS = "inputs.json", "catalogs", "labels.json"
+INPUTS = "inputs.json"
+CATALOGS = "catalogs"
+LABELS = "labels.json"
 PATHS = ("data", "profiles", "catalog")
 """Options of the question that name files."""
 
@@ -256,7 +258,8 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
                 f"--must-run-on: the run has no measurements with '{device.label}'",
                 f"measure its files first: advisor reevaluate RUN --device {device.label}",
             )
-    predictor, limits = DevicePredictor(), question.limits
+    predictor = DevicePredictor()
+    limits = question.limits
     predicted = [predictor.evaluate(evaluations, each, limits.latency_ms, limits.confidence) for each in devices]
     return (*evaluations, *(evaluation for rows in predicted for evaluation in rows))
 
@@ -292,7 +295,8 @@ def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
 
 def input_spec(evaluation: Evaluation) -> InputSpec:
     """Return size and normalisation of the model's input; ValueError if the evaluation does not know them."""
-    size, preprocessing = evaluation.card_facts.input_size, evaluation.card_facts.preprocessing
+    size = evaluation.card_facts.input_size
+    preprocessing = evaluation.card_facts.preprocessing
     if size is None or preprocessing is None:
         raise ValueError(f"the run does not say how {evaluation.configuration.card} takes its images")
     return InputSpec(size, preprocessing.mean, preprocessing.std)

@@ -27,9 +27,15 @@ if TYPE_CHECKING:
     from advisor.engine._space.resolved import Candidates, Resolved
 
 PACKAGES = (
-    "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image", "numpy",
+    "tensorflow",
+    "keras",
+    "ai-edge-litert",
+    "ai-edge-quantizer",
+    "optuna",
+    "scikit-image",
+    "numpy",
     "pillow",
-)  # fmt: skip
+)
 
 START_ANEW = "start a new run: unchanged work is taken from the cache"
 SHOWN = 5
@@ -44,7 +50,8 @@ def card_hash(card: Card) -> str:
 
 def write_images(run: RunFolder, images: Images) -> None:
     """Write ``split.json`` and ``dataset.json``: the images, the rejected files, and the split."""
-    dataset, split = images.dataset, images.split
+    dataset = images.dataset
+    split = images.split
     run.write_json("split.json", split.to_json(dataset, images.grouping))
     run.write_json(
         "dataset.json",
@@ -118,9 +125,11 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything
-    space, found = section(manifest, "space"), {card.name: card for card in resolved.cards}
+    space = section(manifest, "space")
+    found = {card.name: card for card in resolved.cards}
     names = [str(name) for name in space.get("cards") or ()]
-    hashes, recipes = section(manifest, "cards"), {name: recipe.version for name, recipe in resolved.recipes.items()}
+    hashes = section(manifest, "cards")
+    recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
     others = sorted(set(recipes.items()) ^ set(section(space, "recipes").items()), key=str)
     fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
     changes = {
@@ -150,7 +159,8 @@ def same_weights(run: RunFolder, candidates: Candidates) -> None:
         if name not in candidates.weights:
             why = candidates.missing.get(name, "it is no longer a candidate")
             raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)
-        then, file = began_with.get(name), candidates.weights[name]
+        then = began_with.get(name)
+        file = candidates.weights[name]
         if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
             raise UsageError(f"--resume: the weights of {name} have changed since the run began", START_ANEW)
 

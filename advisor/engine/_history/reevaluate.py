@@ -45,6 +45,9 @@ from advisor.store import ArtifactCache, RunFolder, answers_file, artefact_probl
 Search = Callable[[Request], RunFolder]
 """Runs a search and returns its run folder. It is passed in, because the search uses this room."""
 
+MOST_JUDGED = 3
+"""Files that run on the hold-out for one device at most: each may take the place of the pick."""
+
 
 class Reports(Protocol):
     """Writes the report files of runs that have none. It is passed in, because the reports use this room."""
@@ -61,8 +64,6 @@ Evaluations = tuple[Evaluation, ...]
 Tell = Callable[[str], None]
 """Is called with what is being done."""
 
-MOST_JUDGED = 3
-"""Files that run on the hold-out for one device at most: each may take the place of the pick."""
 
 Answers = Mapping[str, Sequence[float]]
 """New answers on the hold-out, and shares in the figure that decides, by their path within the run."""
@@ -163,7 +164,8 @@ class Session:
         if start.environment == environment:
             return Reevaluation(start.path.name, selector)
         causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
-        before, made = self._load(start.path), self._existing(start, environment)
+        before = self._load(start.path)
+        made = self._existing(start, environment)
         require_proof(before)
         if made is None:
             found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
@@ -186,7 +188,8 @@ class Session:
         if run.too_early:
             return Reevaluation(run.name, HOST, error=run.too_early)
         changes = find_changes(run, lambda: self.devices.predictor)
-        causes, remarks = changes.causes, changes.remarks
+        causes = changes.causes
+        remarks = changes.remarks
         if not changes.need_work:
             return Reevaluation(run.name, HOST, causes, remarks=remarks)
         made = self._existing(start, changes.environment)
@@ -204,8 +207,10 @@ class Session:
 
     def _new_run(self, start: Origin, changes: Changes) -> tuple[RunFolder, tuple[str, ...]]:
         """Return the new run, and what could not be done."""
-        run, names = changes.run, {device.label for device in changes.devices}
-        evaluations, remarks = run.evaluations, tuple[str, ...]()
+        run = changes.run
+        names = {device.label for device in changes.devices}
+        evaluations = run.evaluations
+        remarks = tuple[str, ...]()
         answers: Answers = {}
         if changes.host:
             if self.reports:
@@ -231,7 +236,8 @@ class Session:
     def _anew(self, run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice) -> tuple[Evaluation, ...]:
         """Return each artefact of the run on a device: predicted, or measured here, in a runtime or an interpreter."""
         if device.runtime is not None:
-            devices, made = at_threads(device, run.question.thread_counts), one_each(evaluations)
+            devices = at_threads(device, run.question.thread_counts)
+            made = one_each(evaluations)
             rows = [(each, [before_measuring(one, each) for one in made]) for each in devices]
             return tuple(found for each, before in rows for found in run_here(run, before, each, self.tell))
         limits = run.question.limits
@@ -275,7 +281,8 @@ def judge_pick(
 
     Without the run's images, or if they have changed, nothing runs, and the answer says what judged the pick.
     """
-    question, holdout_answers = replace(run.question, devices=(device,)), dict[str, Sequence[float]]()
+    question = replace(run.question, devices=(device,))
+    holdout_answers = dict[str, Sequence[float]]()
     images: Images | None = None
     for _ in range(MOST_JUDGED):
         decision = decide_run(run.folder, evaluations, question, judged_first=False).decision
@@ -385,7 +392,9 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
 
 async def _hold_out(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
     """Return an evaluation with the accuracy of its file on the hold-out, and its answers there."""
-    images, question, artefact = walker.materials.require_images(), run.question, artefact_of(run.folder, evaluation)
+    images = walker.materials.require_images()
+    question = run.question
+    artefact = artefact_of(run.folder, evaluation)
     stage = question.of_task.score(scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
     known = evaluation.holdout_answers

@@ -31,6 +31,15 @@ TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns fr
 CAPTURED_IMAGES = 100
 """Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
 
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
+"""Errors of a stage that reads a result whose files are missing or damaged."""
+
+IMPORTS_S = 10.0
+NEXT_IMPORTS_S = 4.0
+NEXT_START_S = 10.0
+"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
+its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
+
 
 class Role(StrEnum):
     """The purpose of some of the user's images."""
@@ -149,7 +158,8 @@ class Images:
 
     def group_names(self, role: Role) -> tuple[str, ...]:
         """Return the name of the group of each image with a role; empty where the images do not come in groups."""
-        images, numbers = self.dataset.images, self.grouping.of
+        images = self.dataset.images
+        numbers = self.grouping.of
         return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices) if numbers else ()
 
     @property
@@ -205,9 +215,6 @@ def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...],
 
 
 Variant = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
-
-DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
-"""Errors of a stage that reads a result whose files are missing or damaged."""
 
 
 class Purpose(StrEnum):
@@ -270,11 +277,6 @@ class Workload:
     def trained_twice(self, training: str) -> bool:
         """Return whether the model that ships is another than the one that is compared."""
         return bool(self.images) and recipe_of(training).trained_twice
-
-
-IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S = 10.0, 4.0, 10.0
-"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
-its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
 
 
 @dataclass(frozen=True)
@@ -352,7 +354,8 @@ class Artefact:
     def within(cls, folder: Path) -> Artefact:
         """Return the file that a stage left in its folder, with its figures and notes."""
         figures = dict(read_result(folder))
-        notes, path = figures.pop("notes", {}), folder / MODEL
+        notes = figures.pop("notes", {})
+        path = folder / MODEL
         return cls(path, cached_sha256(path), path.stat().st_size, figures, notes)
 
     @classmethod

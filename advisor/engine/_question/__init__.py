@@ -128,7 +128,8 @@ def resolve_resumed(
         if values[0] != values[1]:
             then, now = (", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values)
             if key in ("costs", "fleet") and then and now:
-                then, now = "of other content", "this one"
+                then = "of other content"
+                now = "this one"
             begun = f"{flag(key)} {then}" if then else f"no {flag(key)}"
             raise UsageError(
                 f"--resume: the run was begun with {begun}, not {now}",
@@ -140,12 +141,15 @@ def resolve_resumed(
 
 def _question(written: Options) -> Question:
     devices = (canonical(part.strip()) for part in written["device"].split(","))
-    plain, metric = Question(**written.fields_of(Question)), TOP1
+    plain = Question(**written.fields_of(Question))
+    metric = TOP1
     if written["metric"]:
         metric = require_known("--metric", written["metric"], tuple(METRICS))
         _require_costs("--metric", metric, written)
-    limits, default = _limits(written, metric), TASKS[plain.task].default
-    preference, robust = written.parsed("prefer") or BALANCED, written.parsed("objective") == ROBUST
+    limits = _limits(written, metric)
+    default = TASKS[plain.task].default
+    preference = written.parsed("prefer") or BALANCED
+    robust = written.parsed("objective") == ROBUST
     for name in written["training"]:
         require_known("--training", name, choosable())
     # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
@@ -169,7 +173,8 @@ def _question(written: Options) -> Question:
 
 def _execution(written: Options) -> Execution:
     executor, cluster = written.parsed("executor")
-    own, effort = written["time_limit"], written.parsed("effort")
+    own = written["time_limit"]
+    effort = written.parsed("effort")
     usual = EFFORTS.get(effort, "")
     said = f" ({'before ' if own else ''}--effort {effort})" if effort else ""
     return replace(
@@ -245,7 +250,8 @@ def _require_costs(option: str, name: str, written: Options) -> None:
 
 def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
     """Yield the parts of a question that contradict each other; ``training`` are the recipes that the user named."""
-    task, option = question.of_task, f"--task {question.task}"
+    task = question.of_task
+    option = f"--task {question.task}"
     if not task.published and question.data is None:
         yield f"{option} needs --data: no card has a published {task.metric}", "add --data DIR"
     for name in training:
@@ -278,7 +284,8 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
 
 def _contradicting_guarantees(question: Question) -> Refusals:
     """Yield what one threshold for all classes cannot keep."""
-    asked, task = question.guarantees, question.of_task
+    asked = question.guarantees
+    task = question.of_task
     if task.probabilities or not task.guarantees:
         return
     for option, shares in ((PRECISION, asked.precision), (RECALL, asked.recall)):
@@ -291,7 +298,8 @@ def _contradicting_guarantees(question: Question) -> Refusals:
 
 
 def _needs_data(question: Question, training: tuple[str, ...]) -> Refusals:
-    absent, folder = "and --data is not given", "add --data DIR (one sub-folder for each class), or leave"
+    absent = "and --data is not given"
+    folder = "add --data DIR (one sub-folder for each class), or leave"
     for name in training:
         if recipe_of(name).learns:
             yield f"--training: '{name}' learns from images, {absent}", f"{folder} --training out"
@@ -329,7 +337,8 @@ def _refused_metrics(question: Question, written: Options) -> Refusals:
 
 def _refused_ship_on(request: Request) -> Refusals:
     """Yield why no file can learn from all images; only classifiers do, whose answers show whether it went well."""
-    question, option = request.question, "--ship-on all"
+    question = request.question
+    option = "--ship-on all"
     if request.execution.ship_on != ALL_IMAGES:
         return
     if question.data is None:
@@ -339,7 +348,8 @@ def _refused_ship_on(request: Request) -> Refusals:
 
 
 def _refused_execution(execution: Execution) -> Refusals:
-    sampler, folder = execution.sampler, execution.shared_folder
+    sampler = execution.sampler
+    folder = execution.shared_folder
     if execution.stop_below and sampler != ADVISOR:
         why = f"--stop-below needs --sampler advisor, not '{sampler}'"
         yield why, "leave --stop-below out, or take --sampler advisor"

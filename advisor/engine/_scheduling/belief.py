@@ -27,7 +27,12 @@ TYPICAL_ERROR = 12.0
 """Errors in % of an average head on a user's images, before any result: 10 % on TrashNet, 30 % on groceries of another
 visit, 3 % on hand signs."""
 
-DIFFICULTY_SD, SLOPE, SLOPE_SD, FAMILY_SD, SHAPE_SD, CARD_SD = 0.8, 0.4, 0.2, 0.06, 0.1, 0.08
+DIFFICULTY_SD = 0.8
+SLOPE = 0.4
+SLOPE_SD = 0.2
+FAMILY_SD = 0.06
+SHAPE_SD = 0.1
+CARD_SD = 0.08
 """Of the logarithm of a head's error: standard deviation of the images' difficulty; change for each unit of the
 logarithm of the published error, and its deviation; deviations of a family, of an architecture (about equal
 multiply-accumulates in a family), and of the weights of a card. The heads of seven networks
@@ -100,11 +105,13 @@ class AccuracyBelief:
         errors = np.array([math.log(100.0 - prior_accuracy(cards[each.card], "float32")) for each in networks])
         published = errors - errors.mean()
         shifts = [plan.shift_of(each.training) for each in networks]
-        families, names = [cards[each.card].family for each in networks], [each.card for each in networks]
+        families = [cards[each.card].family for each in networks]
+        names = [each.card for each in networks]
         trainings = [each.training for each in networks]
         sizes = np.array([math.log(max(1, cards[each.card].macs)) for each in networks])
         gain_sd = np.array([sd for _, sd in shifts])
-        common, own = np.outer(gain_sd, gain_sd) * (1 - OWN_SHARE**2), np.outer(gain_sd, gain_sd) * OWN_SHARE**2
+        common = np.outer(gain_sd, gain_sd) * (1 - OWN_SHARE**2)
+        own = np.outer(gain_sd, gain_sd) * OWN_SHARE**2
         card_sd = np.array([FILE_SD if cards[each.card].form else CARD_SD for each in networks])
         covariance = (
             DIFFICULTY_SD**2

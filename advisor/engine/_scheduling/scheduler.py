@@ -25,8 +25,12 @@ class Scheduler:
     def __init__(
         self, study: Study, rule: WorthRule, trials_left: int, cores: int, chooses: bool, trainings: int = 1
     ) -> None:
-        self._study, self._rule, self.trials_left = study, rule, trials_left
-        self._cores, self._chooses, self._trainings = cores, chooses, trainings
+        self._study = study
+        self._rule = rule
+        self.trials_left = trials_left
+        self._cores = cores
+        self._chooses = chooses
+        self._trainings = trainings
 
     def next(self, running: Collection[Configuration]) -> list[Configuration]:
         """Return what to evaluate next; nothing if nothing may start before a running evaluation ends."""
@@ -47,7 +51,8 @@ class Scheduler:
     @property
     def waiting(self) -> Collection[Configuration]:
         """The configurations that are not expected to start."""
-        left, planned = self._study.not_started, self._rule.planned
+        left = self._study.not_started
+        planned = self._rule.planned
         return [each for each in left if FormStep.of(each) not in planned] if self._chooses else []
 
     @property

@@ -46,14 +46,18 @@ class Study:
         import optuna
 
         finished = {evaluation.configuration: evaluation for evaluation in done}
-        self._plan, self._budget = plan, budget
+        self._plan = plan
+        self._budget = budget
         self.not_started = {each: None for each in plan.configurations() if each not in finished}
         self._suggester = make_suggester(sampler, plan, seed, finished.values())
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(
-            study_name=name, storage=storage, sampler=self._suggester.sampler, directions=DIRECTIONS,
+            study_name=name,
+            storage=storage,
+            sampler=self._suggester.sampler,
+            directions=DIRECTIONS,
             load_if_exists=True,
-        )  # fmt: skip
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             self._study.set_metric_names(list(METRICS))
@@ -152,7 +156,9 @@ class Study:
         """
         from optuna.trial import TrialState, create_trial
 
-        ended, interrupted, waiting = set[Configuration](), set[Configuration](), set[Configuration]()
+        ended = set[Configuration]()
+        interrupted = set[Configuration]()
+        waiting = set[Configuration]()
         space = distributions(self._plan)
         for trial in self._study.get_trials(deepcopy=False):
             waits = trial.state == TrialState.WAITING

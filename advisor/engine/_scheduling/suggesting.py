@@ -84,7 +84,9 @@ class CostEstimates:
 
     def of(self, name: str) -> Mapping[Configuration, CostEstimate]:
         """Return the estimates of every configuration of a card; rough ones if nothing of it was measured."""
-        card, measured, plan = self._plan.cards_by_name[name], self._measured.get(name, _Measured()), self._plan
+        card = self._plan.cards_by_name[name]
+        measured = self._measured.get(name, _Measured())
+        plan = self._plan
         pairs = {point: (ms, rough_ms(card, *point)) for point, ms in measured.latency_ms.items()}
         larger = _mean_ratio([(size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items()])
         slower = {  # by the other thread counts of a recipe, as far as they were measured
@@ -97,7 +99,8 @@ class CostEstimates:
         found = {}
         for each in plan.configurations():
             if each.card == name:
-                recipe, threads = each.compression, each.target.threads
+                recipe = each.compression
+                threads = each.target.threads
                 ms = measured.latency_ms.get((recipe, threads), slower[recipe] * rough_ms(card, recipe, threads))
                 found[each] = CostEstimate(ms, sizes[recipe], costs[each.training, recipe])
         return found
@@ -127,7 +130,8 @@ def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[C
     Every form is compared with the float32 one on the same images, so the accuracy of that one is known as well.
     float16 rounds weights to 11 bits, which changed at most one answer in 500 (``benchmarks/results/compression.md``).
     """
-    accuracy, drop = evaluation.accuracy, evaluation.drop
+    accuracy = evaluation.accuracy
+    drop = evaluation.drop
     if evaluation.status is not Status.OK or accuracy is None or drop is None or evaluation.card_facts.as_it_is:
         return []
     forms = [name for name in FLOATS if name in recipes and name != evaluation.configuration.compression]
@@ -158,7 +162,8 @@ class AdvisorSuggester(Suggester):
     def __init__(self, plan: Plan, seed: int, done: Iterable[Evaluation]) -> None:
         from advisor.engine._scheduling.sampler import AdvisorSampler, Objective
 
-        self._rows, self._estimates = plan.configurations(), CostEstimates(plan)
+        self._rows = plan.configurations()
+        self._estimates = CostEstimates(plan)
         self._changed: dict[str, None] = {}
         self._results = 0
         for evaluation in done:
@@ -214,7 +219,8 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
     estimates_of = {card.name: estimates.of(card.name) for card in plan.cards}
     table = []
     for each in plan.configurations():
-        card, estimate = plan.cards_by_name[each.card], estimates_of[each.card][each]
+        card = plan.cards_by_name[each.card]
+        estimate = estimates_of[each.card][each]
         prior = prior_accuracy(card, each.compression) + recipe_of(each.training).points
         features: dict[str, float | str] = {
             "card": card.name,

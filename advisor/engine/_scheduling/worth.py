@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 NO_ANSWER = 40.0
 """Loss of having no answer, in logarithms of a factor in latency or size."""
 
-NOISE, DIFFERENT = 0.67, 0.8
+NOISE = 0.67
+DIFFERENT = 0.8
 """Standard deviations by which the images must show a network to be behind, for odds of about 3 to 1; and images on
 which two networks differ, over those on which one of them is wrong."""
 
@@ -67,7 +68,8 @@ EXTREME = 3.1
 
 NO_TIME = "not started: it would not end within the time limit"
 
-IDLE, HOUR_S = 0.01, 3600.0
+IDLE = 0.01
+HOUR_S = 3600.0
 """Share of the least gain that counts within a time limit, whose seconds are there to be used."""
 
 
@@ -106,8 +108,10 @@ class WorthRule:
     def __init__(
         self, plan: Plan, preference: Preference, budget: Budget, least: float, limit: TimeLimit | None = None
     ) -> None:
-        self.belief, self.prices = AccuracyBelief.before(plan), Prices(plan, limit)
-        self._plan, self._losses = plan, Losses(plan, preference, budget)
+        self.belief = AccuracyBelief.before(plan)
+        self.prices = Prices(plan, limit)
+        self._plan = plan
+        self._losses = Losses(plan, preference, budget)
         self._limited = limit is not None
         self._an_hour = least * (IDLE if limit else 1.0)
         lowered = ", a hundredth within a time limit" if limit else ""
@@ -118,14 +122,18 @@ class WorthRule:
         self._share = plan.workload.question.of_task.probabilities  # the accuracy is a share of right images
         self._train = plan.workload.images.get(Role.TRAIN, 0)
         self.planned = set[FormStep]()  # the steps that are expected to begin
-        self._made, self._closed = dict[FormStep, FormCost](), set[FormStep]()  # the forms that are there; the others
+        # The forms that exist.
+        self._made = dict[FormStep, FormCost]()
+        # The forms that will never exist.
+        self._closed = set[FormStep]()
         self._forms = dict[CardTraining, tuple[str, ...]]()
         for each in map(FormStep.of, plan.configurations()):
             self._forms[each.network] = tuple(dict.fromkeys((*self._forms.get(each.network, ()), each.form)))
 
     def tell(self, evaluation: Evaluation) -> None:
         """Note a result. What was skipped or has failed is not tried again."""
-        step, cost = FormStep.of(evaluation.configuration), self._losses.shown(evaluation)
+        step = FormStep.of(evaluation.configuration)
+        cost = self._losses.shown(evaluation)
         if cost is None or evaluation.card_facts.as_it_is:
             self._closed.add(step)  # a finished file may have learnt from the images that judge it
             return
@@ -152,12 +160,25 @@ class WorthRule:
         """Return the steps to begin, by what is believed now.
 
         Within a time limit, every answer so far is a file to ship: the first card has all cores, and a pick gets its
-        int8 file before another network begins.
+        int8 file before another network begins. It waits for a fine-tuning whose time it would take, as long as what
+        comes next leaves that time.
         """
-        if self._limited and begun and not self._made:
+        if not self._limited:
+            return self._most_worth(begun)
+        if begun and not self._made:
             return ()
-        if self._limited and (step := self._small_file(begun)) is not None:
-            return () if step in begun else (step,)
+        small = self._small_file(begun)
+        if small is None:
+            return self._most_worth(begun)
+        if small in begun:
+            return ()
+        if not self._delays_tuning(small):
+            return (small,)
+        chosen = self._most_worth(begun)
+        return chosen if self._leave_tuning(chosen, small) else (small,)
+
+    def _most_worth(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
+        """Return the steps that add most to the worth of the plan for each second."""
         chains, forms, pick = list(self._chains(begun)), list(self._further_forms(begun)), self._pick()
         worth = {chain: self._worth(chain, pick, 0.0) for chain in forms}
         base = max([0.0, *worth.values()])  # what can be had without another network
@@ -184,10 +205,7 @@ class WorthRule:
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
 
     def _small_file(self, begun: Collection[FormStep]) -> FormStep | None:
-        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time.
-
-        It waits where it would take the time of the card's fine-tuning, whose own int8 file comes in any case.
-        """
+        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
         pick = self._pick()
         if pick.place is None:
             return None
@@ -195,12 +213,13 @@ class WorthRule:
         small = [FormStep(network, form) for form in ALWAYS[1:] if form in self._forms[network][1:]]
         open_steps = [step for step in small if step not in self._made and step not in self._closed]
         in_time = [step for step in open_steps if step in begun or self.prices.share((step,)) > 0.0]
-        if not in_time or (in_time[0] not in begun and self._delays_tuning(in_time[0])):
-            return None
-        return in_time[0]
+        return in_time[0] if in_time else None
 
     def _delays_tuning(self, step: FormStep) -> bool:
-        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step."""
+        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step.
+
+        The int8 file of the fine-tuned network comes in any case.
+        """
         tunings = [self._floats(network) for network in self._forms if network.tuned]
         for tuning in tunings:
             if tuning.network.card != step.network.card or tuning in self._made or tuning in self._closed:
@@ -210,6 +229,15 @@ class WorthRule:
             if after < LEAST_KEPT * now:
                 return True
         return False
+
+    def _leave_tuning(self, chosen: Collection[FormStep], small: FormStep) -> bool:
+        """Return whether steps are a fine-tuning, or leave time for that of their cards or of the card of ``small``."""
+        if not chosen or any(step.network.tuned for step in chosen):
+            return bool(chosen)
+        cards = {small.network.card, *(step.network.card for step in chosen)}
+        tunings = [self._floats(network) for network in self._forms if network.tuned and network.card in cards]
+        open_tunings = [step for step in tunings if step not in self._made and step not in self._closed]
+        return any(self.prices.share((step,), tuple(chosen)) > 0.0 for step in open_tunings)
 
     def _trains(self, steps: Iterable[FormStep]) -> bool:
         """Return whether steps train a network, which takes minutes; a head on features takes seconds."""
@@ -228,8 +256,10 @@ class WorthRule:
 
     def course(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
-        other, begun_s = copy.copy(self), 0.0
-        other._made, other.prices = dict(self._made), self.prices.later(lambda: begun_s)
+        other = copy.copy(self)
+        begun_s = 0.0
+        other._made = dict(self._made)
+        other.prices = self.prices.later(lambda: begun_s)
         while steps := other.next():
             begun_s += other.prices.lasts_s(steps)
             other.prices.finished.update(other.prices.missing(steps))
@@ -250,7 +280,8 @@ class WorthRule:
         """
         heads = (self._floats(each) for each in self._forms if not each.tuned)
         needed = self._below(step.network) if step == self._floats(step.network) else [self._floats(step.network)]
-        tuned, done = step.network.tuned, [each for each in needed if each in self._made]
+        tuned = step.network.tuned
+        done = [each for each in needed if each in self._made]
         there = len(done) == len(needed) if tuned else all(e in self._made or e in self._closed for e in needed)
         first = not self._made and not self._closed  # the very first step begins in any case
         if tuned and any(e not in self._made and e not in self._closed and self.prices.share((e,)) for e in heads):
@@ -259,7 +290,8 @@ class WorthRule:
 
     def reason(self, network: CardTraining) -> str:
         """Return why a network does not start, or why no further form of it is made."""
-        place, pick = self.belief.place[network], self._pick()
+        place = self.belief.place[network]
+        pick = self._pick()
         below = [each for each in self._below(network) if each not in self._made]
         if any(each in self._closed for each in below):
             return "no lighter training of this model was evaluated"
@@ -295,7 +327,8 @@ class WorthRule:
     def _chains(self, begun: Collection[FormStep]) -> Iterator[Chain]:
         """Yield the chain of each network that can be the answer, has no result yet, and still ends in time."""
         for place, network in enumerate(self.belief.networks):
-            own, below = self._floats(network), self._below(network)
+            own = self._floats(network)
+            below = self._below(network)
             steps = (*(each for each in below if each not in self._made), own)
             ended = own in self._made or self._closed.intersection(steps) or own in begun
             if ended or recipe_of(network.training).first_look:
@@ -314,7 +347,8 @@ class WorthRule:
                 ended = step in self._made or step in self._closed or step in begun
                 if not ended and self.prices.share((step,)) > 0.0:
                     place = self.belief.place[network]
-                    mean, cost = float(self.belief.mean[place]), self._losses.expected(step)
+                    mean = float(self.belief.mean[place])
+                    cost = self._losses.expected(step)
                     yield Chain((step,), place, mean, cost, self.prices.seconds((step,)))
 
     def _worth(self, chain: Chain, pick: Pick, base: float) -> float:
@@ -342,7 +376,8 @@ class WorthRule:
         """Return the expected worth of the plan after the result of a step: the mean over its quantiles."""
         import numpy as np
 
-        place, nodes = self.belief.place[step.network], np.array(NODES)
+        place = self.belief.place[step.network]
+        nodes = np.array(NODES)
         moves = self.belief.shown(place, self._images)
         covariance = self.belief.covariance - np.outer(moves, moves)
         best = np.full(len(nodes), base)
@@ -354,7 +389,8 @@ class WorthRule:
             rest = tuple(each for each in chain.steps if each != step)
             if chain.place == place or not (share := self.prices.share(rest, (step,))):
                 continue
-            mean, sd = self._mean(chain.place, share), self._spread(covariance, chain.place, pick.place)
+            mean = self._mean(chain.place, share)
+            sd = self._spread(covariance, chain.place, pick.place)
             results = mean + moves[chain.place] * nodes[:, None] + sd * nodes[None, :]
             gains = np.maximum(self._gain(results, chain.cost, pick), best[:, None]).mean(axis=1)
             same = chain.steps[0].network.card == step.network.card

@@ -20,7 +20,9 @@ from advisor.engine._targets.device_prediction import least_size
 from advisor.isolation import usable_cores
 from advisor.store import RunFolder
 
-JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.75, 3.0
+JUDGED_FILES = 2
+JUDGING_MARGIN = 1.75
+ANSWER_S = 3.0
 """Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
 expected seconds, and seconds to write the answer."""
 
@@ -37,6 +39,15 @@ FEWEST_PUBLISHED = 20
 
 MIDDLING = 50.0
 """Prior top-1 in % of a card without counts."""
+
+RESCUED = 2
+"""Skipped cards, or files, that are evaluated after all if nothing meets the budget."""
+
+TOO_SLOW = (StageName.SCREEN, StageName.PREDICT)
+"""Stages that skip what would be too slow."""
+
+UNDECIDED = (StageName.STOP, StageName.PROMOTION)
+"""Stages whose skipped configurations are considered again when a run is resumed."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +173,8 @@ def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[C
     The most accurate cards of a front come first. With ``spread``, for a task of which the published accuracy says
     little, each next card is in the middle of the largest gap: any first few are small and large ones.
     """
-    fronts, least_macs = list[list[Card]](), list[int]()
+    fronts = list[list[Card]]()
+    least_macs = list[int]()
     for (_, macs), equal in groupby(sorted(cards, key=_losses), key=_losses):
         place = bisect_right(least_macs, macs)  # each front before it has a card that dominates these
         if place == len(fronts):
@@ -217,19 +229,10 @@ def _law() -> tuple[float, ...]:
     known = [card for card in load_catalogue().values() if card.top1() and card.macs and card.params]
     if len(known) < FEWEST_PUBLISHED:
         return ()
-    facts, top1 = [_facts(card) for card in known], [card.top1() for card in known]
+    facts = [_facts(card) for card in known]
+    top1 = [card.top1() for card in known]
     weights = np.linalg.lstsq(np.array(facts), np.array(top1, dtype=float), rcond=None)[0]
     return tuple(float(weight) for weight in weights)
-
-
-RESCUED = 2
-"""Skipped cards, or files, that are evaluated after all if nothing meets the budget."""
-
-TOO_SLOW = (StageName.SCREEN, StageName.PREDICT)
-"""Stages that skip what would be too slow."""
-
-UNDECIDED = (StageName.STOP, StageName.PROMOTION)
-"""Stages whose skipped configurations are considered again when a run is resumed."""
 
 
 def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]:

@@ -77,7 +77,8 @@ def _check_runtimes(names: Sequence[str], accelerator: str, settings: Connection
 def _in_runtimes(
     models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
 ) -> DeviceBenchmark:
-    profiles, chosen = known_devices(), []
+    profiles = known_devices()
+    chosen = []
     for name in dict.fromkeys(names):
         profile, target = profiles.select(name)
         runtime = require_runtime(profile)

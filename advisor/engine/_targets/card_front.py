@@ -40,7 +40,8 @@ def card_front(
     if profile.name in local_runtimes():
         hint = f"list the front on {HOST}; advisor benchmark times files on '{device}'"
         raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)
-    there, predictor = TargetDevice(device, profile, target), DevicePredictor()
+    there = TargetDevice(device, profile, target)
+    predictor = DevicePredictor()
     chosen = [row for row in rows if row.top1 and not row.card.own_file]
     if profile.name == HOST:
         return _front(_measured(chosen, there, predictor, tell))
@@ -55,7 +56,8 @@ def _predicted(
 ) -> tuple[dict[CardRow, Quantity], list[str]]:
     """Return the predicted latencies, and the reasons why others cannot be predicted."""
     form = next((name for name in FORMS if name in device.target.precisions), "float32")
-    found, reasons = dict[CardRow, Quantity](), list[str]()
+    found = dict[CardRow, Quantity]()
+    reasons = list[str]()
     for row in rows:
         each = predictor.predict_card(row.card, form, device)
         if isinstance(each, str):
@@ -86,7 +88,8 @@ def _measured(
         try:
             require_training("a card without a graph file")
         except UsageError as error:
-            rows, kind = filled, LIGHT
+            rows = filled
+            kind = LIGHT
             tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
     require_quiet((threads,), force=False)
     timed: dict[CardRow, Quantity] = {}
@@ -100,7 +103,8 @@ def _measured(
                 return timed
             tell(f"timing graphs: {len(timed)} timed, at most {len(open_)} to go")
             for row in sorted(open_, key=lambda row: _share(row, rest[row], {**rest, **timed}))[:AT_ONCE]:
-                make, key = partial(_build, pool, row.card), [listing.card_json(row.card), CONVERT_VERSION]
+                make = partial(_build, pool, row.card)
+                key = [listing.card_json(row.card), CONVERT_VERSION]
                 try:
                     file = ArtifactCache().get("card-graph-1", {"card": key}, make) / "model.tflite"
                     timing = measure(file, (threads,), "search")

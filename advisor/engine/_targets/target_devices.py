@@ -180,7 +180,8 @@ def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
-    supported, file = device.target.operators, evaluation.file_features
+    supported = device.target.operators
+    file = evaluation.file_features
     missing = [name for name in file.operators if name not in supported] if file and supported else []
     return f"{device.label}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
 
@@ -208,7 +209,8 @@ def arena_too_large(arena_bytes: int, device: TargetDevice, what: str) -> str:
 
 def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:
     """Return a reason if even the lower end of the predicted memory is more than the device has."""
-    memory, installed = memory_of(evaluation, device), device.profile.memory_bytes
+    memory = memory_of(evaluation, device)
+    installed = device.profile.memory_bytes
     if memory is None or installed is None or (memory.low or memory.value) <= installed:
         return ""
     return f"it takes about {show_bytes(memory.value)} of memory, {device.label} has {show_bytes(installed)} in total"

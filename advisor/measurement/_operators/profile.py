@@ -77,7 +77,8 @@ def profile(
         StageError: the runtime cannot load, run or profile it.
     """
     file = read_model(model)
-    threads, runs = bounded("threads", threads), bounded("runs", runs)
+    threads = bounded("threads", threads)
+    runs = bounded("runs", runs)
     names = tuple(dict.fromkeys(accelerators))
     compilers = {name: compiler for name in names if (compiler := compiler_of(name))}
     wanted = [accelerator(name) for name in names if name not in compilers]
@@ -88,10 +89,12 @@ def profile(
     good = undisturbed(collected.runs)
     events = good[0].events
     matched = match(graph, events)
-    rows, entered = _rows(events, matched, operator_times(good)), partitions(events)
+    rows = _rows(events, matched, operator_times(good))
+    entered = partitions(events)
     if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
         delegation = delegate(graph, accelerator("xnnpack"))
-        left, entered = {row.index for row in delegation.refused}, delegation.partitions
+        left = {row.index for row in delegation.refused}
+        entered = delegation.partitions
         places = ["builtin" if row.node and row.node.index in left else "XNNPACK" for row in rows]
         rows = tuple(replace(row, where=where) for row, where in zip(rows, places, strict=True))
     found = Profile(
@@ -131,7 +134,8 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
 def _rows(
     seen: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
 ) -> tuple[OperatorTime, ...]:
-    total, cumulative = sum(times) or 1.0, 0.0
+    total = sum(times) or 1.0
+    cumulative = 0.0
     rows = []
     for position, (event, node, time_us) in enumerate(zip(seen, matched, times, strict=True)):
         cumulative += time_us / total
@@ -211,7 +215,8 @@ def collect_roofline() -> dict[str, object]:
     generator = np.random.default_rng(0)
     left, right = (generator.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2))
     product = np.empty_like(left)
-    source, target = np.ones(COPY_BYTES, np.uint8), np.empty(COPY_BYTES, np.uint8)
+    source = np.ones(COPY_BYTES, np.uint8)
+    target = np.empty(COPY_BYTES, np.uint8)
     compute = _best_seconds(lambda: np.matmul(left, right, out=product))
     copy = _best_seconds(lambda: np.copyto(target, source))
     return {"gflops": 2 * SIDE**3 / compute / 1e9, "gbytes": 2 * COPY_BYTES / copy / 1e9}
@@ -220,7 +225,8 @@ def collect_roofline() -> dict[str, object]:
 def _best_seconds(work: Callable[[], object]) -> float:
     """Return the shortest CPU time of a call within ``SECONDS``; time of other processes does not count."""
     work()
-    end, best = time.perf_counter() + SECONDS, float("inf")
+    end = time.perf_counter() + SECONDS
+    best = float("inf")
     while time.perf_counter() < end or best == float("inf"):
         start = time.thread_time()
         work()

@@ -52,9 +52,15 @@ class Evaluator:
         run: RunFolder,
         timed: bool = True,
     ) -> None:
-        self.walker, self._workload, self._run, question = walker, workload, run, workload.question
-        self._judge, self._named = question.of_task.judge(question), frozenset(question.compressions)
-        self._cards, self._recipes, self._rules = cards, recipes, rules
+        self.walker = walker
+        self._workload = workload
+        self._run = run
+        question = workload.question
+        self._judge = question.of_task.judge(question)
+        self._named = frozenset(question.compressions)
+        self._cards = cards
+        self._recipes = recipes
+        self._rules = rules
         self._timed = timed
         self.screening = True  # leave out what cannot meet the latency budget or reach the front
 
@@ -81,7 +87,9 @@ class Evaluator:
         return replace(evaluation, **vars(timings[evaluation.configuration.target.threads]))
 
     async def _evaluate(self, configuration: Configuration) -> Evaluation:
-        training, compression, stages = configuration.training, configuration.compression, self.stages_of(configuration)
+        training = configuration.training
+        compression = configuration.compression
+        stages = self.stages_of(configuration)
         card = stages.card
         await self._screen(configuration, card)
         tuning = None
