@@ -30,7 +30,7 @@ WORST = 8
 SHOWN_SIDE = 160
 
 
-class Score(Protocol):
+class ImageScores(Protocol):
     """What a file reached on some images."""
 
     @property
@@ -42,7 +42,7 @@ class Score(Protocol):
         """Each image's share in it, whose mean it is."""
 
 
-R = TypeVar("R", bound=Score)
+R = TypeVar("R", bound=ImageScores)
 
 
 @dataclass(frozen=True)
