@@ -85,7 +85,7 @@ class ExportOptions:
         bool | None,
         option(
             "",
-            "Add the web page that tries the model (8 MB). Default: if its runtime can be fetched.",
+            "Add the web page that tries the model: 8 MB and 4/3 of the model. Default: if its runtime can be fetched.",
             "--web/--no-web",
         ),
     ] = None

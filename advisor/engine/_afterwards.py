@@ -159,7 +159,7 @@ def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) 
         each
         for each in evaluations
         if each.status is Status.OK and not cards[each.configuration.card].form
-        if not recipe_of(each.configuration.training).first_look
+        if not recipe_of(each.configuration.training).quick_head
     ]
     ranked = max(trained, key=lambda each: (each.configuration.training == HEAD, accuracy_of(each)), default=None)
     return None if ranked is None else cards[ranked.configuration.card]

@@ -99,8 +99,8 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
         known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
     candidates = [e for e in known if e.configuration.target.device not in only_required]
-    full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
-    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
+    full = [e for e in candidates if not recipe_of(e.configuration.training).quick_head]
+    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a quick head is the last resort
 
     without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
     candidates = [e for e in candidates if not e.card_facts.lacks_weights]

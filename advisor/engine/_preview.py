@@ -79,7 +79,7 @@ def overview_of(images: Images) -> Overview:
 def refuse_too_short(resolved: Resolved) -> None:
     """Refuse a time limit that is too short to evaluate any candidate."""
     space = _look_up(resolved)
-    if space is not None:
+    if space is not None and not space.has_time(resolved.request.execution.time_limit_s):
         space.refuse_too_short(resolved.request, space.cards())
 
 
@@ -97,6 +97,16 @@ class _SearchSpace:
     cached: Mapping[str, CachedResults]
     prefilter: Prefilter
     filtered: Mapping[Configuration, str]
+
+    def has_time(self, limit_s: float | None) -> bool:
+        """Return whether a candidate can be evaluated within a time limit; the smallest are priced first.
+
+        The forecasts of all candidates would take two seconds of a search that has not begun.
+        """
+        if limit_s is None:
+            return True
+        cards = sorted(self.plan.cards, key=lambda card: card.macs)
+        return any(self._first_s(card, self._wanted(card)) <= limit_s * part_of_a_core() for card in cards)
 
     def refuse_too_short(self, request: Request, cards: Sequence[CardForecast]) -> None:
         """Refuse a time limit that is too short to evaluate any candidate; say what the shortest one would give."""
@@ -149,20 +159,29 @@ class _SearchSpace:
         return tuple(self._configuration(each, latencies) for each in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
-        plan = self.plan
-        threads = self.plan.threads[0]
-        wanted = [
+        plan, wanted = self.plan, self._wanted(card)
+        light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
+        wall_s = plan.costs.wall_s(self._left(card, wanted), plan.cores)
+        heads_s = plan.costs.wall_s(self._left(card, light), plan.cores)
+        on_disk = card.name in self.candidates.weights
+        first_s = self._first_s(card, wanted)
+        return CardForecast(card.name, on_disk, self.downloads[card.name], wall_s, first_s, wall_s - heads_s)
+
+    def _wanted(self, card: Card) -> list[Variant]:
+        """Return the variants of a card that no rule leaves out."""
+        plan, threads = self.plan, self.plan.threads[0]
+        return [
             (training, recipe)
             for training, recipe in plan.workload.variants_of(card)
             if plan.configuration(card.name, recipe, threads, training) not in self.filtered
         ]
+
+    def _first_s(self, card: Card, wanted: Sequence[Variant]) -> float:
+        """Return the seconds by the clock until the first result of a card: a form of its lightest training."""
         lightest = [variant for variant in wanted if variant[0] == wanted[0][0]]
-        first = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
-        light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
-        wall, heads = (plan.costs.wall_s(self._left(card, those), plan.cores) for those in (wanted, light))
-        on_disk = card.name in self.candidates.weights
-        first_s = min(first, default=float("inf"))
-        return CardForecast(card.name, on_disk, self.downloads[card.name], wall, first_s, wall - heads)
+        plan = self.plan
+        seconds = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
+        return min(seconds, default=float("inf"))
 
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""

@@ -210,9 +210,13 @@ class Child:
 
 
 def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
-    """Write a new run beside its parent, with which it shares unchanged files; the request is written last."""
+    """Write a new run beside its parent, with which it shares unchanged files; the request is written last.
+
+    Its name has ``again`` and the device.
+    """
     name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
-    run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} {child.device}")
+    # ``latest`` stays the search's, so that exporting it ships what somebody decided.
+    run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} again {child.device}", is_latest=False)
     facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
     updated = datetime.now(UTC).isoformat(timespec="microseconds")
     entries = {**parent.manifest, **child.manifest, "advisor": __version__, "updated": updated, "reevaluated": facts}

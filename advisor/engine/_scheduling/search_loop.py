@@ -107,7 +107,9 @@ class SearchLoop:
         while not ended:
             while chosen := scheduler.next(running.values()):
                 self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
-                running |= {asyncio.ensure_future(evaluator.evaluate(each)): each for each in chosen}
+                running |= {
+                    asyncio.ensure_future(evaluator.evaluate(configuration)): configuration for configuration in chosen
+                }
             self._progress.deferred(scheduler.waiting)
             if not running:
                 break
@@ -212,7 +214,7 @@ class SearchLoop:
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = self._answer_left()
         finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
-        await _cancel(each for each in (judging, stopped) if each not in finished)
+        await _cancel(task for task in (judging, stopped) if task not in finished)
         if judging in finished:
             judging.result()
 

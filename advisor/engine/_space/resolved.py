@@ -126,9 +126,9 @@ class Resolved:
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """The training recipes, the lightest first: a large set gets a first look at some of it."""
-        first_look = self.images is not None and self.images.large and self.question.of_task.labelled
-        return (HEAD_SUBSET, *self.question.trainings) if first_look else self.question.trainings
+        """The training recipes, the lightest first: a large set gets a quick head on some of it."""
+        quick_head = self.images is not None and self.images.large and self.question.of_task.labelled
+        return (HEAD_SUBSET, *self.question.trainings) if quick_head else self.question.trainings
 
     def plan(self, candidates: Candidates, pace: Mapping[StageName, float] | None = None) -> Plan:
         """Return the search space of cards that have weights; ``pace``: seconds of stages over the expected ones."""

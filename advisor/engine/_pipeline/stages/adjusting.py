@@ -37,7 +37,7 @@ def can_adjust(training: str, compression: str, workload: Workload) -> bool:
 
     The kernels of 16-bit activations take seconds an image here, and lose nothing.
     """
-    learns = recipe_of(training).learns and not recipe_of(training).first_look
+    learns = recipe_of(training).learns and not recipe_of(training).quick_head
     classifier = workload.question.of_task.labelled and workload.question.of_task.probabilities
     return bool(workload.images) and learns and classifier and form_of(compression).name == "int8"
 

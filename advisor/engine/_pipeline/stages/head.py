@@ -91,9 +91,9 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
 def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
     source = cut(card, FEATURES)
-    first_look = recipe_of(training).first_look
-    train = Role.SUBSET if first_look else Role.TRAIN
-    read = _feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, training if first_look else "")
+    quick_head = recipe_of(training).quick_head
+    train = Role.SUBSET if quick_head else Role.TRAIN
+    read = _feature_sets(card, Role.SUBSET if quick_head else Role.LEARNT, workload, training if quick_head else "")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
