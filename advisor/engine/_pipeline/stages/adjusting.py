@@ -81,23 +81,13 @@ def adjusted(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        given = _images(materials, scope, refits)
-        made = results[source]
+        images = _images(materials, scope, refits)
         if refits:
-            chosen = results[head].chosen
             backbone = results[read.source].path
-            given = replace(given, head=chosen, features=read.files(results), backbone=backbone)
-        return partial(
-            adjust_head,
-            made.path,
-            results[floats].path,
-            given,
-            input_spec(card),
-            results[found].path if found else None,
-            made.figures,
-            made.notes,
-            folders.model,
-        )
+            images = replace(images, head=results[head].chosen, features=read.files(results), backbone=backbone)
+        file = results[source]
+        files = (file.path, results[floats].path, images, input_spec(card), results[found].path if found else None)
+        return partial(adjust_head, *files, file.figures, file.notes, folders.model)
 
     return Stage(
         StageName.ADJUST,

@@ -302,6 +302,20 @@ def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> 
     return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
 
 
+def _learnt_images(
+    materials: Materials, compared: tuple[Path, ...], shipped: tuple[Path, ...]
+) -> unknown_jobs.LearntImages:
+    """Return the images to learn the class ``unknown`` from, with the files of their features."""
+    part = materials.part(Role.LEARNT)
+    return unknown_jobs.LearntImages(
+        compared=compared,
+        shipped=shipped,
+        labels=part.labels,
+        train=tuple(part.rows_of(materials.part(Role.TRAIN))),
+        validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
+    )
+
+
 def with_unknown(
     scope: Scope,
     source: Stage[Artefact],
@@ -337,22 +351,14 @@ def with_unknown(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        part = materials.part(Role.LEARNT)
-        classes = materials.require_images().classes
-        learnt = unknown_jobs.LearntImages(
-            compared=tuple(results[each] for each in compared),
-            shipped=tuple(results[each] for each in shipped),
-            labels=part.labels,
-            train=tuple(part.rows_of(materials.part(Role.TRAIN))),
-            validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
-        )
+        features_of = (tuple(results[each] for each in compared), tuple(results[each] for each in shipped))
         return partial(
             unknown_jobs.add_unknown,
             results[source].path,
             results[scored],
             results[own],
-            learnt,
-            classes,
+            _learnt_images(materials, *features_of),
+            materials.require_images().classes,
             chosen(results),
             folders.model,
             out_of_fold(folds, materials, results),
