@@ -56,6 +56,8 @@ class AdvisorError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows in place of a traceback (IPython asks for it)."""
+        if str(self) != self.message:  # in the words of Python, with the hint
+            return f"{type(self).__name__}: {self}".splitlines()
         return [f"{type(self).__name__}: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
 
 
@@ -213,9 +215,18 @@ def nearest(value: str, valid: Iterable[str]) -> str:
     return f" (did you mean '{known[matches[0]]}'?)" if matches else ""
 
 
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
+
+
 def install_extra(extra: str) -> str:
-    """Return the command that installs an optional part; ``advisor`` alone is another project on the package index."""
-    return f"pip install 'ondevice-advisor[{extra}]' (in a checkout: pip install '.[{extra}]')"
+    """Return the command that installs an optional part, in a checkout or beside an installed wheel.
+
+    ``advisor`` alone is another project on the package index.
+    """
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{CHECKOUT}[{extra}]')}"
+    return f"pip install 'ondevice-advisor[{extra}]'"
 
 
 def require_extra(package: str, extra: str, message: str) -> None:
