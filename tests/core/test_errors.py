@@ -44,6 +44,10 @@ def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.Mon
     with pytest.raises(errors.UsageError, match="a search needs TensorFlow, which is not installed") as raised:
         errors.require_training("a search")
     assert raised.value.hint == errors.install_extra("train")
+    monkeypatch.setattr(errors, "NO_TENSORFLOW", (3, 11))  # as on Python 3.14
+    with pytest.raises(errors.UsageError, match="a search needs TensorFlow") as raised:
+        errors.require_training("a search")
+    assert raised.value.hint == "TensorFlow 2.21 needs Python 3.11 to 3.10: install advisor in one of these"
 
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
