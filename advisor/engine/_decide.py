@@ -158,12 +158,12 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
     floats = {network_of(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
 
     def judged(evaluation: Evaluation) -> Evaluation:
-        own = right(evaluation)
+        answers = right(evaluation)
         reference = floats.get(network_of(evaluation))
-        if not own or not reference:
+        if not answers or not reference:
             return replace(evaluation, holdout_drop=None)
-        lost = paired(reference, own)
-        value, low, high = (100 * each for each in (lost.value, lost.low, lost.high))
+        lost = paired(reference, answers)
+        value, low, high = (100 * share for share in (lost.value, lost.low, lost.high))
         source = "against float32 on the hold-out"
         drop = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(labels), source)
         return replace(evaluation, holdout_drop=drop)
