@@ -63,13 +63,14 @@ def test_the_long_description_and_the_metadata_work_outside_the_repository(wheel
     assert re.findall(r"\]\((?!https?://)[^)]*\)", linked) == []
 
 
-def test_a_search_from_the_wheel_finds_its_catalogue_and_gets_as_far_as_the_weights(
-    installed: Path, photos: Path, tmp_path: Path
+def test_a_demonstration_from_the_wheel_finds_its_catalogue_and_gets_as_far_as_the_weights(
+    installed: Path, tmp_path: Path
 ) -> None:
     where = run(installed, sys.executable, "-c", "import advisor; print(advisor.__file__)", cwd=tmp_path)
     assert Path(where.stdout.strip()).is_relative_to(installed)
-    search = (str(installed / "bin" / "advisor"), "search", "--offline", "--budget", "50ms")
-    said = run(installed, *search, "--candidates", "squeezenet_1.1_227", "--data", str(photos), cwd=tmp_path)
+    search = (str(installed / "bin" / "advisor"), "search", "--offline", "--demo")
+    said = run(installed, *search, "--candidates", "squeezenet_1.1_227", cwd=tmp_path)
+    assert (tmp_path / "runs" / "demo-images" / "ABOUT.txt").is_file()
     assert said.returncode == 2
     assert "the weights of 'squeezenet_1.1_227' are not available" in said.stderr
 

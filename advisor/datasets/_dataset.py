@@ -13,6 +13,12 @@ from advisor.core import UsageError, nearest
 
 Name = TypeVar("Name", bound=Hashable)
 
+SPARED = 1.25
+LEAST = 20
+RUN = 10
+"""A set is read whole unless it has this many times the images that are asked for. Files of a class in each part of the
+user's own split that are drawn at least; and files in a row that are drawn together, at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledImage:
@@ -92,11 +98,6 @@ class Dataset:
         return Path(os.path.relpath(path, self.root)).as_posix()
 
 
-SPARED, LEAST, RUN = 1.25, 20, 10
-"""A set is read whole unless it has this many times the images that are asked for. Files of a class in each part of the
-user's own split that are drawn at least; and files in a row that are drawn together, at most."""
-
-
 def drawn(listing: Listing, most: int) -> Listing:
     """Return about ``most`` files of a listing with more, in proportion to the classes in each part of its own split.
 
@@ -105,10 +106,12 @@ def drawn(listing: Listing, most: int) -> Listing:
     """
     if len(listing.entries) <= SPARED * most:
         return listing
-    share, chosen = most / len(listing.entries), set[int]()
+    share = most / len(listing.entries)
+    chosen = set[int]()
     for places in members_of((plain(entry.label), entry.part) for entry in listing.entries).values():
         wanted = max(round(share * len(places)), min(LEAST, len(places)))
-        taken, run = 0, min(RUN, max(1, wanted // RUN))
+        taken = 0
+        run = min(RUN, max(1, wanted // RUN))
         runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
         for unit in sorted(members_of(runs).values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
             if taken < wanted:
@@ -139,7 +142,8 @@ def bare(text: str) -> str:
     """Return a text without blanks and invisible characters around it, such as marks of a direction."""
     if text.isascii():
         return text.strip()
-    start, end = 0, len(text)
+    start = 0
+    end = len(text)
     while start < end and _is_invisible(text[start]):
         start += 1
     while start < end and _is_invisible(text[end - 1]):

@@ -57,6 +57,13 @@ _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before th
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
 Listed = Callable[[int], None]
 
+SPLIT: dict[str, tuple[str, ...]] = {
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "group": ("group",),
+    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
+}
+"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
+
 
 @dataclass(frozen=True)
 class ManifestColumns:
@@ -65,14 +72,6 @@ class ManifestColumns:
     names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
     needed: tuple[str, ...]  # the columns that a table must have
     hint: str  # what a table should look like, for errors
-
-
-SPLIT: dict[str, tuple[str, ...]] = {
-    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
-    "group": ("group",),
-    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
-}
-"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
 
 LABELLED = ManifestColumns(

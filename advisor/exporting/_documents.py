@@ -31,6 +31,39 @@ from advisor.exporting._shipping import ShippedModel, Shipping, parts_of
 from advisor.measurement import NEAR
 from advisor.reporting import Risk, on_all_images
 
+PLATFORMS = ("android", "ios", "python")
+INTERPRETER_CODE = "InterpreterNetwork.kt"
+
+DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu", "npu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
+"""Accelerators that the code of each platform supports."""
+
+NPU_RUNTIMES = ("ai-edge-litert", "litert", "qnn", "tflite")
+"""How the runtimes of NPU figures of Android phones begin. LiteRT 2 takes the NPUs of Qualcomm, MediaTek and Google."""
+
+_ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
+    {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
+)
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+
+LABELS_SHOWN = 50
+
+CONTENTS: Mapping[str, str] = {
+    "model.tflite": "the model, with labels and normalization in its metadata",
+    "model_measured.tflite": "the file that the search made, unchanged",
+    "labels.txt": "one label per line, in the order of the output",
+    "model_card.md": "figures with provenance, warnings, data, use, licence",
+    "bundle.json": "the same facts for programs",
+    "check.py": "checks every file and the model's answers to the test vectors",
+    "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
+    "android/": "Kotlin for an app: LiteRT's compiled model, or the older Interpreter",
+    "ios/": "Swift for an app",
+    "python/": "a program that {does}",
+    "edgetpu/": "a program for a Coral Edge TPU",
+}
+"""Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
+
+CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
+
 LITERT = "2.3.0"
 """Version of LiteRT that the code for Android names. The package ``ai-edge-litert`` of a search has the same one."""
 
@@ -98,19 +131,10 @@ def _environment(package: str, language: str) -> Environment:
     return environment
 
 
-PLATFORMS = ("android", "ios", "python")
-INTERPRETER_CODE = "InterpreterNetwork.kt"
-
-DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu", "npu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
-"""Accelerators that the code of each platform supports."""
-
-NPU_RUNTIMES = ("ai-edge-litert", "litert", "qnn", "tflite")
-"""How the runtimes of NPU figures of Android phones begin. LiteRT 2 takes the NPUs of Qualcomm, MediaTek and Google."""
-
-
 def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
-    path, target = shipping.snippets[platform], evaluation.configuration.target
+    path = shipping.snippets[platform]
+    target = evaluation.configuration.target
     folder, _, name = path.rpartition("/")
     return path, render_template(
         f"{name}.j2",
@@ -182,12 +206,6 @@ def _accelerator(target: Target, platform: str) -> str:
     return accelerator
 
 
-_ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
-    {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
-)
-"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
-
-
 def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
     """Return the figures on every device that the evaluation's file runs on; the evaluation's own device is first."""
     own = {evaluation.configuration.target.device: figures_of(evaluation)}
@@ -212,29 +230,11 @@ def benchmark_lines(figures: DeviceFigures) -> tuple[str, ...]:
     )
 
 
-LABELS_SHOWN = 50
-
-CONTENTS: Mapping[str, str] = {
-    "model.tflite": "the model, with labels and normalization in its metadata",
-    "model_measured.tflite": "the file that the search made, unchanged",
-    "labels.txt": "one label per line, in the order of the output",
-    "model_card.md": "figures with provenance, warnings, data, use, licence",
-    "bundle.json": "the same facts for programs",
-    "check.py": "checks every file and the model's answers to the test vectors",
-    "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
-    "android/": "Kotlin for an app: LiteRT's compiled model, or the older Interpreter",
-    "ios/": "Swift for an app",
-    "python/": "a program that {does}",
-    "edgetpu/": "a program for a Coral Edge TPU",
-}
-"""Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
-
-CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
-
-
 def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
     """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
-    configuration, pick, shipping = evaluation.configuration, run.decision.pick, run.question.of_task.shipping()
+    configuration = evaluation.configuration
+    pick = run.decision.pick
+    shipping = run.question.of_task.shipping()
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     return render_template(
@@ -278,7 +278,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
 
 def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
     """Return name, value, interval, number of images or runs, and provenance of each known figure."""
-    metric, usual = question.of_task.metric, TASKS[question.task].metric
+    metric = question.of_task.metric
+    usual = TASKS[question.task].metric
     judged = evaluation.holdout_answers or evaluation.answers
     part = "hold-out" if evaluation.holdout_answers else "validation part"
     images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""

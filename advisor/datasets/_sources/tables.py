@@ -35,7 +35,8 @@ LABELS = ("label", "labels", "class", "cls")
 MOST_GROUP_BYTES = 2**30
 """Largest row group that is read: as much stays in memory for each process that reads the table."""
 
-IMAGE_ROWS, LABEL_ROWS = 32, 4096
+IMAGE_ROWS = 32
+LABEL_ROWS = 4096
 """Rows that are decoded together: of a column of images, and of another one."""
 
 MOST_ROWS = 2_000_000
@@ -238,7 +239,8 @@ def _read_images(file: Any, group: int, name: str, rows: int) -> pa.ChunkedArray
     """Return the images of a row group, so many rows at a time; ValueError if they are too large."""
     import pyarrow as pa
 
-    chunks, size = [], 0
+    chunks = []
+    size = 0
     for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
         column = batch.column(0)
         column.validate(full=True)
@@ -301,7 +303,8 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
         raise UsageError(
             f"--data: '{file}' has no column 'label', but {_columns(schema)}", "rename the column with the classes"
         )
-    label, kind = candidates[0], schema.field(candidates[0]).type
+    label = candidates[0]
+    kind = schema.field(candidates[0]).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
