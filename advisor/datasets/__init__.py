@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         sizes,
     )
     from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, Rejected, class_order, members_of
+    from advisor.datasets._demo import DEMO_NOTE, draw_demo
     from advisor.datasets._division import Division, Overview, divide, divide_boxes, stratified
     from advisor.datasets._duplicates import Pair, cropped_copies, groups, near_duplicates
     from advisor.datasets._grouping import silhouettes
@@ -78,6 +79,7 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
+    "DEMO_NOTE",
     "HOLDOUT",
     "HOLDOUT_SHARE",
     "MEASURES",
@@ -134,6 +136,7 @@ __all__ = [
     "decoded",
     "divide",
     "divide_boxes",
+    "draw_demo",
     "entry_of",
     "folder_in",
     "formats_of",
