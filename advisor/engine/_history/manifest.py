@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
-from advisor.core import LOCAL, UsageError, without_passwords
+from advisor.core import LOCAL, UsageError, utf8, without_passwords
 from advisor.datasets import PARTS
 from advisor.engine._history.loaded_run import section
 from advisor.engine._pipeline.materials import Images, versions
@@ -65,7 +65,7 @@ def write_images(run: RunFolder, images: Images) -> None:
             "own_split": list(split.given),
             "grouping": images.grouping.to_json(),
             "notes": list(images.notes),
-            "rejected": [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected],
+            "rejected": [{"path": utf8(str(row.path)), "reason": row.reason} for row in dataset.rejected],
             "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
             "copies": dict(images.copies),
             "fingerprint": dataset.fingerprint,
