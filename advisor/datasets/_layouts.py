@@ -160,8 +160,9 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
+    more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
     for table in tables:
-        listing = list_manifest(table, root=path)
+        listing = list_manifest(table, root=path, more_labels=more_labels)
         part = parts[table] if len(tables) > 1 else ""
         entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
         rejected += listing.rejected
@@ -470,7 +471,8 @@ def list_archives(
     notes: list[str] = []
     several = len({part for file in files if (part := part_in_name(file, path))}) > 1
     for file in files:
-        part, in_folders = part_in_name(file, path) if several else "", list[str]()
+        part = part_in_name(file, path) if several else ""
+        in_folders = list[str]()
         for count, member in enumerate(archive_of(file).members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))
