@@ -38,6 +38,27 @@ if TYPE_CHECKING:
     from advisor.exporting import PhotographAnswer
     from advisor.reporting import RunView
 
+PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
+TRAINING = ("tensorflow", "keras")
+MEMORY_BYTES = 4_000_000_000
+"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
+
+PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_000)
+"""Memory and addresses that the smallest plan and search take: a search converts one model at a time, by TensorFlow."""
+
+DISK_BYTES = 3_000_000_000
+"""The weights and results of a search with the default cards took 1.2 GB."""
+
+
+DEMO_IMAGES = "demo-images"
+"""Folder of the images of a demonstration, below the folder of runs."""
+
+DEMO_OPTIONS = {"budget": "50ms", "time_limit": "105s", "training": "head"}
+"""Options of a demonstration: an answer in two minutes on one slow core, also without TensorFlow (decision 0142)."""
+
+NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
+"""Options that name other images or another question than those of a demonstration."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -165,16 +186,6 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     return run
 
 
-DEMO_IMAGES = "demo-images"
-"""Folder of the images of a demonstration, below the folder of runs."""
-
-DEMO_OPTIONS = {"budget": "50ms", "time_limit": "105s", "training": "head"}
-"""Options of a demonstration: an answer in two minutes on one slow core, also without TensorFlow (decision 0142)."""
-
-NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
-"""Options that name other images or another question than those of a demonstration."""
-
-
 def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Draw the images of a demonstration, and return the options of its search: those given, else its own.
 
@@ -233,18 +244,6 @@ def _request(given: Mapping[str, Any]) -> Request:
 
         read_fleet(asked.question.fleet, asked.question.profiles)
     return asked
-
-
-PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
-TRAINING = ("tensorflow", "keras")
-MEMORY_BYTES = 4_000_000_000
-"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
-
-PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_000)
-"""Memory and addresses that the smallest plan and search take: a search converts one model at a time, by TensorFlow."""
-
-DISK_BYTES = 3_000_000_000
-"""The weights and results of a search with the default cards took 1.2 GB."""
 
 
 class State(StrEnum):

@@ -20,6 +20,11 @@ from advisor.cli._output import (
 )
 from advisor.core import LIMITS, ExitCode, UsageError, nearest
 
+PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml", "tiers")
+"""The flags of ``advisor export`` that replace the usual platforms."""
+
+PAGE = "web/index.html"
+
 
 @takes(annotations_of(LIMITS, defaults=False))
 def report(
@@ -81,7 +86,7 @@ class ExportOptions:
         bool | None,
         option(
             "",
-            "Add the web page that tries the model (8 MB). Default: if its runtime can be fetched.",
+            "Add the web page that tries the model: 8 MB and 4/3 of the model. Default: if its runtime can be fetched.",
             "--web/--no-web",
         ),
     ] = None
@@ -112,12 +117,6 @@ class ExportOptions:
     sort: options.Sort = ""
     only: options.Filter = None
     as_json: options.AsJson = False
-
-
-PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml", "tiers")
-"""The flags of ``advisor export`` that replace the usual platforms."""
-
-PAGE = "web/index.html"
 
 
 def export(run: options.RunArgument, *, asked: ExportOptions) -> None:

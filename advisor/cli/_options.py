@@ -44,6 +44,8 @@ Command = Callable[..., Any]
 INTEGRATIONS = "advisor.commands"
 """Entry points of further commands, each an :class:`IntegrationCommand`."""
 
+_ALL = "advisor.help_all"
+
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
     """Declare an option: what stands for its value (nothing for a flag), its help, its names if they are others."""
@@ -207,7 +209,9 @@ class SearchCommand(GroupedCommand):
         """Return the parameters with ``--help-all`` before ``--help``."""
         *parameters, help_option = super().get_params(ctx)
         every: Any = copy(help_option)
-        every.name, every.opts, every.callback = "help_all", ["--help-all"], _show_all
+        every.name = "help_all"
+        every.opts = ["--help-all"]
+        every.callback = _show_all
         every.help = "Show all options, by group, and exit."
         return [*parameters, every, help_option]
 
@@ -218,9 +222,6 @@ class SearchCommand(GroupedCommand):
             return
         shown = [name for name, each in SEARCH.items() if each.first] + ["demo", "help_all", "help"]
         _write("Options", [each for each in self.get_params(ctx) if each.name in shown], ctx, formatter)
-
-
-_ALL = "advisor.help_all"
 
 
 def _show_all(ctx: Context, _: Parameter, given: bool) -> None:

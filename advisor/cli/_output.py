@@ -77,7 +77,8 @@ class SlowSteps:
     """
 
     def __init__(self, first: str, wait_s: float, every_s: float) -> None:
-        self._wait_s, self._every_s = wait_s, every_s
+        self._wait_s = wait_s
+        self._every_s = every_s
         self._changed = threading.Condition()
         self._step = self._told = first
         self._since = BEGAN.get() or time.monotonic()
@@ -113,7 +114,8 @@ class SlowSteps:
                     self._changed.wait(left)
                     continue
                 note(self._step)
-                self._step, self._written = "", time.monotonic()
+                self._step = ""
+                self._written = time.monotonic()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from advisor.datasets._boxes.reading import BoxSurvey, Frame, survey_boxes
     from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in, part_folders, part_of, text_of
     from advisor.datasets._capture import STAYING, TESTS, VERSION, Test, captures, random_capture, seed_of
-    from advisor.datasets._category_files import key_of
+    from advisor.datasets._category_files import key_of, require_beside
     from advisor.datasets._checks import check, kept_together, repeated, require_usable, unreadable
     from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, object_sizes, write_boxes
     from advisor.datasets._checks.findings import (
@@ -168,6 +168,7 @@ __all__ = [
     "read_thumbnail",
     "reason",
     "repeated",
+    "require_beside",
     "require_unchanged",
     "require_usable",
     "row_of",

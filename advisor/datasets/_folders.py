@@ -23,7 +23,9 @@ from advisor.datasets._stray_folders import doubtful_folders, repeating_folders,
 Names = tuple[str, ...]
 """An image below a folder: the names of the folders that it is in, then its own."""
 
-UPPER, DEEPEST = "*", "**"  # Last names of a path: each folder in it is a class, or each that directly holds images
+# Last names of a path: each folder in it is a class, or each that directly holds images.
+UPPER = "*"
+DEEPEST = "**"
 NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
 MANY_PARTS = 0.5  # From this share of folders that are named as parts on, a part with class folders is no class
 
@@ -366,7 +368,8 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
         _refuse_neutral(root, inner)
     top_folders = {names[0] for names in folders} | {names[0] for names in inner}
     if parts:
-        labels, classes = [names[0] for names in inner], sorted(top_folders)
+        labels = [names[0] for names in inner]
+        classes = sorted(top_folders)
     else:
         labels, classes = _label_images(root, inner, top_folders, depth)
     placed = [

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
-from advisor.core import ContentError, StageError, UsageError, install_extra, reason_of
+from advisor.core import ContentError, StageError, UsageError, install_extra, reason_of, utf8
 from advisor.datasets._image_names import FOREIGN_SUFFIXES, HEIC_SUFFIXES, SUFFIXES
 from advisor.datasets._sources import Stamp, address_of, stamp_of
 from advisor.datasets._sources.base import MAX_IMAGE_BYTES
@@ -44,6 +44,9 @@ INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
 UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
+_DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
+KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
+
 
 def is_candidate(path: Path) -> bool:
     """Return whether the extension is that of an image, or a file without an extension begins like one."""
@@ -63,8 +66,11 @@ def is_candidate(path: Path) -> bool:
 def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     """Return an image's bytes with the stamp of its file, or of the file that it is in.
 
-    Raises ValueError if the file has another format, is above the size limit, or is empty, and OSError.
+    Raises ValueError if the file has another format, is above the size limit, is empty, or has a name that is no text,
+    and OSError.
     """
+    if utf8(str(path)) != str(path):  # no document of a run could name it
+        raise ContentError("its path has a name that is not UTF-8: rename it")
     if path.suffix.lower() in FOREIGN_SUFFIXES:
         raise ContentError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
@@ -78,7 +84,8 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     if not stat.S_ISREG(facts.st_mode):
         raise ContentError("not a regular file")
     if facts.st_size > MAX_FILE_BYTES:
-        size, limit = facts.st_size / 1e6, MAX_FILE_BYTES / 1e6
+        size = facts.st_size / 1e6
+        limit = MAX_FILE_BYTES / 1e6
         raise ContentError(f"the file has {size:.0f} MB, above the limit of {limit:.0f} MB")
     data = path.read_bytes()
     if not data:
@@ -183,10 +190,6 @@ def _stamp(path: Path) -> Stamp | None:
         return inside.stamp if inside else stamp_of(path)
     except OSError:
         return None
-
-
-_DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
-KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
 
 @dataclass(frozen=True)
@@ -317,7 +320,8 @@ def value_range(image: Image.Image) -> float:
     if image.mode[0] not in WIDE_MODES:
         return EIGHT_BITS
     values = np.asarray(image)
-    low, high = values.min(), values.max()
+    low = values.min()
+    high = values.max()
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
         raise ContentError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")

@@ -49,7 +49,7 @@ PACKED = (".rar", ".7z", ".gz", ".tgz", ".bz2", ".xz", ".zst")  # Ends of names 
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
 FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 RECORDS = frozenset({".tfrecord", ".array_record"})
-CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 _CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
 _LEFT_OUT_FOLDERS = re.compile(r"!\((.+)\)")  # !(backup|tmp)
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
@@ -160,8 +160,9 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
+    more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
     for table in tables:
-        listing = list_manifest(table, root=path)
+        listing = list_manifest(table, root=path, more_labels=more_labels)
         part = parts[table] if len(tables) > 1 else ""
         entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
         rejected += listing.rejected
@@ -350,8 +351,8 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
         if len(label) > LONGEST_LABEL or CONTROL.search(label):
             shown = plain(label[:SHOWN])
             raise UsageError(
-                f"--data: '{path}' has the label '{shown}', with a control character or of more than {LONGEST_LABEL} "
-                "characters",
+                f"--data: '{path}' has the label '{shown}', with a control character, bytes that are not UTF-8, or "
+                f"more than {LONGEST_LABEL} characters",
                 "write another name of the class",
             )
     return listing
@@ -470,7 +471,8 @@ def list_archives(
     notes: list[str] = []
     several = len({part for file in files if (part := part_in_name(file, path))}) > 1
     for file in files:
-        part, in_folders = part_in_name(file, path) if several else "", list[str]()
+        part = part_in_name(file, path) if several else ""
+        in_folders = list[str]()
         for count, member in enumerate(archive_of(file).members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))

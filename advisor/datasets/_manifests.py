@@ -9,33 +9,30 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from urllib.parse import unquote
 
 from advisor.core import UsageError, nearest, plain as plain_text, plural
 from advisor.datasets._category_files import class_descriptions, class_names_beside, first_number, key_of
-from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGES, LABELS
+from advisor.datasets._dataset import Entry, Listing, Rejected, bare
 from advisor.datasets._folders import is_system_name, some_of
 from advisor.datasets._image_names import is_image_name
 from advisor.datasets._images import is_candidate
 from advisor.datasets._json_labels import labels_in_cell
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
-from advisor.datasets._untitled_columns import UNTITLED_EDGES
+from advisor.datasets._untitled_columns import NO_PART, UNTITLED_EDGES
 
 SUFFIXES = CSV | PARQUET | JSON_LINES
 GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
 STATED_SUFFIXES = SUFFIXES | {".json"}
-FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false"})  # Cells of columns that are a class each
+FLAGS = frozenset({"", "1", "1.0", "true", "0", "0.0", "false", "-1", "-1.0"})  # Cells of columns that are a class each
 PART_COLUMNS = frozenset({"set", "dataset", "data_set", "phase", "train_test"})  # If each cell is the word of a part
 CLASS_ENDINGS = ("class-name", "displayname", "display_name")  # Ends of names of columns in exports of clouds
-NO_CLASSES = frozenset({"index", "unnamed: 0", "width", "height", "size", "url", "md5", "sha256"})
-_IMAGE_COLUMNS = """
-path file filename file_name filepath file_path image image_path image_name img img_path img_name imgpath imagename
-fname image_id imageid id_code id
+_NO_CLASSES = """
+index width height size url md5 sha256 partition fold kfold folds text caption captions prompt description
 """
-_LABEL_COLUMNS = """
-label_name class_name classname category_name label_text label class category labelname labels class_label choice
-cls classid class_id label_id category_id diagnosis dx breed species target
-"""
+NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
 LONGEST_LABEL = 1000
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
@@ -51,10 +48,21 @@ BOX_EDGES = (
 NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
+CAPTION_WORDS = 3  # From this number of words on, a text describes an image
+_THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
 _SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
+_WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
+NUMBERED = "#"  # Before the number that a name is, among other names
 _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
 Listed = Callable[[int], None]
+
+SPLIT: dict[str, tuple[str, ...]] = {
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "group": ("group",),
+    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
+}
+"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +74,10 @@ class ManifestColumns:
     hint: str  # what a table should look like, for errors
 
 
-SPLIT: dict[str, tuple[str, ...]] = {
-    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
-    "group": ("group",),
-    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
-}
-"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
-
-
 LABELLED = ManifestColumns(
     {
-        "path": tuple(_IMAGE_COLUMNS.split()),
-        "label": tuple(_LABEL_COLUMNS.split()),
+        "path": (*IMAGES, *FOREIGN_IMAGES),
+        "label": (*LABELS, *FOREIGN_LABELS),
         "confidence": ("confidence",),
         **SPLIT,
     },
@@ -93,6 +93,7 @@ class KnownColumns:
     names: Mapping[str, str]  # the name in the table of each column
     flags: Sequence[str] = ()  # columns that are a class each, if there is no column for the class
     note: str = ""  # a sentence on a column whose name does not say that it has the classes
+    others: Sequence[str] = ()  # columns that may have the classes too, and say others
 
 
 def fits(path: Path, guess: bool = False) -> bool:
@@ -135,8 +136,15 @@ def has_columns(path: Path, wanted: ManifestColumns) -> bool:
         return False
 
 
-def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path | None = None) -> Listing:
+def list_manifest(
+    path: Path,
+    listed: Listed = lambda _count: None,
+    root: Path | None = None,
+    more_labels: Collection[str] = (),
+) -> Listing:
     """List the files of a table. Rows without a label, repeated rows and images of several classes are rejected.
+
+    ``more_labels`` are those of the tables of other parts: all of them together tell how classes are numbered.
 
     If no image is where the table says, all are found by their names, with or without an extension, in the folders
     below ``root`` (default: :func:`folder_of_images`). ``listed`` is called now and then with the number of rows.
@@ -160,15 +168,17 @@ def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path |
     single: list[Entry] = []
     several: set[Path] = set()
     for entry in entries.values():
-        labels = labels_of_image[entry.path]
-        if len(labels) == 1:
+        labels_of_one = labels_of_image[entry.path]
+        if len(labels_of_one) == 1:
             single.append(entry)
         elif entry.path not in several:
             several.add(entry.path)
-            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
-    _refuse_few_classes(path, {entry.label for entry in single}, len(several))
-    names, notes = _names_of_numbers(path, {entry.label for entry in single})
-    notes = (*notes, *_joined_labels({entry.label for entry in single}))
+            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
+    labels = {entry.label for entry in single}.union(more_labels)
+    _refuse_few_classes(path, labels, len(several))
+    _refuse_captions(path, labels, len(single))
+    names, notes = _names_of_numbers(path, labels)
+    notes = (*notes, *_other_columns(path), *_joined_labels(labels))
     root = root or folder_of_images(path)
     paths, moved = find_by_name(path, [entry.path for entry in single], root)
     notes = (*notes, *moved)
@@ -191,12 +201,30 @@ def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> No
         raise UsageError(f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class")
 
 
+def _refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
+    """Refuse a table whose images have a text each: they are described, and not sorted into classes."""
+    texts = sum(len(label.split()) >= CAPTION_WORDS for label in labels)
+    if len(labels) == images and texts > images / 2:
+        raise UsageError(
+            f"--data: '{path}' has another text for each image, such as '{plain_text(min(labels))[:SHOWN]}'",
+            "captions are no classes: give a table with the columns path and label",
+        )
+
+
+def _other_columns(path: Path) -> Iterator[str]:
+    """Yield a sentence on columns that may have the classes, too."""
+    known = _find_columns(path, LABELLED)
+    if known.others:
+        chosen = known.names["label"].strip()
+        yield f"The classes are those of the column '{chosen}', and not of {some_of(known.others)}."
+
+
 def _joined_labels(labels: Collection[str]) -> Iterator[str]:
     """Yield a sentence on labels that join others, such as ``scab rust`` beside ``scab`` and ``rust``."""
     joined = []
     for label in labels:
         words = _SEPARATORS.split(label.strip())
-        if len(words) > 1 and all(word in labels for word in words):
+        if len(words) > 1 and (all(word in labels for word in words) or "|" in label):
             joined.append(label)
     if joined:
         yield f"Labels that join others are classes too: {some_of(joined)}. Is each image of one class?"
@@ -238,9 +266,7 @@ def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequen
     places = _places_of_images(root)
     places_of_paths = []
     for path in paths:
-        name = path.name.rpartition("?d=")[2]
-        names = (f"{path.parent.name}/{name}", name, path.stem, _EXPORT_PREFIX.sub("", name, count=1))
-        places_of_paths.append(next(filter(None, map(places.get, names)), None))
+        places_of_paths.append(next(filter(None, map(places.get, _names_of(path))), None))
     folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
     if not folders:
         return paths, ()
@@ -248,8 +274,35 @@ def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequen
     return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
 
 
+def _names_of(path: Path) -> Iterator[str]:
+    """Yield the names by which an image of a table may be found, the surest first; see :func:`_places_of_images`."""
+    name = path.name.rpartition("?d=")[2]
+    if "%" in name:
+        name = unquote(name)
+    yield f"{path.parent.name}/{name}"
+    yield name
+    if not path.suffix[1:].isdecimal():  # 1.001 may be the number 1,001
+        yield path.stem
+    yield _EXPORT_PREFIX.sub("", name, count=1)
+    if number := _number_in(name):
+        yield number
+
+
+def _number_in(name: str) -> str:
+    """Return the number that a name is, without the zeros before it and the marks in it; empty if it is none."""
+    if name.isdecimal():
+        digits = name
+    elif _THOUSANDS.fullmatch(name):
+        digits = "".join(filter(str.isdecimal, name))
+    else:
+        digits = _WHOLE_FRACTION.sub("", name)
+    return f"{NUMBERED}{digits.lstrip('0') or '0'}" if digits.isdecimal() else ""
+
+
 def _places_of_images(root: Path) -> dict[str, Path | None]:
     """Return the images below a folder by name, by name without extension, and by the names of folder and file.
+
+    An image whose name is a number has that of :func:`_number_in`, too: spreadsheets drop zeros, and mark thousands.
 
     None where several images have a name: nothing says which is meant.
     """
@@ -259,7 +312,7 @@ def _places_of_images(root: Path) -> dict[str, Path | None]:
         for file in files:
             if is_candidate(Path(file)) and not is_system_name(file):
                 path = Path(folder, file)
-                for name in (file, path.stem, f"{path.parent.name}/{file}"):
+                for name in filter(None, (file, path.stem, f"{path.parent.name}/{file}", _number_in(path.stem))):
                     places[name] = None if name in places else path
     return places
 
@@ -267,7 +320,7 @@ def _places_of_images(root: Path) -> dict[str, Path | None]:
 def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
     """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
     columns = columns_of(path)
-    plain = {"_".join(name.casefold().split()): name for name in columns}
+    plain = {title_of(name): name for name in columns}
     names = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
     titled = [name for name in columns if name.casefold().endswith(CLASS_ENDINGS)]
     if wanted is LABELLED and len(titled) == 1:
@@ -285,7 +338,28 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
             shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
             close = nearest(name, map(plain_text, columns))
             raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", wanted.hint)
-    return KnownColumns(names)
+    return KnownColumns(names, others=_columns_of_other_classes(path, names, plain) if wanted is LABELLED else ())
+
+
+def title_of(column: str) -> str:
+    """Return the name of a column as the lists of known ones have it."""
+    return unicodedata.normalize("NFC", "_".join(column.casefold().split()))
+
+
+def _columns_of_other_classes(path: Path, names: Mapping[str, str], plain: Mapping[str, str]) -> Sequence[str]:
+    """Return the columns that may have the classes too, and tell others apart than the chosen one."""
+    others = [plain[name] for name in LABELS if name in plain and plain[name] not in names.values()]
+    if not others:
+        return ()
+    rows = [row for _, row in islice(rows_of(path, [names["label"], *others]), PROBED)]
+    different = []
+    for column in others:
+        pairs = {(row.get(names["label"], ""), row.get(column, "")) for row in rows}
+        chosen = {label for label, _ in pairs}
+        other = {label for _, label in pairs}
+        if not len(pairs) == len(chosen) == len(other):
+            different.append(column.strip())
+    return different
 
 
 def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str]) -> KnownColumns | None:
@@ -296,10 +370,10 @@ def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str])
     names = dict(names)
     rows = [row for _, row in islice(rows_of(path, columns), PROBED)]
     if "path" not in names:
-        images = [name for name in columns if rows and all(is_image_name(row.get(name, "")) for row in rows)]
-        if not images:
+        image = _column_of_images(path, columns, rows)
+        if not image:
             return None
-        names["path"] = images[0]
+        names["path"] = image
     if "label" in names:
         return KnownColumns(names)
     others = [name for name in columns if name not in names.values() and name.strip().casefold() not in NO_CLASSES]
@@ -310,6 +384,21 @@ def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str])
     if len(flags) < 2 or not rows:
         return None
     return KnownColumns(names, flags, f"The classes are the columns {some_of([name.strip() for name in flags])}.")
+
+
+def _column_of_images(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return the column whose cells are names of images, or of images beside the table without their extension."""
+    if not rows:
+        return ""
+    for column in columns:
+        if all(is_image_name(row.get(column, "")) for row in rows):
+            return column
+    places = _places_of_images(folder_of_images(path))
+    for column in columns:
+        cells = {row.get(column, "").strip() for row in rows}
+        if len(cells) == len(rows) and all(map(places.get, cells)):
+            return column
+    return ""
 
 
 def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
@@ -338,7 +427,8 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 
     Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
-    name, written = row["path"].strip(), row.get("split", "").strip() or _part_by_flags(row)
+    name, written = bare(row["path"]), row.get("split", "").strip() or _part_by_flags(row)
+    written = "" if written.casefold() in NO_PART else written
     if not name or "\0" in name:
         raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
     if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:

@@ -97,14 +97,22 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
 def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
     """Return the reader of a table; columns without titles get the names of :func:`.untitled_columns`."""
     header = file.readline()
+    begin = 0
+    if header.startswith("#"):
+        begin = file.tell()
+        comment = header
+        header = file.readline()
+        if max(map(header.count, _DELIMITERS)) <= max(map(comment.count, _DELIMITERS)):
+            begin = 0
+            header = comment
     named = _DELIMITER_LINE.fullmatch(header.rstrip("\r\n"))
     if named is not None:
         return csv.DictReader(file, delimiter=named[1], restval="", skipinitialspace=True)
     delimiter = max(_DELIMITERS, key=header.count)
-    file.seek(0)
+    file.seek(begin)
     rows = csv.reader(islice(file, PROBED), delimiter=delimiter, skipinitialspace=True)
     columns = untitled_columns([row for row in rows if row])
-    file.seek(0)
+    file.seek(begin)
     return csv.DictReader(file, columns, delimiter=delimiter, restval="", skipinitialspace=True)
 
 
@@ -117,7 +125,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
                     f"--data: row {reader.line_num} of '{path}' has more cells than the table has columns",
                     "put a text with a comma into double quotes",
                 )
-            yield reader.line_num, {name: _unquoted(cell) for name, cell in row.items()}
+            if any(map(str.strip, row.values())):  # Sheets have empty rows behind the last one
+                yield reader.line_num, {name: _unquoted(cell) for name, cell in row.items()}
 
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:

@@ -9,7 +9,10 @@ from advisor.datasets._image_names import SUFFIXES, is_image_name
 from advisor.datasets._parts import part_of
 
 UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")  # Of a box: two corners, or a corner and sides
-PATH, LABEL, SPLIT = "path", "label", "split"
+PATH = "path"
+LABEL = "label"
+SPLIT = "split"
+NO_PART = frozenset({"", "unassigned", "none", "unused"})  # Cells of images that are in no part of the user's split
 
 _SUFFIX = "|".join(sorted(re.escape(suffix) for suffix in SUFFIXES))
 _IMAGE_FIRST = re.compile(rf"(?P<path>\S.*?(?:{_SUFFIX}))\s+(?P<rest>\S.*)", re.IGNORECASE)
@@ -35,13 +38,32 @@ def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
         for place, edge in zip(numbers, UNTITLED_EDGES, strict=False):
             names[place] = edge
         others = [*texts, *numbers[len(UNTITLED_EDGES) :]]
-    parts = [place for place in others if all(map(part_of, columns[place]))]
+    parts = [place for place in others if _are_parts(columns[place])]
     if parts and len(others) > 1:
         names[parts[0]] = SPLIT
         others.remove(parts[0])
-    if others:
+    for place in others:
+        names[place] = f"column {place + 1}"
+    if others and not _share_cells([columns[place] for place in others]):
         names[others[0]] = LABEL
     return names
+
+
+def _are_parts(cells: Sequence[str]) -> bool:
+    """Return whether cells are words of a split's parts; an image may be in none."""
+    parts = [part_of(cell) for cell in cells]
+    return any(parts) and all(part or cell.casefold() in NO_PART for part, cell in zip(parts, cells, strict=True))
+
+
+def _share_cells(columns: Sequence[Sequence[str]]) -> bool:
+    """Return whether columns of text have the same words: an image has several classes, and none is the first."""
+    seen: set[str] = set()
+    for cells in columns:
+        words = {cell for cell in cells if cell and not _is_number(cell)}
+        if words & seen:
+            return True
+        seen |= words
+    return False
 
 
 def split_line(line: str) -> list[str]:

@@ -21,6 +21,24 @@ from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, risks, warnin
 from advisor.reporting._steps import is_int8_next, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
+MEMORY_WIDTH = 100
+"""Terminal width from which the memory is always shown, even if long names take several lines."""
+
+_UNLIMITED = 10_000
+"""Columns of a terminal that every table fits."""
+
+_NAMES = ("", "model", "compression", "device")
+"""Titles of the columns that hold names, aligned to the left."""
+
+JUDGED = (
+    "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out, which is measured "
+    "once, for finalists. Robust: the hold-out under capture conditions."
+)
+
+MAX_FLIPS = 3
+
+REPORT = "report.html"
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -53,24 +71,6 @@ _LAYOUTS = (
     _Layout(memory=False, folded=True),
 )
 """The table has the first of these layouts that the terminal is wide enough for."""
-
-MEMORY_WIDTH = 100
-"""Terminal width from which the memory is always shown, even if long names take several lines."""
-
-_UNLIMITED = 10_000
-"""Columns of a terminal that every table fits."""
-
-_NAMES = ("", "model", "compression", "device")
-"""Titles of the columns that hold names, aligned to the left."""
-
-JUDGED = (
-    "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out, which is measured "
-    "once, for finalists. Robust: the hold-out under capture conditions."
-)
-
-MAX_FLIPS = 3
-
-REPORT = "report.html"
 
 
 def print_answer(

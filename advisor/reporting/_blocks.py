@@ -22,6 +22,33 @@ from advisor.reporting import _text as text
 
 T = TypeVar("T")
 
+PAGES = 100_000
+"""Width of a column that only pages show."""
+
+WIDE = 118
+"""Terminal width from which the tables show every figure."""
+
+PIPE_WIDTH = 160
+"""Width assumed where the output is not a terminal, so that a log file is complete."""
+
+NARROW = 72
+"""Terminal width below which names are folded, to leave space for a figure."""
+
+STYLES: Mapping[str, str] = {
+    "strong": "bold",
+    "dim": "dim",
+    "good": "green",
+    "warn": "yellow",
+    "warning": "yellow",
+    "bad": "red",
+    "command": "cyan",
+}
+"""Style of each look."""
+
+_ASCII = str.maketrans(
+    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
+)
+
 
 @dataclass(frozen=True)
 class Span:
@@ -94,10 +121,6 @@ class TableColumn(Generic[T]):
     short: str = ""
     whole: bool = False
     head: bool = False
-
-
-PAGES = 100_000
-"""Width of a column that only pages show."""
 
 
 @dataclass(frozen=True)
@@ -206,25 +229,6 @@ def next_command(command: str) -> Labelled:
 
 
 # ---- the terminal, for any width and encoding ----
-
-WIDE = 118
-"""Terminal width from which the tables show every figure."""
-
-PIPE_WIDTH = 160
-"""Width assumed where the output is not a terminal, so that a log file is complete."""
-
-NARROW = 72
-"""Terminal width below which names are folded, to leave space for a figure."""
-
-STYLES: Mapping[str, str] = {
-    "strong": "bold", "dim": "dim", "good": "green", "warn": "yellow", "warning": "yellow", "bad": "red",
-    "command": "cyan",
-}  # fmt: skip
-"""Style of each look."""
-
-_ASCII = str.maketrans(
-    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
-)
 
 
 def default_console() -> Console:

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from advisor.reporting._blocks import Block
     from advisor.tasks import Task
 
+REPORT_PARTS = "advisor.report_parts"
+"""Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
+
 
 @dataclass(frozen=True)
 class DatasetSummary:
@@ -254,10 +257,6 @@ class RunView:
         """The evaluations with a diagnosis of their file."""
         found = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
         return tuple((row, diagnosis) for row, diagnosis in found if diagnosis is not None)
-
-
-REPORT_PARTS = "advisor.report_parts"
-"""Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
 
 
 class ReportPart(Protocol):

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any, get_type_hints
 
 import pytest
@@ -98,4 +99,4 @@ def test_every_option_of_a_search_belongs_to_a_group_of_its_help(name: str) -> N
 
 def test_the_package_offers_every_public_function() -> None:
     assert set(PUBLIC) <= set(advisor.__all__)
-    assert all(getattr(advisor, name) is getattr(api, name) for name in PUBLIC)
+    assert all(unwrap(getattr(advisor, name)) is unwrap(getattr(api, name)) for name in PUBLIC)

@@ -53,9 +53,16 @@ def test_classes_are_read_right_or_asked_about(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", CASES["boxes"])
 def test_boxes_are_read_right(tmp_path: Path, name: str) -> None:
-    for image in ("1.jpg", "2.jpg"):
-        save(tmp_path / image, size=(100, 100))
-    listing = list_boxes(write_case(tmp_path, CASES["boxes"][name]))
+    case = CASES["boxes"][name]
+    for image in case.get("photos", ("1.jpg", "2.jpg")):
+        save(tmp_path / image, size=(case.get("side", 100),) * 2)
+    path = write_case(tmp_path, case)
+    if "asked" in case:
+        with pytest.raises(UsageError, match=case["asked"]):
+            list_boxes(path)
+        return
+    listing = list_boxes(path)
+    assert any(note.startswith(case.get("noted", "")) for note in ("", *listing.notes) if note or "noted" not in case)
     scale = 100 if listing.relative else 1
-    boxes = {(entry.path.name, box) for entry in listing.entries for box in entry.boxes if entry.path.exists()}
+    boxes = {(entry.path.name.lower(), box) for entry in listing.entries for box in entry.boxes if entry.path.exists()}
     assert {(name, box.label, *(round(scale * edge) for edge in box.edges)) for name, box in boxes} == BOXES

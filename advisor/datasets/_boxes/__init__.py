@@ -2,13 +2,9 @@
 
 COCO is one JSON file with the lists ``images``, ``categories`` and ``annotations``. It is beside its images, beside a
 folder of them, in ``annotations/``, or in the folder of a part.
-
-YOLO is a text file for each image, with a class number and centre, width and height as shares. The text files are in
-``labels`` where the images are in ``images``, or beside them. Names of the classes are in ``data.yaml``,
-``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,28 +30,23 @@ from advisor.datasets._boxes.values import (
     part_of,
     screened,
     stated_size,
-    text_of,
 )
 from advisor.datasets._boxes.voc import is_voc, list_voc
-from advisor.datasets._category_files import first_number, key_of, read_lists
+from advisor.datasets._boxes.yolo import is_names_file, is_yolo, list_yolo, strict_names_file
+from advisor.datasets._category_files import key_of, read_lists
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folders import is_system_name
-from advisor.datasets._layouts import images_in, missing_hint
+from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifests import SUFFIXES, find_by_name, is_there, locate
-from advisor.store import labels_in, read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
 FILES_OF_TOOLS = frozenset({"notes.json"})  # Label Studio writes it beside YOLO's files
-YOLO_NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
-YAML = frozenset({".yaml", ".yml"})
-YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
 HINT = (
     "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
     "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
     "WebDataset and TFDS files, with the objects of each image"
 )
-MOST_DIGITS = 9  # Of a class number: a longer text is none
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -177,202 +168,6 @@ def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
 
 
-def is_yolo(path: Path) -> bool:
-    """Return whether a folder has ``labels``, itself or in the folders of its parts, or names of classes.
-
-    Text files are in ``labels``; with other files there, such as XML, the folder is of another format.
-    """
-    inside = [folder_in(folder, "labels") for folder, _ in part_folders(path) if folder_in(folder, "labels") != folder]
-    others = [folder for folder in inside if files_in(folder, ".xml") or files_in(folder, ".json")]
-    return len(inside) > len(others) or _names_file(path) is not None
-
-
-def list_yolo(path: Path) -> BoxListing:
-    """List the boxes of a folder, or of the folder of a file with class names. Rows that are no box are left out."""
-    root = path if path.is_dir() else path.parent
-    file = _names_file(root) if path.is_dir() else path
-    if file is None:
-        raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", YOLO_HINT)
-    key_points = _has_key_points(file)
-    entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
-    stated = _stated_parts(file, root)
-    labels_of = {image: _labels_of(image, root) for image in images_in(root)}
-    rows_of_images: dict[Path, Sequence[_YoloRow]] = {}
-    for image, labels in labels_of.items():
-        try:
-            rows_of_images[image] = _yolo_rows(labels) if labels.exists() else ()
-        except UsageError as error:
-            rejected.append(Rejected(image, error.message))
-    names, notes = _numbered_names(file, rows_of_images.values())
-    for image, labels in labels_of.items():
-        if image in rows_of_images:
-            boxes = _yolo_boxes(image, labels, rows_of_images[image], names, key_points, faults)
-            part = next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
-            part = next(filter(None, map(stated.get, (image, *image.parents))), part)
-            entries.append(BoxEntry(image, boxes, labels, part))
-    used = set(labels_of.values())
-    for folder in sorted({file.parent for file in used if "labels" in file.parts and file.parent.is_dir()}):
-        alone = [file for file in files_in(folder, ".txt") if file not in used and file.name not in YOLO_NAMES]
-        rejected += [Rejected(file, "its image is missing") for file in alone]
-    return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=True, notes=notes)
-
-
-_YoloRow = tuple[int, Sequence[str]]
-"""The number of a line from 1, and its words: the number of the class, then the values."""
-
-
-def _yolo_rows(labels: Path) -> list[_YoloRow]:
-    rows: list[_YoloRow] = []
-    for line, text in enumerate(text_of(labels).splitlines(), start=1):
-        if text.strip():
-            # A comma that separates ends a word; one inside a word is that of a decimal number, which is a fault.
-            number_of_class, *values = (word.rstrip(",") for word in text.split())
-            rows.append((line, [key_of(number_of_class), *values]))
-    return rows
-
-
-def _numbered_names(file: Path, images: Iterable[Sequence[_YoloRow]]) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the name of each class number, and a sentence if the numbers of the rows count from 1.
-
-    They do if the number of names is used as a number, and 0 is not.
-    """
-    names = _names(file)
-    numbers = {words[0] for rows in images for _, words in rows}
-    is_list = list(names) == [str(place) for place in range(len(names))]
-    plain = all(number.isdecimal() and len(number) <= MOST_DIGITS for number in numbers)
-    if not is_list or not plain or first_number(set(map(int, numbers)), len(names)) != 1:
-        return names, ()
-    shifted = {str(place): name for place, name in enumerate(names.values(), start=1)}
-    return shifted, (f"The class numbers count from 1: 1 is '{shifted['1']}', and 0 is in no file of labels.",)
-
-
-def _yolo_boxes(
-    image: Path,
-    labels: Path,
-    rows: Sequence[_YoloRow],
-    names: Mapping[str, str],
-    key_points: bool,
-    faults: list[BoxFault],
-) -> tuple[Box, ...]:
-    boxes = []
-    for line, words in rows:
-        row = _row(words, line, names, key_points)
-        if isinstance(row, Box):
-            boxes.append(row)
-        else:
-            faults.append(BoxFault(image, f"line {line} of '{labels.name}'", row))
-    return tuple(boxes)
-
-
-def _row(words: Sequence[str], line: int, names: Mapping[str, str], key_points: bool) -> Box | str:
-    """Return the box of a row, or why it is none; of a polygon, the box around it.
-
-    The first four values are the box if one value, a confidence, is behind them, or if key points are.
-    """
-    values = [number(word) for word in words[1:]]
-    if words[0] in names.values() and words[0] not in names:
-        words = [next(key for key, name in names.items() if name == words[0]), *words[1:]]
-    if words[0] not in names:
-        numbers = list(names)
-        return f"class number {words[0][:20]}, but the names are for {numbers[0]} to {numbers[-1]}"
-    if len(values) in (4, 5) or (key_points and len(values) > 4):
-        across, down, width, height = values[:4]
-        edges = across - width / 2, down - height / 2, across + width / 2, down + height / 2
-    elif len(values) >= 6 and len(values) % 2 == 0:
-        edges = min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2])
-    else:
-        return f"{len(words)} values, not a class number and centre x, centre y, width, height"
-    return box_of(names[words[0]], edges, line)
-
-
-def _labels_of(image: Path, root: Path) -> Path:
-    """Return the text file of an image: in ``labels`` for the last ``images`` of its path, else beside it."""
-    steps = list(image.relative_to(root).with_suffix(".txt").parts)
-    places = [place for place, step in enumerate(steps[:-1]) if step.casefold() == "images"]
-    if places:
-        steps[places[-1]] = "labels"
-    file = root.joinpath(*steps)
-    if file.exists() or not places:
-        return file
-    above = root.joinpath(*steps[: places[-1]])
-    return folder_in(above, "labels").joinpath(*steps[places[-1] + 1 :])
-
-
-def _names_file(root: Path) -> Path | None:
-    """Return the file with the class names; another YAML file in the folder counts if there are labels."""
-    folders = [root, *(folder for folder, _ in part_folders(root))]
-    labels = [inner for folder in folders if (inner := folder_in(folder, "labels")) != folder]
-    known = [folder / name for folder in (*folders, *labels) for name in YOLO_NAMES]
-    other = [file for suffix in sorted(YAML) for file in files_in(root, suffix)] if labels else []
-    return next((file for file in (*known, *other) if file.is_file()), None)
-
-
-def _names(file: Path) -> dict[str, str]:
-    """Return the name of each class number."""
-    if file.suffix.lower() not in YAML:
-        text = text_of(file).strip()
-        lines = [line.strip() for line in text.splitlines()]
-        # An empty line in the middle counts as a class.
-        labels = lines if "" in lines else labels_in(text)
-        return {str(place): name for place, name in enumerate(labels)}
-    names = _values_of(file).get("names")
-    rows = dict(enumerate(names)) if isinstance(names, list) else names
-    if not isinstance(rows, dict) or not rows:
-        raise UsageError(f"--data: '{file}' has no list 'names' of the classes", YOLO_HINT)
-    return {str(place): str(name) for place, name in rows.items()}
-
-
-def _values_of(file: Path) -> Mapping[str, Any]:
-    """Return the values of a YAML file as they are written."""
-    values = read_yaml(file, as_text=True).values
-    return values if isinstance(values, dict) else {}
-
-
-def _stated_parts(file: Path, root: Path) -> dict[Path, str]:
-    """Return the part of each folder or image that ``train``, ``val`` and ``test`` of data.yaml name, if they exist.
-
-    An entry is a folder, a text file with an image a line, or a list of both. It counts from the key ``path``, from the
-    folder of data.yaml, or from the one above: Roboflow writes ``../train/images``.
-    """
-    if file.suffix.lower() not in YAML:
-        return {}
-    values = _values_of(file)
-    bases = [root, root / str(values.get("path") or "."), root.parent, root / "images"]
-    parts: dict[Path, str] = {}
-    for key in ("train", "val", "test"):
-        written = values.get(key)
-        for entry in written if isinstance(written, list) else [written]:
-            place = _existing(str(entry or ""), bases)
-            if place is None:
-                continue
-            if place.suffix.lower() != ".txt":
-                parts[place] = part_of(key)
-                continue
-            for line in text_of(place).splitlines():
-                image = _existing(line.strip(), [place.parent, *bases])
-                if image is not None:
-                    parts[image] = part_of(key)
-    return parts if len(set(parts.values())) > 1 else {}
-
-
-def _existing(name: str, bases: Sequence[Path]) -> Path | None:
-    """Return the first file or folder of a name that exists below one of several folders; None for none."""
-    if not name or "\0" in name:
-        return None
-    inside = name.removeprefix("../")
-    for base in bases:
-        for text in (name, inside):
-            place = locate(base, text)
-            if is_there(place) and place != bases[0]:
-                return place
-    return None
-
-
-def _has_key_points(file: Path) -> bool:
-    """Return whether the rows go on with key points behind the box: data.yaml of a pose has ``kpt_shape``."""
-    return file.suffix.lower() in YAML and "kpt_shape" in _values_of(file)
-
-
 def list_boxes(path: Path) -> BoxListing:
     """List the images of a set with their boxes, whatever its format; boxes that cannot be right are left out.
 
@@ -412,7 +207,7 @@ def _of_file(path: Path) -> Callable[[Path], BoxListing]:
         return list_table
     if suffix == ".json":
         return list_coco
-    if suffix in YAML or path.name in YOLO_NAMES:
+    if is_names_file(path):
         return list_yolo
     raise UsageError(f"--data: '{path}' is a file, but neither a table, nor a COCO file, nor YOLO's class names", HINT)
 
@@ -449,7 +244,7 @@ def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
 def _which_format(path: Path, formats: Mapping[str, object]) -> UsageError:
     """Return the question which annotations count, of those that a file stands for."""
     files = [file for file, _ in coco_files(path, sure=True)] + box_tables(path)
-    names = _names_file(path)
+    names = strict_names_file(path)
     readings = readings_of_data([*files, *([names] if names else [])], "the boxes of '{}' count")
     message = f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}"
     return AmbiguousInput(message, readings, "move the annotations that do not count away")

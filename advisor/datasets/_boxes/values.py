@@ -11,9 +11,18 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import _parts as parts
+from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._layouts import folders_in
-from advisor.datasets._manifests import SPLIT, ManifestColumns, entry_of, find_by_name, has_columns, read_rows
+from advisor.datasets._manifests import (
+    SPLIT,
+    ManifestColumns,
+    entry_of,
+    find_by_name,
+    folder_of_images,
+    has_columns,
+    read_rows,
+)
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._untitled_columns import UNTITLED_EDGES
 from advisor.store import read_text
@@ -21,7 +30,7 @@ from advisor.store import read_text
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
 UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
 EDGES = ("xmin", "ymin", "xmax", "ymax")
-_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id"
+_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id annotation_tag"
 _IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
 _SIZE_HINT = "optionally, split, group, width and height of the image"
 HINT = (
@@ -30,8 +39,8 @@ HINT = (
 )
 _IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
 _STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
-_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin"
-_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin"
+_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin upper_left_corner_x"
+_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin upper_left_corner_y"
 _SIDES = {
     "xmax": "w width bbox_w bbox_width box_width box_w",
     "ymax": "h height bbox_h bbox_height box_height box_h",
@@ -155,7 +164,8 @@ def of_coco(box: Box) -> Box:
 
 def of_centre(box: Box) -> Box:
     """Return the box of centre, width and height, which stand where the edges are."""
-    half_width, half_height = box.right / 2, box.bottom / 2
+    half_width = box.right / 2
+    half_height = box.bottom / 2
     return box.at(box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height)
 
 
@@ -190,8 +200,8 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
 def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColumns:
     """Return the columns of a table of boxes, with the accepted names of those for the edges."""
     names = {
-        "path": tuple(_IMAGES.split()),
-        "label": tuple(_LABELS.split()),
+        "path": (*_IMAGES.split(), *FOREIGN_IMAGES),
+        "label": (*_LABELS.split(), *FOREIGN_LABELS),
         "group_of": ("isgroupof",),
         **more,
         **SPLIT,
@@ -204,8 +214,8 @@ BOXED = _columns(
     {
         "xmin": _LEFT,
         "ymin": _TOP,
-        "xmax": "xmax x_max right x2 roi.x2 bbox_x2 x_right xbr bbox_xmax",
-        "ymax": "ymax y_max bottom y2 roi.y2 bbox_y2 y_bottom ybr bbox_ymax",
+        "xmax": "xmax x_max right x2 roi.x2 bbox_x2 x_right xbr bbox_xmax lower_right_corner_x",
+        "ymax": "ymax y_max bottom y2 roi.y2 bbox_y2 y_bottom ybr bbox_ymax lower_right_corner_y",
     },
     **_IMAGE_SIZE,
 )
@@ -256,7 +266,7 @@ def list_table(path: Path) -> BoxListing:
         elif named.label.strip() or any(map(str.strip, edges)):
             label = named.label if "label" in form.needed else UNNAMED_CLASS
             mine.append(box_of(label, edges if len(edges) == len(EDGES) else [None] * len(EDGES), line))
-    paths, _ = find_by_name(path, list(images), path.parent)
+    paths, _ = find_by_name(path, list(images), folder_of_images(path))
     entries = []
     for entry, image in zip(images.values(), paths, strict=True):
         entries.append(replace(entry, path=image, boxes=tuple(boxes[entry.path])))
@@ -290,11 +300,16 @@ def _is_turned(box: Box) -> bool:
 
 
 def box_tables(path: Path) -> list[Path]:
-    """Return the tables directly in a folder that have the edges of boxes."""
+    """Return the tables of a folder that have the edges of boxes: directly in it, or in those of its parts.
+
+    A folder ``annotations`` counts too.
+    """
+    folders = [path, *(folder for folder, _ in part_folders(path)), folder_in(path, "annotations")]
     tables = []
-    for entry in sorted(path.iterdir()):
-        if entry.suffix.lower() in CSV and entry.is_file() and form_of_table(entry):
-            tables.append(entry)
+    for folder in dict.fromkeys(folders):
+        for entry in sorted(folder.iterdir()):
+            if entry.suffix.lower() in CSV and entry.is_file() and form_of_table(entry):
+                tables.append(entry)
     return tables
 
 
@@ -304,7 +319,10 @@ def list_box_tables(path: Path) -> BoxListing:
     Raises UsageError as :func:`list_table`, or if several tables do not say their parts.
     """
     tables = box_tables(path)
-    parts_of_tables = [part_of(table.stem.replace("bbox", "")) for table in tables]
+    parts_of_tables = []
+    for table in tables:
+        in_folder = part_of(table.parent.name) if table.parent != path else ""
+        parts_of_tables.append(part_of(table.stem.replace("bbox", "")) or in_folder)
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
         readings = readings_of_data(tables, "the boxes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)
@@ -329,7 +347,8 @@ def screened(listing: BoxListing) -> BoxListing:
     faults: list[BoxFault] = []
     rejected: list[Rejected] = []
     for entry in listing.entries:
-        name, count = entry.path.name, len(entry.boxes)
+        name = entry.path.name
+        count = len(entry.boxes)
         if entry.path in entries:
             rejected.append(Rejected(entry.source, f"it has '{name}' a second time; the first counts"))
         elif count > MAX_BOXES:
@@ -338,7 +357,8 @@ def screened(listing: BoxListing) -> BoxListing:
             reasons = [(box, _fault(box, relative)) for box in entry.boxes]
             faults += [listing.fault(entry, box, reason) for box, reason in reasons if reason]
             entries[entry.path] = replace(entry, boxes=tuple(box for box, reason in reasons if not reason))
-    rejected, faults = [*listing.rejected, *rejected], [*listing.faults, *faults]
+    rejected = [*listing.rejected, *rejected]
+    faults = [*listing.faults, *faults]
     return replace(listing, entries=list(entries.values()), rejected=rejected, faults=faults, relative=relative)
 
 

@@ -1,0 +1,188 @@
+"""Find the text file with the labels of each image, in whatever folder and case it is.
+
+YOLO's own place is ``labels/train/1.txt`` for ``images/train/1.jpg``, or beside the image. People have the files in
+``annotations/``, ``yolo_labels/`` or ``txt/`` too, as ``1.TXT`` or ``1.jpg.txt``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from advisor.core import UsageError
+from advisor.datasets._boxes.values import files_in, folder_in, number, part_folders
+from advisor.datasets._category_files import CLASS_LISTS
+from advisor.datasets._folders import is_system_name
+from advisor.datasets._image_names import is_image_name
+from advisor.datasets._layouts import folders_in, images_in
+from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+from advisor.store import open_file
+
+TEXT = ".txt"
+_LABEL_WORDS = """
+label labels labeltxt annotation annotations annot annots anno annos ann txt txts text yolo yolov darknet bbox bboxes
+boxes groundtruth gt kitti
+"""
+LABEL_WORDS = frozenset(_LABEL_WORDS.split())
+"""Words of a folder with text files of labels."""
+
+FEWEST_VALUES = 4  # Of a row that marks a place in an image
+MOST_FOLDERS = 50  # In which those of labels are looked for
+PROBED_BYTES = 2**12  # Of a file that may have labels
+
+_DIGITS = re.compile(r"\d+")
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+Key = tuple[str, ...]
+
+
+def label_folders(root: Path) -> list[Path]:
+    """Return the folders below ``root`` that have text files of labels, and are named so.
+
+    A folder ``labels`` is one without a look at its files, unless it has files of another format.
+    """
+    chosen = []
+    stems: set[str] = set()
+    for folder in _named_folders(root):
+        if files_in(folder, ".xml") or files_in(folder, ".json"):
+            continue
+        if folder.name.casefold() == "labels":
+            chosen.append(folder)
+        elif files := label_files_in(folder):
+            stems = stems or {image.stem.casefold() for image in images_in(root)}
+            if any(stem_of(file.name) in stems and has_values(file) for file in files[:MOST_FOLDERS]):
+                chosen.append(folder)
+    return chosen
+
+
+def _named_folders(root: Path) -> Sequence[Path]:
+    """Return the folders that are named as those of labels, and the folders in them."""
+    folders = []
+    for place, _ in part_folders(root):
+        inner = folders_in(place)
+        for folder in inner if len(inner) <= MOST_FOLDERS else ():
+            if is_label_name(folder.name):
+                folders += [folder, *folders_in(folder)[:MOST_FOLDERS]]
+    if (named := folder_in(root, "labels")) != root:
+        folders.append(named)
+    return list(dict.fromkeys(folders))
+
+
+def is_label_name(name: str) -> bool:
+    """Return whether a folder is named as one of labels: ``labels``, ``yolo_labels``, ``labelTxt``, ``label_2``."""
+    words = set(words_of(name))
+    return bool(words & LABEL_WORDS) and words <= LABEL_WORDS | NEUTRAL_WORDS
+
+
+def label_files_in(folder: Path) -> list[Path]:
+    """Return the text files directly in a folder, but lists of the names of classes."""
+    return [file for file in files_in(folder, TEXT) if file.name.casefold() not in CLASS_LISTS]
+
+
+def stem_of(name: str) -> str:
+    """Return the name of a text file without its extension, and that of its image, in small letters."""
+    stem = PurePath(name).stem
+    return (PurePath(stem).stem if is_image_name(stem) else stem).casefold()
+
+
+def has_values(file: Path) -> bool:
+    """Return whether the first row of a text file marks a place in an image, or the file is empty."""
+    try:
+        with open_file(file, 2**30) as content:
+            text = content.read(PROBED_BYTES).decode("utf-8", "replace")
+    except UsageError:
+        return False
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("imagesource:", "gsd:"))]
+    if not lines:
+        return True
+    words = _SEPARATORS.split(lines[0].strip())
+    return sum(number(word) == number(word) for word in words) >= FEWEST_VALUES
+
+
+def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
+    """Return the text file of each image; where none is found, the place where YOLO has it.
+
+    A file at YOLO's own place counts first. Others belong to the image with the same name and the same folders beside
+    those of images and labels. A file that is left belongs to the only image of its name that is left. Raises
+    UsageError if two folders have a file for the same image.
+    """
+    labels_of = {image: yolo_place(image, root) for image in images}
+    missing = [image for image, file in labels_of.items() if not file.exists()]
+    if missing:
+        used = set(labels_of.values())
+        by_key = _by_key(root, [file for file in _text_files(root) if file not in used])
+        for image in missing:
+            file = by_key.pop(_key_of(root, image), None)
+            if file is not None:
+                labels_of[image] = file
+        labels_of.update(_by_stem([image for image in missing if labels_of[image] in used], list(by_key.values())))
+    return labels_of
+
+
+def yolo_place(image: Path, root: Path) -> Path:
+    """Return the text file of an image: in ``labels`` for the last ``images`` of its path, else beside it."""
+    steps = list(image.relative_to(root).with_suffix(TEXT).parts)
+    places = [place for place, step in enumerate(steps[:-1]) if step.casefold() == "images"]
+    if places:
+        steps[places[-1]] = "labels"
+    file = root.joinpath(*steps)
+    if file.exists() or not places:
+        return file
+    above = root.joinpath(*steps[: places[-1]])
+    return folder_in(above, "labels").joinpath(*steps[places[-1] + 1 :])
+
+
+def _text_files(root: Path) -> Iterator[Path]:
+    for place, inner, names in os.walk(root):
+        inner[:] = sorted(name for name in inner if not is_system_name(name))
+        for name in sorted(names):
+            if PurePath(name).suffix.casefold() == TEXT and not is_system_name(name):
+                yield Path(place, name)
+
+
+def _by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:
+    by_key: dict[Key, Path] = {}
+    for file in files:
+        key = _key_of(root, file)
+        other = by_key.setdefault(key, file)
+        if other is not file and other.parent != file.parent and has_values(file) and has_values(other):
+            shown = f"'{other.relative_to(root)}' and '{file.relative_to(root)}'"
+            raise UsageError(
+                f"--data: two text files are for the same image: {shown}",
+                f"move the one of '{other.parent.name}' and '{file.parent.name}' away that does not count",
+            )
+    return by_key
+
+
+def _key_of(root: Path, file: Path) -> Key:
+    """Return the folders of an image or a text file that are not named as those of images or labels, and its name.
+
+    The number of such a folder counts: ``label_2`` belongs to ``image_2``.
+    """
+    *folders, name = file.relative_to(root).parts
+    steps = []
+    for folder in folders:
+        if set(words_of(folder)) <= LABEL_WORDS | NEUTRAL_WORDS:
+            steps += _DIGITS.findall(folder)
+        else:
+            steps.append(folder.casefold())
+    return (*steps, stem_of(name))
+
+
+def _by_stem(images: Sequence[Path], files: Sequence[Path]) -> Mapping[Path, Path]:
+    """Return the only file of the name of an image, if the name has one image."""
+    counts = Counter(stem_of(image.name) for image in images)
+    places: dict[str, Path | None] = {}
+    for file in files:
+        stem = stem_of(file.name)
+        places[stem] = None if stem in places else file
+    pairs = {}
+    for image in images:
+        stem = stem_of(image.name)
+        label_file = places.get(stem)
+        if label_file is not None and counts[stem] == 1:
+            pairs[image] = label_file
+    return pairs
