@@ -176,6 +176,34 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     return run
 
 
+DEMO_IMAGES = "demo-images"
+"""Folder of the images of a demonstration, below the folder of runs."""
+
+DEMO_OPTIONS = {"budget": "50ms", "time_limit": "105s", "training": "head"}
+"""Options of a demonstration: an answer in two minutes on one slow core, also without TensorFlow (decision 0142)."""
+
+NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
+"""Options that name other images or another question than those of a demonstration."""
+
+
+def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Draw the images of a demonstration, and return the options of its search: those given, else its own.
+
+    Raises UsageError: an option names other images, or the folder cannot be written.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    refused = next((name for name in NOT_IN_DEMO if name in given), "")
+    if refused:
+        raise UsageError(
+            f"--demo draws its own images and cannot be combined with --{refused}",
+            f"leave out --demo, or --{refused}",
+        )
+    from advisor.datasets import draw_demo
+
+    folder = draw_demo(Path(given.get("out", "runs")) / DEMO_IMAGES)
+    return {**DEMO_OPTIONS, **given, "data": str(folder)}
+
+
 @takes_options(PlanOptions)
 def plan(**options: Unpack[PlanOptions]) -> PlanView:
     """Return what a search with the same options would do and cost. Nothing is spent, no connection is opened.

@@ -47,6 +47,8 @@ _SYSTEM_HINTS = {
     errno.EACCES: "check the permissions, or write to another folder",
     errno.EPERM: "check the permissions, or write to another folder",
     errno.ENOTDIR: "a part of the path is a file: check it",
+    errno.EISDIR: "a folder is where a file must be: check the path",
+    errno.EEXIST: "a file is where a folder must be: check the path",
     errno.ELOOP: "a link of the path leads to itself: check it",
 }
 

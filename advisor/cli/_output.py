@@ -167,14 +167,14 @@ def print_document(**entries: object) -> None:
     print_json({"schema_version": 1, **entries})
 
 
-def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
-    """Write the answer of a run: for programs the content of ``recommendation.json``, else a table."""
+def show_answer(view: RunView, as_json: bool, rows: AnswerRows, brief: bool = False) -> None:
+    """Write the answer of a run: for programs the content of ``recommendation.json``, else its lines and a table."""
     from advisor.reporting import print_answer, recommendation
 
     if as_json:
         print_json(recommendation(view, rows))
     else:
-        print_answer(view, rows=rows)
+        print_answer(view, rows=rows, brief=brief)
 
 
 def check_place(place: str | None) -> None:

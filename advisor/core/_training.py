@@ -37,7 +37,7 @@ class TrainingRecipe:
     base: bool = False  #: every card is evaluated with it first, so the name of a candidate does not mention it
     #: it learns from some of the images, and leaves float32 alone. It decides which cards are trained on all images,
     #: and is never the answer.
-    first_look: bool = False
+    quick_head: bool = False
     layers: float = 0.0  #: share of the backbone's layers that it trains, from the top; 0 leaves the backbone as it is
     detects: bool = False  #: it trains detectors too
     over: str = ""  #: the lighter recipe that ``gain`` is over; empty for none
@@ -57,7 +57,7 @@ class TrainingRecipe:
     @property
     def trained_twice(self) -> bool:
         """True if the model that ships is another than the one that is compared."""
-        return self.learns and not self.first_look
+        return self.learns and not self.quick_head
 
 
 TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
@@ -65,7 +65,7 @@ TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
         recipe.name: recipe
         for recipe in (
             TrainingRecipe(NONE, "published weights", learns=False, base=True),
-            TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", first_look=True),
+            TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", quick_head=True),
             TrainingRecipe(
                 HEAD, "head retrained on your images", base=True, detects=True, over=HEAD_SUBSET, gain=0.13, spread=0.10
             ),
@@ -131,7 +131,7 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
     few images.
     """
     recipe = recipe_of(training)
-    if recipe.first_look:
+    if recipe.quick_head:
         return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
     if recipe.over != HEAD:
         return 0.0, 0.0
@@ -143,7 +143,7 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
 
 def choosable() -> tuple[str, ...]:
     """Return the names that a user may choose, the lightest first."""
-    return tuple(name for name, recipe in TRAININGS.items() if not recipe.first_look)
+    return tuple(name for name, recipe in TRAININGS.items() if not recipe.quick_head)
 
 
 def in_order(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -142,7 +142,8 @@ def bare(text: str) -> str:
     """Return a text without blanks and invisible characters around it, such as marks of a direction."""
     if text.isascii():
         return text.strip()
-    start, end = 0, len(text)
+    start = 0
+    end = len(text)
     while start < end and _is_invisible(text[start]):
         start += 1
     while start < end and _is_invisible(text[end - 1]):

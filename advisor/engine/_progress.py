@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 from advisor.core import Configuration, Evaluation, Status, show_seconds
 from advisor.engine._pipeline.cost import MachineLoad
 from advisor.engine._pipeline.stage import EventKind, StageEvent
-from advisor.engine._remaining import FILE, Remaining, Standing, write_standing
+from advisor.engine._remaining import FILE, Remaining, Snapshot, write_snapshot
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
 
@@ -246,19 +246,19 @@ class Progress:
     def _show(self) -> None:
         if self._display is None and self._run is None:
             return
-        standing = self._standing()
+        snapshot = self._take_snapshot()
         if self._display is not None:
-            self._display.status(standing.line, standing.share)
+            self._display.status(snapshot.line, snapshot.share)
         if self._run is not None and time.monotonic() >= self._kept_until:
             self._kept_until = time.monotonic() + KEPT_S
             with contextlib.suppress(OSError):  # a full disk ends the search where it keeps results
-                write_standing(self._run, standing)
+                write_snapshot(self._run, snapshot)
 
-    def _standing(self) -> Standing:
+    def _take_snapshot(self) -> Snapshot:
         running = [f"{subject}{more}" for subject, more in self._running.items()]
         now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
         if self._remaining is None:
-            return Standing(now)
+            return Snapshot(now)
         if (slowdown := self._load.slowdown) >= BUSY:
             now = f"{now} (other programs keep the machine busy: work takes {slowdown:.1f} times as long)"
         left_s = self._remaining.seconds(time.monotonic())
@@ -268,4 +268,4 @@ class Progress:
             left_s = max(0.0, until_limit_s)
             share = 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
         whole = max(self._evaluated, self._configurations - self._deferred)
-        return Standing(now, self._evaluated, whole, left_s, share, limited)
+        return Snapshot(now, self._evaluated, whole, left_s, share, limited)

@@ -238,7 +238,7 @@ class _Search:
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
                 until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
-                self._progress.start(plan, [each.configuration for each in done], until_s)
+                self._progress.start(plan, [evaluation.configuration for evaluation in done], until_s)
                 async with answering(run, self._progress.answer, self._executor.machine):
                     evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
@@ -304,8 +304,8 @@ class _Search:
 
     def _trainers(self) -> Trainers | None:
         """Return the children of this machine that train, None if other machines do."""
-        found = self._executor.pools[TRAINERS]
-        return found if isinstance(found, Trainers) else None
+        trainers = self._executor.pools[TRAINERS]
+        return trainers if isinstance(trainers, Trainers) else None
 
     def _write_manifest(
         self,
@@ -330,8 +330,8 @@ class _Search:
                 more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
         wall = self._durations.by_card()
         cpu = self._durations.by_card(cpu=True)
-        own = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
-        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})
+        times = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
+        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **times, **more})
 
 
 def _disturbed(evaluations: Sequence[Evaluation]) -> bool:

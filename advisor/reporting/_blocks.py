@@ -257,10 +257,33 @@ def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType
             case Heading():
                 yield styled(block.words, "bold")
             case Paragraph():
-                yield styled(block.words, style(block.look))
+                line = styled(block.words, style(block.look))
+                line.no_wrap = "whole" in block.look
+                line.overflow = "ignore" if line.no_wrap else None
+                yield line
             case Labelled():
-                label = f"{text.plain(block.label)}{': ' if block.colon else ' '}"
-                yield Text.assemble((label, f"bold {style(block.look)}".strip()), styled(block.words))
+                yield from _labelled(block)
+
+
+def _labelled(block: Labelled) -> Iterator[Text]:
+    """Yield a sentence, and a command in it on a line of its own: one that is broken cannot be copied."""
+    label = (f"{text.plain(block.label)}{': ' if block.colon else ' '}", f"bold {style(block.look)}".strip())
+    *words, last = _spans(block.words)
+    if last.look != "command":
+        yield Text.assemble(label, styled(block.words))
+    elif words:
+        yield Text.assemble(label, styled(tuple(words)))
+        yield whole(f"  {text.plain(last.text)}", style("command"))
+    else:
+        line = whole("")
+        line.append(*label)
+        line.append_text(styled(last))
+        yield line
+
+
+def whole(words: str, look: str = "") -> Text:
+    """Return words that stay on one line, however narrow the terminal is."""
+    return Text(words, style=look, no_wrap=True, overflow="ignore")
 
 
 def style(look: str) -> str:
@@ -361,7 +384,7 @@ def _words(said: Words) -> str:
     """Return text with its looks, escaped, on one line."""
     shown = []
     for part in _spans(said):
-        if part.look == "code" and "`" not in part.text:
+        if part.look in ("code", "command") and "`" not in part.text:
             shown.append(f"`{text.plain(part.text)}`")
         else:
             shown.append(f"**{escaped(part.text)}**" if part.look == "strong" else text.inner(part.text, escaped))

@@ -36,7 +36,7 @@ from advisor.core import (
     size_of,
     to_json,
 )
-from advisor.engine import Standing, read_standing
+from advisor.engine import Snapshot, read_snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting._frames import Rows
 from advisor.store import (
@@ -92,7 +92,7 @@ class RunRow:
     done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
     configurations: int = 0  #: all configurations of the search; 0 if not known
     latest: Evaluation | None = None  #: the last evaluation that is ok, while the search runs
-    standing: Standing | None = None  #: what the search is doing, while it runs
+    snapshot: Snapshot | None = None  #: what the search is doing, while it runs
     changed: str = ""  #: date and time of the last result, with the time zone
     report: bool = False  #: it has a ``report.html``
     remark: str = ""  #: why nobody can tell whether it was changed; empty if it proves itself
@@ -236,7 +236,7 @@ class Runs:
             known = self._known[path.name] = (stamp, row or _read(path, running))
             if not (running or row):
                 self._index.keep(path.name, stamp, known[1])
-        return replace(known[1], standing=read_standing(RunFolder(path))) if running else known[1]
+        return replace(known[1], snapshot=read_snapshot(RunFolder(path))) if running else known[1]
 
 
 class RunIndex:
@@ -360,7 +360,7 @@ def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[
         return RunState.INTERRUPTED, "it was interrupted"
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
         return RunState.FINISHED, stopped.get("text", "")
-    last = read_standing(run)
+    last = read_snapshot(run)
     return RunState.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
 
 

@@ -28,7 +28,7 @@ from advisor.core import (
     parse,
     registered,
 )
-from advisor.datasets import HOLDOUT, PARTS, VALIDATION, copies_sentence
+from advisor.datasets import DEMO_NOTE, HOLDOUT, PARTS, VALIDATION, copies_sentence
 from advisor.engine import (
     DIAGNOSES,
     CheckedLabels,
@@ -173,6 +173,11 @@ class RunView:
         """What is probably wrong with the description of users' own files."""
         written = self.manifest.get("remarks")
         return tuple(map(str, written)) if isinstance(written, list) else ()
+
+    @property
+    def demonstration(self) -> str:
+        """A sentence that says that the images are those of a demonstration; empty for a user's own."""
+        return DEMO_NOTE if self.dataset and DEMO_NOTE in self.dataset.notes else ""
 
     @property
     def task(self) -> Task:

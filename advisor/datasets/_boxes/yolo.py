@@ -34,7 +34,7 @@ from advisor.datasets._boxes.values import (
     part_of,
     text_of,
 )
-from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of
+from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, require_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folders import some_of
 from advisor.datasets._images import READ_ERRORS, open_image, orientation
@@ -356,7 +356,7 @@ def is_names_file(path: Path) -> bool:
 def _names(file: Path) -> dict[str, str]:
     """Return the name of each class number."""
     if file.suffix.lower() not in YAML:
-        text = text_of(file).strip()
+        text = text_of(require_beside(file)).strip()
         lines = [line.strip() for line in text.splitlines()]
         # An empty line in the middle counts as a class.
         labels = lines if "" in lines else labels_in(text)

@@ -126,15 +126,17 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything
     space = section(manifest, "space")
-    found = {card.name: card for card in resolved.cards}
+    by_name = {card.name: card for card in resolved.cards}
     names = [str(name) for name in space.get("cards") or ()]
     hashes = section(manifest, "cards")
     recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
     others = sorted(set(recipes.items()) ^ set(section(space, "recipes").items()), key=str)
     fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
     changes = {
-        "candidates": [name for name in names if name not in found],
-        "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
+        "candidates": [name for name in names if name not in by_name],
+        "catalogue's entries": [
+            name for name in names if name in by_name and hashes.get(name) != card_hash(by_name[name])
+        ],
         "compression recipes": [f"{name} (version {version})" for name, version in others],
         "training recipes": _other(space.get("training"), list(resolved.trainings)),
         "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),
@@ -148,7 +150,7 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
             more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
             text = f"--resume: the {what} of '{run.path}' have changed: {', '.join(shown[:SHOWN])}{more}"
             raise UsageError(text, START_ANEW)
-    return tuple(found[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 def same_weights(run: RunFolder, candidates: Candidates) -> None:
@@ -178,6 +180,6 @@ def _hashes(rows: object) -> list[str]:
 
 
 def _other(then: object, now: object) -> list[str]:
-    texts = [", ".join(map(str, each)) if isinstance(each, list) else str(each or "") for each in (then, now)]
+    texts = [", ".join(map(str, value)) if isinstance(value, list) else str(value or "") for value in (then, now)]
     first, second = (f"{text[:12]}..." if len(text) > 60 else text or "none" for text in texts)
     return [f"{first} then, {second} now"] if then != now else []

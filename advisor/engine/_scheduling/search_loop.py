@@ -84,13 +84,10 @@ class SearchLoop:
         ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
         execution = self._execution
-        known = frozenset(plan.configurations())
         rule = self._rule_of(plan)
         self._plan = plan
         self._rule = rule
-        for evaluation in self._run.evaluations():
-            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
-                rule.tell(without_holdout(evaluation))
+        self._tell_earlier(rule, plan)
         so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run, self._time_left)
         trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
         chooses = execution.least_gain(self._question) > 0
@@ -110,7 +107,9 @@ class SearchLoop:
         while not ended:
             while chosen := scheduler.next(running.values()):
                 self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
-                running |= {asyncio.ensure_future(evaluator.evaluate(each)): each for each in chosen}
+                running |= {
+                    asyncio.ensure_future(evaluator.evaluate(configuration)): configuration for configuration in chosen
+                }
             self._progress.deferred(scheduler.waiting)
             if not running:
                 break
@@ -138,6 +137,13 @@ class SearchLoop:
         if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
             return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)
+
+    def _tell_earlier(self, rule: WorthRule, plan: Plan) -> None:
+        """Tell the rule what the run has of the plan already."""
+        known = frozenset(plan.configurations())
+        for evaluation in self._run.evaluations():
+            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
+                rule.tell(without_holdout(evaluation))
 
     def _rule_of(self, plan: Plan) -> WorthRule:
         """Return the rule of this search, which knows what is left of its time."""
@@ -208,7 +214,7 @@ class SearchLoop:
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = self._answer_left()
         finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
-        await _cancel(each for each in (judging, stopped) if each not in finished)
+        await _cancel(task for task in (judging, stopped) if task not in finished)
         if judging in finished:
             judging.result()
 
