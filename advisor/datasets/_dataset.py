@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from advisor.core import UsageError, nearest
+from advisor.core import UsageError, nearest, utf8
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -94,8 +94,8 @@ class Dataset:
         return parts if any(parts) else ()
 
     def shown(self, path: Path) -> str:
-        """Return an image's path relative to the root."""
-        return Path(os.path.relpath(path, self.root)).as_posix()
+        """Return an image's path relative to the root, with bytes that are no UTF-8 as escapes."""
+        return utf8(Path(os.path.relpath(path, self.root)).as_posix())
 
 
 def drawn(listing: Listing, most: int) -> Listing:

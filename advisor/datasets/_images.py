@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError, features
 
-from advisor.core import ContentError, StageError, UsageError, install_extra, reason_of
+from advisor.core import ContentError, StageError, UsageError, install_extra, reason_of, utf8
 from advisor.datasets._image_names import FOREIGN_SUFFIXES, HEIC_SUFFIXES, SUFFIXES
 from advisor.datasets._sources import Stamp, address_of, stamp_of
 from advisor.datasets._sources.base import MAX_IMAGE_BYTES
@@ -66,8 +66,11 @@ def is_candidate(path: Path) -> bool:
 def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     """Return an image's bytes with the stamp of its file, or of the file that it is in.
 
-    Raises ValueError if the file has another format, is above the size limit, or is empty, and OSError.
+    Raises ValueError if the file has another format, is above the size limit, is empty, or has a name that is no text,
+    and OSError.
     """
+    if utf8(str(path)) != str(path):  # no document of a run could name it
+        raise ContentError("its path has a name that is not UTF-8: rename it")
     if path.suffix.lower() in FOREIGN_SUFFIXES:
         raise ContentError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():

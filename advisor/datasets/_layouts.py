@@ -49,7 +49,7 @@ PACKED = (".rar", ".7z", ".gz", ".tgz", ".bz2", ".xz", ".zst")  # Ends of names 
 SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
 FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 RECORDS = frozenset({".tfrecord", ".array_record"})
-CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 _CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
 _LEFT_OUT_FOLDERS = re.compile(r"!\((.+)\)")  # !(backup|tmp)
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
@@ -351,8 +351,8 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
         if len(label) > LONGEST_LABEL or CONTROL.search(label):
             shown = plain(label[:SHOWN])
             raise UsageError(
-                f"--data: '{path}' has the label '{shown}', with a control character or of more than {LONGEST_LABEL} "
-                "characters",
+                f"--data: '{path}' has the label '{shown}', with a control character, bytes that are not UTF-8, or "
+                f"more than {LONGEST_LABEL} characters",
                 "write another name of the class",
             )
     return listing

@@ -168,12 +168,12 @@ def list_manifest(
     single: list[Entry] = []
     several: set[Path] = set()
     for entry in entries.values():
-        labels = labels_of_image[entry.path]
-        if len(labels) == 1:
+        labels_of_one = labels_of_image[entry.path]
+        if len(labels_of_one) == 1:
             single.append(entry)
         elif entry.path not in several:
             several.add(entry.path)
-            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
+            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
     labels = {entry.label for entry in single}.union(more_labels)
     _refuse_few_classes(path, labels, len(several))
     _refuse_captions(path, labels, len(single))

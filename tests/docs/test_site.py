@@ -81,7 +81,7 @@ def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_le
     reevaluate = (site / "reevaluate.html").read_text(encoding="utf-8")
     assert 'href="benchmarks/results/growth_counts.html"' in reevaluate
     assert (site / "benchmarks" / "results" / "growth_counts.html").is_file()
-    assert 'href="search.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="search-metrics.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

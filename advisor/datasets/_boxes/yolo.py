@@ -278,7 +278,7 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     far = sum(max(map(abs, shape.box.edges)) > FAR for shape in marked)
     if far <= len(marked) / 2:
         return YOLO
-    sized = []
+    sized: list[tuple[MarkedShape, tuple[int, int]]] = []
     for image, several in shapes.items():
         if several and len(sized) < PROBED_IMAGES and (size := _upright_size(image)):
             sized += [(shape, size) for shape in several]
