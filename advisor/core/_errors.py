@@ -15,6 +15,12 @@ from pathlib import Path
 _TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
 """Modules of Python whose errors name a place or a part of a file in words that people understand."""
 
+NO_TENSORFLOW = (3, 14)
+"""First version of Python that the TensorFlow of the extra ``train`` does not have."""
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
+
 
 class ExitCode(IntEnum):
     """The exit codes of the commands: one meaning each, the same for every command.
@@ -214,13 +220,6 @@ def nearest(value: str, valid: Iterable[str]) -> str:
     known = {name.casefold(): name for name in valid}
     matches = get_close_matches(value.casefold(), list(known), n=1, cutoff=0.55)
     return f" (did you mean '{known[matches[0]]}'?)" if matches else ""
-
-
-NO_TENSORFLOW = (3, 14)
-"""First version of Python that the TensorFlow of the extra ``train`` does not have."""
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
 
 
 def install_extra(extra: str) -> str:
