@@ -21,7 +21,6 @@ from tests.makers.searches import Searched
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 
-
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 

@@ -10,7 +10,6 @@ from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._space.resolved import resolve_cards, resolve_parts, within_time_limit
 from tests.datasets.folders import make
 
-
 pytestmark = pytest.mark.usefixtures("own_folders")  # no earlier search has shown how fast this machine is
 
 
