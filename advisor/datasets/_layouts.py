@@ -253,9 +253,12 @@ class FolderScan:
             if not _is_below(names, companions):
                 images.append(names)
         folders = []
-        for names in self.folders:
-            is_empty = is_companion_name(names[-1]) and names not in with_images
-            if not is_empty and not _is_below(names, companions):
+        left_out = set(companions)
+        for names in self.folders:  # An outer folder comes before those in it
+            is_named_so = is_companion_name(names[-1]) or set(words_of(names[-1])) <= NEUTRAL_WORDS
+            if names not in with_images and words_of(names[-1]) and is_named_so:
+                left_out.add(names)
+            if not _is_below(names, left_out):
                 folders.append(names)
         return replace(self, images=images, folders=folders, companions=list(map("/".join, companions)))
 
