@@ -182,7 +182,8 @@ def _without_classes(path: Path, scan: FolderScan) -> UsageError:
         file, (what, way_out) = foreign
         return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
     what = "has images but no class folders" if scan.images else "holds no images"
-    manifest = next((table for table in tables if not fault_of(table)), None)
+    labelled = [table for table in tables if part_of(table.stem) != UNLABELLED]
+    manifest = next((table for table in labelled if not fault_of(table)), None)
     error = UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {manifest}" if manifest else HINT)
     return _with_names(error, path, scan)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core import UsageError, plain
+from advisor.core import UsageError, plain, plural
 from advisor.datasets._boxes.label_files import (
     TEXT,
     find_label_files,
@@ -69,6 +69,11 @@ class TextRow:
     values: Sequence[float]  # those behind the class
     form: str = ""  # ``kitti`` or ``dota``; empty for YOLO
 
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether it is a region of KITTI that nobody marked."""
+        return bool(self.form) and self.label.casefold() == UNCOUNTED
+
 
 def is_yolo(path: Path) -> bool:
     """Return whether a folder has text files of labels, itself or in the folders of its parts, or names of classes."""
@@ -85,7 +90,9 @@ def list_yolo(path: Path) -> BoxListing:
     key_points = file is not None and _has_key_points(file)
     faults: list[BoxFault] = []
     shapes = {}
+    uncounted = 0
     for image, rows in rows_of_images.items():
+        uncounted += sum(row.is_uncounted for row in rows)
         shapes[image] = _shapes(image, labels_of[image], rows, names, key_points, faults)
     reading = choose_reading(root, shapes)
     stated = _stated_parts(file, root) if file is not None else {}
@@ -95,6 +102,9 @@ def list_yolo(path: Path) -> BoxListing:
         entries.append(BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated)))
     rejected += _without_image(set(labels_of.values()))
     notes = (*notes, reading.note) if reading.note else notes
+    if uncounted:
+        regions = plural(uncounted, "region of 'DontCare' is", "regions of 'DontCare' are")
+        notes = (*notes, f"{regions} no object.")
     return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=reading.relative, notes=notes)
 
 
@@ -208,6 +218,8 @@ def _shapes(
 ) -> Sequence[MarkedShape]:
     shapes = []
     for row in rows:
+        if row.is_uncounted:
+            continue
         shape = _shape(row, names, key_points)
         if isinstance(shape, MarkedShape):
             shapes.append(shape)
@@ -221,8 +233,6 @@ def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedSh
 
     The first four values are the box if one value, a confidence, is behind them, or if key points are.
     """
-    if row.form and row.label.casefold() == UNCOUNTED:
-        return "it marks a region that does not count (DontCare)"
     label = row.label
     if label in names.values() and label not in names:
         label = next(key for key, name in names.items() if name == label)
