@@ -48,7 +48,8 @@ def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) 
     Raises:
         UsageError: a kind is unknown, or the size is no size.
     """
-    root, known = _root(), {entry.kind for entry in entries_of(_root())}
+    root = _root()
+    known = {entry.kind for entry in entries_of(_root())}
     for kind in kinds:
         if kind not in known:
             there = f"in the cache: {', '.join(sorted(known)) or 'nothing'}"

@@ -162,13 +162,17 @@ def check_data(
     if in_store(data) and options["fix"]:
         why = "--fix: a manifest would name copies in the cache, which removes them in time"
         raise UsageError(why, "copy the objects into a folder, and check that")
-    manifest, checker = writable(Path(options["fix"])) if options["fix"] else None, None
+    manifest = writable(Path(options["fix"])) if options["fix"] else None
+    checker = None
     if options["labels"]:
         catalog = tuple(Path(path) for path in options["catalog"])
         checker = data_check.LabelChecker(
-            options["card"], catalog, options["offline"], options["mirror"],
+            options["card"],
+            catalog,
+            options["offline"],
+            options["mirror"],
             cache_size=cache_bytes(options["cache_size"]),
-        )  # fmt: skip
+        )
     there = local(data, say, options["offline"], cache_bytes(options["cache_size"]))
     checked = replace(data_check.check_data(there, checker, say, options["task"]), data=data)
     if manifest:
@@ -226,11 +230,19 @@ def benchmark_device(
     settings = ConnectionSettings.from_options(
         options["ssh"], options["adb"], False, options["python"], options["benchmark_model"], options["cores"]
     )
-    device, accelerator, counts = options["device"], options["accelerator"], thread_counts(options["threads"])
+    device = options["device"]
+    accelerator = options["accelerator"]
+    counts = thread_counts(options["threads"])
     return benchmarking.benchmark_device(
-        models, device, accelerator, settings, options["profiles"], counts, options["effort"],
+        models,
+        device,
+        accelerator,
+        settings,
+        options["profiles"],
+        counts,
+        options["effort"],
         tell or (lambda _text: None),
-    )  # fmt: skip
+    )
 
 
 def profile(

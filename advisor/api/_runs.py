@@ -38,6 +38,17 @@ if TYPE_CHECKING:
     from advisor.exporting import PhotographAnswer
     from advisor.reporting import RunView
 
+PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
+TRAINING = ("tensorflow", "keras")
+MEMORY_BYTES = 4_000_000_000
+"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
+
+PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_000)
+"""Memory and addresses that the smallest plan and search take: a search converts one model at a time, by TensorFlow."""
+
+DISK_BYTES = 3_000_000_000
+"""The weights and results of a search with the default cards took 1.2 GB."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -165,6 +176,34 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     return run
 
 
+DEMO_IMAGES = "demo-images"
+"""Folder of the images of a demonstration, below the folder of runs."""
+
+DEMO_OPTIONS = {"budget": "50ms", "time_limit": "105s", "training": "head"}
+"""Options of a demonstration: an answer in two minutes on one slow core, also without TensorFlow (decision 0142)."""
+
+NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
+"""Options that name other images or another question than those of a demonstration."""
+
+
+def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Draw the images of a demonstration, and return the options of its search: those given, else its own.
+
+    Raises UsageError: an option names other images, or the folder cannot be written.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    refused = next((name for name in NOT_IN_DEMO if name in given), "")
+    if refused:
+        raise UsageError(
+            f"--demo draws its own images and cannot be combined with --{refused}",
+            f"leave out --demo, or --{refused}",
+        )
+    from advisor.datasets import draw_demo
+
+    folder = draw_demo(Path(given.get("out", "runs")) / DEMO_IMAGES)
+    return {**DEMO_OPTIONS, **given, "data": str(folder)}
+
+
 @takes_options(PlanOptions)
 def plan(**options: Unpack[PlanOptions]) -> PlanView:
     """Return what a search with the same options would do and cost. Nothing is spent, no connection is opened.
@@ -205,18 +244,6 @@ def _request(given: Mapping[str, Any]) -> Request:
 
         read_fleet(asked.question.fleet, asked.question.profiles)
     return asked
-
-
-PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
-TRAINING = ("tensorflow", "keras")
-MEMORY_BYTES = 4_000_000_000
-"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
-
-PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_000)
-"""Memory and addresses that the smallest plan and search take: a search converts one model at a time, by TensorFlow."""
-
-DISK_BYTES = 3_000_000_000
-"""The weights and results of a search with the default cards took 1.2 GB."""
 
 
 class State(StrEnum):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from advisor.catalog._user_models.master import SCORES, ModelFacts, OwnFiles, scores_of, sums_to_one, task_of
     from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate
     from advisor.catalog._weights.readers import Array
-    from advisor.downloads._files import MemberFile, WeightSource
+    from advisor.downloads import MemberFile, WeightSource
 else:
     __getattr__, __dir__ = open_face(__name__)
 

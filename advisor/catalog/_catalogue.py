@@ -29,7 +29,8 @@ LARGE = 500_000
 """Files with more characters take a noticeable part of a second to read for the first time."""
 
 _log = logging.getLogger(__name__)
-_FOLDER, _MOST_FILES = "catalogues", 64
+_FOLDER = "catalogues"
+_MOST_FILES = 64
 _READERS = ("_cards.py", "../downloads/_files.py", "_catalogue.py", "_schema.py", "../store/_yamlfile.py")
 _LIST_HINT = "`advisor catalog list` shows every card"
 
@@ -40,6 +41,9 @@ paper: not stated
 licence: not stated
 cards:
 """
+
+_CARD = tuple(field.name for field in fields(Card))
+_SOURCE = tuple(field.name for field in fields(WeightSource))
 
 
 def shipped_files() -> tuple[Path, ...]:
@@ -252,7 +256,8 @@ def remember(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int
     def row(value: Any) -> list[Any]:  # a dataclass as the list of its fields
         return [getattr(value, field.name) for field in fields(value)]
 
-    body, place = json.dumps([cards, indices], default=row, separators=(",", ":")), _place(path)
+    body = json.dumps([cards, indices], default=row, separators=(",", ":"))
+    place = _place(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, "\n".join((_key(path, text), _digest(body), body)))
@@ -299,7 +304,3 @@ def _source(row: list[Any]) -> WeightSource:
     values["file"] = MemberFile(*values["file"])
     values["companions"] = tuple(MemberFile(*entry) for entry in values["companions"])
     return WeightSource(**values)
-
-
-_CARD = tuple(field.name for field in fields(Card))
-_SOURCE = tuple(field.name for field in fields(WeightSource))

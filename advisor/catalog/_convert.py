@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import keras
 
 CONVERT_VERSION = "convert-4"
-INPUT, OUTPUTS = "image", ("probabilities", "features")
+INPUT = "image"
+OUTPUTS = ("probabilities", "features")
 MAX_DIFFERENCE = 1e-3
 """Largest difference between Keras and the converted file: of a probability, and of a feature as a share of the
 largest feature; measured ports stay below 1e-4 in both."""
@@ -144,7 +145,8 @@ def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) ->
 
     Probabilities alone would not do: a saturated softmax hides what went wrong in the backbone.
     """
-    expected, actual = model(image, training=False), run(data, image)
+    expected = model(image, training=False)
+    actual = run(data, image)
     differences = {}
     for name in OUTPUTS:
         wanted = np.asarray(expected[name])

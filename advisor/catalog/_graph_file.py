@@ -28,7 +28,8 @@ from advisor.core import UsageError, WeightsError
 from advisor.store import open_file, sha256_file, shipped_folder
 from advisor.tflite import pack, unpack
 
-GRAPH, CONSTANTS = "graph.tflite", "constants.json"
+GRAPH = "graph.tflite"
+CONSTANTS = "constants.json"
 MAX_BYTES = 2**24
 IGNORED = ("num_batches_tracked",)
 """Ends of names of tensors that no graph needs."""
@@ -94,7 +95,8 @@ class GraphFile:
             bias = tensors[term["bias"]].astype(np.float64) if term.get("bias") else 0.0
             value = self.shift(term["shift"], tensors, bias)
         elif "matrix" in term:
-            matrix, by = tensors[term["matrix"]].astype(np.float64), term["by"]
+            matrix = tensors[term["matrix"]].astype(np.float64)
+            by = term["by"]
             vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
             rows = matrix.reshape(len(matrix), -1)
             value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
@@ -147,7 +149,8 @@ class GraphFile:
 
     def random(self) -> dict[str, Array]:
         """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
-        draw, found = np.random.default_rng(0), dict[str, Array]()
+        draw = np.random.default_rng(0)
+        found = dict[str, Array]()
         fans_in = {layer.tensor(part): layer.fan_in(part) for layer in self.layers for part in layer.shapes}
         for name, shape in self.shapes.items():
             end = name.rpartition(".")[2]

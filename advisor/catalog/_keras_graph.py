@@ -17,14 +17,29 @@ if TYPE_CHECKING:
     import keras
 
 _ELEMENTWISE = {
-    "ADD": "add", "SUB": "subtract", "MUL": "multiply", "DIV": "divide", "MAXIMUM": "maximum", "POW": "power",
-    "FLOOR_DIV": "floor_divide", "SQUARED_DIFFERENCE": "subtract",
-}  # fmt: skip
+    "ADD": "add",
+    "SUB": "subtract",
+    "MUL": "multiply",
+    "DIV": "divide",
+    "MAXIMUM": "maximum",
+    "POW": "power",
+    "FLOOR_DIV": "floor_divide",
+    "SQUARED_DIFFERENCE": "subtract",
+}
 _UNARY = {
-    "RELU": "relu", "RELU6": "relu6", "HARD_SWISH": "hard_swish", "LOGISTIC": "sigmoid", "RSQRT": "rsqrt",
-    "SQRT": "sqrt", "TANH": "tanh", "SQUARE": "square", "ABS": "abs", "SIN": "sin", "COS": "cos",
+    "RELU": "relu",
+    "RELU6": "relu6",
+    "HARD_SWISH": "hard_swish",
+    "LOGISTIC": "sigmoid",
+    "RSQRT": "rsqrt",
+    "SQRT": "sqrt",
+    "TANH": "tanh",
+    "SQUARE": "square",
+    "ABS": "abs",
+    "SIN": "sin",
+    "COS": "cos",
     "EXP": "exp",
-}  # fmt: skip
+}
 _FUSED = {"NONE": "", "RELU": "relu", "RELU6": "relu6"}
 
 
@@ -119,9 +134,12 @@ def _moved(node: _Node, bias: Any) -> dict[str, Any]:
     options = node.operator.options
     dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
     return {
-        "strides": _strides(node.operator), "padding": _pads(node.operator), "dilation_rate": dilation,
-        "use_bias": bias is not None, "name": node.name,
-    }  # fmt: skip
+        "strides": _strides(node.operator),
+        "padding": _pads(node.operator),
+        "dilation_rate": dilation,
+        "use_bias": bias is not None,
+        "name": node.name,
+    }
 
 
 def _with(layer: Any, node: _Node, arrays: list[Any]) -> Any:
@@ -140,7 +158,8 @@ def _bias(node: _Node) -> Any:
 def _convolution(node: _Node) -> Any:
     from keras import layers
 
-    kernel, bias = _constant(node.inputs[1]).transpose(1, 2, 3, 0), _bias(node)
+    kernel = _constant(node.inputs[1]).transpose(1, 2, 3, 0)
+    bias = _bias(node)
     groups = node.inputs[0].shape[3] // kernel.shape[2]
     layer = layers.Conv2D(kernel.shape[3], kernel.shape[:2], groups=groups, **_moved(node, bias))
     return _with(layer, node, [kernel, bias])
@@ -149,7 +168,9 @@ def _convolution(node: _Node) -> Any:
 def _depthwise(node: _Node) -> Any:
     from keras import layers
 
-    kernel, bias, channels = _constant(node.inputs[1])[0], _bias(node), node.inputs[0].shape[3]
+    kernel = _constant(node.inputs[1])[0]
+    bias = _bias(node)
+    channels = node.inputs[0].shape[3]
     layer = layers.DepthwiseConv2D(kernel.shape[:2], depth_multiplier=kernel.shape[2] // channels, **_moved(node, bias))
     return _with(layer, node, [kernel.reshape(*kernel.shape[:2], channels, -1), bias])
 
@@ -159,7 +180,8 @@ def _dense(node: _Node) -> Any:
 
     if not _is_constant(node.inputs[1]):  # attention can multiply two activations so
         return _of_all_axes(node)
-    kernel, bias = _constant(node.inputs[1]).T, _bias(node)
+    kernel = _constant(node.inputs[1]).T
+    bias = _bias(node)
     bias = None if bias is None else bias.reshape(-1)
     value = _with(layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name), node, [kernel, bias])
     return value if len(value.shape) == len(_after_batch(node.shape)) + 1 else _reshaped(value, node.shape)
@@ -203,10 +225,8 @@ def _gelu(node: _Node) -> Any:
 def _mean(node: _Node) -> Any:
     from keras import layers, ops
 
-    axes, kept = (
-        tuple(int(axis) for axis in _constant(node.inputs[1]).reshape(-1)),
-        bool(node.operator.options.get("keep_dims")),
-    )
+    axes = tuple(int(axis) for axis in _constant(node.inputs[1]).reshape(-1))
+    kept = bool(node.operator.options.get("keep_dims"))
     if axes == (1, 2):
         return layers.GlobalAveragePooling2D(keepdims=kept, name=node.name)(node.inputs[0])
     return ops.mean(node.inputs[0], axes, keepdims=kept)
@@ -231,14 +251,17 @@ def _pool(node: _Node) -> Any:
 def _resized(node: _Node) -> Any:
     from keras import ops
 
-    options, value, name = node.operator.options, node.inputs[0], node.operator.name
+    options = node.operator.options
+    value = node.inputs[0]
+    name = node.operator.name
     half = 0.5 if options.get("half_pixel_centers") else 0.0
     if options.get("align_corners") or (name == "RESIZE_BILINEAR" and not half):
         raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")
     if name == "RESIZE_BILINEAR":
         return ops.image.resize(value, node.shape[1:3], data_format="channels_last")
     for axis in (1, 2):
-        before, after = value.shape[axis], node.shape[axis]
+        before = value.shape[axis]
+        after = node.shape[axis]
         value = ops.take(value, np.int32((np.arange(after) + half) * before / after), axis=axis)
     return value
 
@@ -328,15 +351,32 @@ def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
 
 
 _OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
-    "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
-    "CONCATENATION": _joined, "SUM": partial(_reduced, "sum"), "MEAN": partial(_reduced, "mean"),
-    "REDUCE_MAX": partial(_reduced, "max"), "FULLY_CONNECTED": _by_rows,
-}  # fmt: skip
+    "TRANSPOSE": _transposed,
+    "SLICE": _sliced,
+    "STRIDED_SLICE": _sliced,
+    "BATCH_MATMUL": _multiplied,
+    "CONCATENATION": _joined,
+    "SUM": partial(_reduced, "sum"),
+    "MEAN": partial(_reduced, "mean"),
+    "REDUCE_MAX": partial(_reduced, "max"),
+    "FULLY_CONNECTED": _by_rows,
+}
 """Operators on values with a batch before all axes that they have in the file."""
 _MAKERS: dict[str, Callable[[_Node], Any]] = {
     **dict.fromkeys(_OF_ALL_AXES, _of_all_axes),
-    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad, "PADV2": _pad,
-    "GELU": _gelu, "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool,
-    "MAX_POOL_2D": _pool, "RESIZE_NEAREST_NEIGHBOR": _resized, "RESIZE_BILINEAR": _resized,
-    **dict.fromkeys(_ELEMENTWISE, _elementwise), **dict.fromkeys(_UNARY, _unary),
-}  # fmt: skip
+    "CONV_2D": _convolution,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "FULLY_CONNECTED": _dense,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "GELU": _gelu,
+    "MEAN": _mean,
+    "RESHAPE": _reshape,
+    "SOFTMAX": _softmax,
+    "AVERAGE_POOL_2D": _pool,
+    "MAX_POOL_2D": _pool,
+    "RESIZE_NEAREST_NEIGHBOR": _resized,
+    "RESIZE_BILINEAR": _resized,
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(_UNARY, _unary),
+}

@@ -17,11 +17,20 @@ from advisor.core import Quantity, WeightsError
 from advisor.downloads import Cache, FetchOptions, Mirror, WeightSource
 
 _CELLS = {
-    "card": "card.name", "family": "card.family", "licence": "card.licence", "input_px": "card.input_size",
-    "params": "card.params", "macs": "card.macs", "classes": "card.classes", "top1_percent": "top1",
-    "top1_int8_percent": "top1_int8", "top1_int8_qat_percent": "top1_int8_qat", "size_bytes": "size_bytes",
-    "weights": "weights", "weights_here": "here",
-}  # fmt: skip
+    "card": "card.name",
+    "family": "card.family",
+    "licence": "card.licence",
+    "input_px": "card.input_size",
+    "params": "card.params",
+    "macs": "card.macs",
+    "classes": "card.classes",
+    "top1_percent": "top1",
+    "top1_int8_percent": "top1_int8",
+    "top1_int8_qat_percent": "top1_int8_qat",
+    "size_bytes": "size_bytes",
+    "weights": "weights",
+    "weights_here": "here",
+}
 COLUMNS: tuple[str, ...] = tuple(_CELLS)
 """Columns of :func:`advisor.catalog.to_frame`."""
 
@@ -92,7 +101,8 @@ def card_json(card: Card) -> dict[str, Any]:
 def is_here(card: Card, options: FetchOptions | None = None) -> bool:
     """Return whether the card's weights are on this machine; nothing is read."""
     options = options or FetchOptions()
-    path, cache = options.mirror_path, Cache(options.cache_root)
+    path = options.mirror_path
+    cache = Cache(options.cache_root)
     return any(
         cache.holds(source)
         or (path is not None and Mirror(path).holds(source))

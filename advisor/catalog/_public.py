@@ -27,9 +27,20 @@ if TYPE_CHECKING:
     from advisor.catalog._user_models.import_model import ImportedModel
 
 __all__ = [
-    "Card", "Catalogue", "MemberFile", "Preprocessing", "Published", "WeightSource",
-    "add", "check", "fetch", "list_cards", "load_catalogue", "show", "to_frame",
-]  # fmt: skip
+    "Card",
+    "Catalogue",
+    "MemberFile",
+    "Preprocessing",
+    "Published",
+    "WeightSource",
+    "add",
+    "check",
+    "fetch",
+    "list_cards",
+    "load_catalogue",
+    "show",
+    "to_frame",
+]
 
 Files = Sequence[str | Path]
 Progress = Callable[[str, int, int | None], None]
@@ -129,32 +140,52 @@ def check(*, catalog: Files = (), build: bool = False, tell: Tell | None = None)
     return check_catalogue(_paths(catalog), build, tell)
 
 
-# fmt: off
 class AddKeywords(TypedDict, total=False):
     """The options of :func:`advisor.catalog.add`."""
 
     name: Annotated[str, Option(OUTPUT, "NAME", "Name of the card. Default: the name of the file.", "")]
-    labels: Annotated[str | Path, Option(
-        QUESTION, "FILE", "File with one label per line, or ``imagenet``. Default: the labels in the file.", "")]
-    mean: Annotated[Sequence[float], Option(
-        QUESTION, "NUMBERS", "Value subtracted from RGB 0..255: one number or three. Default: the value in the file.",
-        ())]
-    std: Annotated[Sequence[float], Option(
-        QUESTION, "NUMBERS", "Value that the difference is divided by, likewise.", ())]
-    input_size: Annotated[int | None, Option(
-        QUESTION, "PIXELS", "Side of the input in pixels, if the model leaves it open, or to export a package's model "
-        "at.")]
+    labels: Annotated[
+        str | Path,
+        Option(QUESTION, "FILE", "File with one label per line, or ``imagenet``. Default: the labels in the file.", ""),
+    ]
+    mean: Annotated[
+        Sequence[float],
+        Option(
+            QUESTION,
+            "NUMBERS",
+            "Value subtracted from RGB 0..255: one number or three. Default: the value in the file.",
+            (),
+        ),
+    ]
+    std: Annotated[
+        Sequence[float], Option(QUESTION, "NUMBERS", "Value that the difference is divided by, likewise.", ())
+    ]
+    input_size: Annotated[
+        int | None,
+        Option(
+            QUESTION,
+            "PIXELS",
+            "Side of the input in pixels, if the model leaves it open, or to export a package's model at.",
+        ),
+    ]
     licence: Annotated[str, Option(OUTPUT, "NAME", "Licence of the model.", "")]
     family: Annotated[str, Option(OUTPUT, "NAME", "Family of the card.", "own")]
-    top1: Annotated[float | None, Option(
-        QUESTION, "PERCENT", "Known accuracy in percent. A search without images uses it.")]
-    as_it_is: Annotated[bool, Option(
-        CANDIDATES, "", "Take a float file in its form, as quantized files always are: it is judged, never changed.",
-        False)]
-    into: Annotated[str | Path | None, Option(
-        OUTPUT, "FILE", "Catalogue file that takes the card. Default: your own, which every search reads.")]
-
-# fmt: on
+    top1: Annotated[
+        float | None, Option(QUESTION, "PERCENT", "Known accuracy in percent. A search without images uses it.")
+    ]
+    as_it_is: Annotated[
+        bool,
+        Option(
+            CANDIDATES,
+            "",
+            "Take a float file in its form, as quantized files always are: it is judged, never changed.",
+            False,
+        ),
+    ]
+    into: Annotated[
+        str | Path | None,
+        Option(OUTPUT, "FILE", "Catalogue file that takes the card. Default: your own, which every search reads."),
+    ]
 
 
 @takes_options(AddKeywords, stated=True)
@@ -183,7 +214,9 @@ def add(
     from advisor.catalog._user_models import import_model
     from advisor.catalog._user_models.handles import local_source
 
-    into, mean, std = options["into"], tuple(options["mean"]), tuple(options["std"])
+    into = options["into"]
+    mean = tuple(options["mean"])
+    std = tuple(options["std"])
     size = None if options["input_size"] is None else bounded("input_size", options["input_size"])
     given = import_model.ModelDescription(
         options["name"], str(options["labels"]), mean, std, options["licence"], options["family"], options["top1"]

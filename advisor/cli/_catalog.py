@@ -22,6 +22,20 @@ devices_app = Commands.group(
     "List, add and calibrate device profiles.",
 )
 
+AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "into")
+"""The options of ``advisor catalog add`` that the function takes as they are."""
+
+QUESTIONS = {
+    "labels": "Labels: a file with one label per line, or 'imagenet'",
+    "mean": "Mean that is subtracted from RGB 0..255 (0 if the model scales its input)",
+    "std": "Standard deviation that the difference is divided by (1 if the model scales its input)",
+}
+"""What is asked for a value that no file states."""
+
+BUDGET = "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
+KERNELS = "First time the operators of the candidates (all: over 20 minutes); their sum predicts a network."
+CANDIDATES = "Names, families or globs of the networks to choose from; repeat or join by commas. Default: all."
+
 
 @cards_app.command("list", short_help="List the model cards.")
 def list_cards(
@@ -105,7 +119,8 @@ def fetch(
     from advisor import catalog as cards
     from advisor.reporting import print_fetched
 
-    wanted, files = split(names) or (), catalog or ()
+    wanted = split(names) or ()
+    files = catalog or ()
     with download_bars() as advance:
         fetched = cards.fetch(
             *wanted, everything=everything, mirror=mirror, offline=offline, catalog=files, progress=advance
@@ -171,18 +186,6 @@ class AddOptions:
     as_json: options.AsJson = False
 
 
-AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "into")
-"""The options of ``advisor catalog add`` that the function takes as they are."""
-
-
-QUESTIONS = {
-    "labels": "Labels: a file with one label per line, or 'imagenet'",
-    "mean": "Mean that is subtracted from RGB 0..255 (0 if the model scales its input)",
-    "std": "Standard deviation that the difference is divided by (1 if the model scales its input)",
-}
-"""What is asked for a value that no file states."""
-
-
 @cards_app.command("add", short_help="Make a card of your own model.")
 def add_card(
     file: Annotated[
@@ -232,7 +235,8 @@ def add_card(
         judged = judge(added.model, asked.data, tell=tell) if asked.data else None
     if asked.as_json:
         accuracy = {"images": judged[0], **asdict(judged[1])} if judged else None
-        catalogue, card = str(added.catalogue), listing.card_json(added.card)
+        catalogue = str(added.catalogue)
+        card = listing.card_json(added.card)
         print_document(card=card, catalogue=catalogue, model=str(added.model), accuracy=accuracy, warning=warning)
     elif judged:
         print_judged(added.card, *judged)
@@ -328,11 +332,6 @@ def remove(
         typer.echo(f"removed {path}")
 
 
-BUDGET = "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
-KERNELS = "First time the operators of the candidates (all: over 20 minutes); their sum predicts a network."
-CANDIDATES = "Names, families or globs of the networks to choose from; repeat or join by commas. Default: all."
-
-
 @devices_app.command("calibrate", short_help="Measure a few models on an available device.")
 @takes(annotations_of(options_of(DeviceBenchmarkKeywords, "device", "accelerator", "threads", "effort")))
 def calibrate(
@@ -361,7 +360,8 @@ def calibrate(
     from advisor import devices
     from advisor.reporting import print_calibrated
 
-    given, chosen = {each: value for each, value in reached.items() if value}, split(candidates) or ()
+    given = {each: value for each, value in reached.items() if value}
+    chosen = split(candidates) or ()
     try:
         with progress("reading the profile") as tell:
             found = devices.calibrate(

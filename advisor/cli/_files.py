@@ -67,10 +67,14 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
     sustained_s = seconds(asked.sustained, "--sustained") if asked.sustained else None
     with progress("reading the files") as tell:
         found = api.benchmark(
-            *models, shape=shape_of(asked.shape), kernels="default" if asked.xnnpack else "builtin",
-            cpus=numbers(asked.cpus, "--cpus"), sustained_s=sustained_s, tell=tell,
+            *models,
+            shape=shape_of(asked.shape),
+            kernels="default" if asked.xnnpack else "builtin",
+            cpus=numbers(asked.cpus, "--cpus"),
+            sustained_s=sustained_s,
+            tell=tell,
             **{name: given[name] for name in HERE},
-        )  # fmt: skip
+        )
     shown = rows.of(timings(found))
     if asked.as_json:
         print_json(with_timings(found, shown).to_json())
@@ -87,14 +91,20 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
     from advisor.reporting import DEVICE_ROWS, print_device_benchmark
 
     cpu_only = {
-        "--shape": asked.shape, "--no-xnnpack": not asked.xnnpack, "--runtime": given["runtime"], "--cpus": asked.cpus,
-        "--contended": given["contended"], "--sustained": asked.sustained, "--image": given["image"],
-    }  # fmt: skip
+        "--shape": asked.shape,
+        "--no-xnnpack": not asked.xnnpack,
+        "--runtime": given["runtime"],
+        "--cpus": asked.cpus,
+        "--contended": given["contended"],
+        "--sustained": asked.sustained,
+        "--image": given["image"],
+    }
     for name in (name for name, value in cpu_only.items() if value):
         raise UsageError(
             f"{name} works only for this machine's CPU", f"leave out {name}, or leave out --device and --accelerator"
         )
-    rows, names = DEVICE_ROWS.select(asked.sort, asked.only), (*THERE, "threads", "effort")
+    rows = DEVICE_ROWS.select(asked.sort, asked.only)
+    names = (*THERE, "threads", "effort")
     with progress("reading the files") as tell:
         found = api.benchmark_device(*models, tell=tell, **{name: given[name] for name in names})
     shown = replace(found, rows=rows.of(found.rows))
@@ -150,12 +160,16 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
     from advisor import api
     from advisor.reporting import STEPS, print_profile, requested_files, write_files
 
-    rows, name, against, diagnosis = STEPS.select(asked.sort, asked.only), Path(model).name, asked.against, None
+    rows = STEPS.select(asked.sort, asked.only)
+    name = Path(model).name
+    against = asked.against
+    diagnosis = None
     wanted = requested_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})
     with progress(f"reading {name}") as tell:
         if against is not None:
             tell(f"comparing {name} with {Path(against).name}")
-            mean, std = channels(asked.mean, "--mean"), channels(asked.std, "--std")
+            mean = channels(asked.mean, "--mean")
+            std = channels(asked.std, "--std")
             diagnosis = api.diagnose(model, against, calibration=asked.calibration, mean=mean, std=std)
         elif asked.calibration or asked.mean or asked.std:
             raise UsageError("--calibration, --mean and --std need --against", "name the float file with --against")
@@ -174,7 +188,8 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
         steps = replace(found, operators=shown).to_json()["operators"]
         print_json({**found.to_json(), "operators": steps, **more})
         return
-    files, steps = tuple(wanted.values()), shown if asked.sort or asked.only else None
+    files = tuple(wanted.values())
+    steps = shown if asked.sort or asked.only else None
     print_profile(found, everything=asked.everything, written=files, diagnosis=diagnosis, steps=steps)
 
 

@@ -25,6 +25,41 @@ from advisor.cli._search import data_app, init, plan, search
 from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, began_with_process, visible, without_password
 from advisor.version import __version__
 
+WIDTH = 90
+"""Columns of a text."""
+
+HELP_WIDTH = 120
+"""Largest width of the help in columns: longer lines are hard to read."""
+
+LONGEST = 4000
+"""Characters of an error message: all errors of a profile fit, a path of as many characters does not."""
+
+_SYSTEM_HINTS = {
+    errno.ENOENT: "check the path, and that there is room for temporary files (TMPDIR)",
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EDQUOT: "free some space, or write to another disk",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or write to another disk",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EIO: "check the disk, or write to another one",
+    errno.ENOMEM: "free some memory, or raise the limit (ulimit -v); a search goes on with --resume",
+    errno.EROFS: "write to another folder",
+    errno.EACCES: "check the permissions, or write to another folder",
+    errno.EPERM: "check the permissions, or write to another folder",
+    errno.ENOTDIR: "a part of the path is a file: check it",
+    errno.EISDIR: "a folder is where a file must be: check the path",
+    errno.EEXIST: "a file is where a folder must be: check the path",
+    errno.ELOOP: "a link of the path leads to itself: check it",
+}
+
+_NO_MEMORY = (
+    "can't start new thread",
+    "failed to map segment",
+    "without setting an exception",
+    "without exception set",
+)
+"""What the system, its loader of libraries and Python say where there is no memory."""
+
 
 def doctor(
     run: Annotated[str | None, argument("RUN", "A run folder to check instead.", options.complete_runs)] = None,
@@ -63,10 +98,6 @@ def doctor(
         raise typer.Exit(ExitCode.USAGE)
 
 
-WIDTH = 90
-"""Columns of a text."""
-
-
 def named(incomplete: str) -> list[str]:
     """Return the names of terms that begin so, for the completion of a shell."""
     from advisor.reporting import terms
@@ -94,33 +125,6 @@ def explain(
     else:
         typer.echo(textwrap.fill(", ".join(each.name for each in found), WIDTH))
 
-
-HELP_WIDTH = 120
-"""Largest width of the help in columns: longer lines are hard to read."""
-
-LONGEST = 4000
-"""Characters of an error message: all errors of a profile fit, a path of as many characters does not."""
-
-_SYSTEM_HINTS = {
-    errno.ENOENT: "check the path, and that there is room for temporary files (TMPDIR)",
-    errno.ENAMETOOLONG: "give a shorter path",
-    errno.ENOSPC: "free some space, or write to another disk",
-    errno.EDQUOT: "free some space, or write to another disk",
-    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or write to another disk",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.EIO: "check the disk, or write to another one",
-    errno.ENOMEM: "free some memory, or raise the limit (ulimit -v); a search goes on with --resume",
-    errno.EROFS: "write to another folder",
-    errno.EACCES: "check the permissions, or write to another folder",
-    errno.EPERM: "check the permissions, or write to another folder",
-    errno.ENOTDIR: "a part of the path is a file: check it",
-    errno.ELOOP: "a link of the path leads to itself: check it",
-}
-
-_NO_MEMORY = (
-    "can't start new thread", "failed to map segment", "without setting an exception", "without exception set",
-)  # fmt: skip
-"""What the system, its loader of libraries and Python say where there is no memory."""
 
 app = Commands(
     name="advisor",

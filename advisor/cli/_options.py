@@ -44,6 +44,8 @@ Command = Callable[..., Any]
 INTEGRATIONS = "advisor.commands"
 """Entry points of further commands, each an :class:`IntegrationCommand`."""
 
+_ALL = "advisor.help_all"
+
 
 def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
     """Declare an option: what stands for its value (nothing for a flag), its help, its names if they are others."""
@@ -89,6 +91,7 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
 Quiet = Annotated[bool, of_output("", "Show the answer and errors, but no progress.", "--quiet", "-q")]
 RunArgument = Annotated[str, argument("RUN", "A run folder, such as runs/latest.", complete_runs)]
 AsJson = Annotated[bool, of_output("", "Print JSON.", "--json")]
+Brief = Annotated[bool, of_output("", "Print only the first lines of the answer.", "--brief")]
 Sort = Annotated[
     str,
     of_output("COLUMNS", "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size."),
@@ -206,7 +209,9 @@ class SearchCommand(GroupedCommand):
         """Return the parameters with ``--help-all`` before ``--help``."""
         *parameters, help_option = super().get_params(ctx)
         every: Any = copy(help_option)
-        every.name, every.opts, every.callback = "help_all", ["--help-all"], _show_all
+        every.name = "help_all"
+        every.opts = ["--help-all"]
+        every.callback = _show_all
         every.help = "Show all options, by group, and exit."
         return [*parameters, every, help_option]
 
@@ -215,11 +220,8 @@ class SearchCommand(GroupedCommand):
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return
-        shown = [name for name, each in SEARCH.items() if each.first] + ["help_all", "help"]
+        shown = [name for name, each in SEARCH.items() if each.first] + ["demo", "help_all", "help"]
         _write("Options", [each for each in self.get_params(ctx) if each.name in shown], ctx, formatter)
-
-
-_ALL = "advisor.help_all"
 
 
 def _show_all(ctx: Context, _: Parameter, given: bool) -> None:

@@ -79,7 +79,8 @@ class SlowSteps:
     """
 
     def __init__(self, first: str, wait_s: float, every_s: float) -> None:
-        self._wait_s, self._every_s = wait_s, every_s
+        self._wait_s = wait_s
+        self._every_s = every_s
         self._changed = threading.Condition()
         self._step = self._told = first
         self._since = BEGAN.get() or time.monotonic()
@@ -116,7 +117,8 @@ class SlowSteps:
                     self._changed.wait(left)
                     continue
                 note(self._step)
-                self._step, self._written = "", time.monotonic()
+                self._step = ""
+                self._written = time.monotonic()
                 self.has_written = True
 
 
@@ -169,14 +171,14 @@ def print_document(**entries: object) -> None:
     print_json({"schema_version": 1, **entries})
 
 
-def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
-    """Write the answer of a run: for programs the content of ``recommendation.json``, else a table."""
+def show_answer(view: RunView, as_json: bool, rows: AnswerRows, brief: bool = False) -> None:
+    """Write the answer of a run: for programs the content of ``recommendation.json``, else its lines and a table."""
     from advisor.reporting import print_answer, recommendation
 
     if as_json:
         print_json(recommendation(view, rows))
     else:
-        print_answer(view, rows=rows)
+        print_answer(view, rows=rows, brief=brief)
 
 
 def check_place(place: str | None) -> None:

@@ -34,6 +34,9 @@ CALIBRATION = 100
 FEWEST = 10
 """With fewer calibration images, one unusual image decides the range of every activation."""
 
+_FIRST_OF_BYTE = {"uint8": 0, "int8": -128}
+"""The number that stands for a black pixel."""
+
 
 @dataclass(frozen=True)
 class CalibrationImages:
@@ -82,7 +85,8 @@ def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.u
     def resized(photograph: Image.Image, box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
         return np.asarray(photograph.resize((size, size), Image.Resampling.BILINEAR, box=box))
 
-    draw, crops = random.Random(seed), []
+    draw = random.Random(seed)
+    crops = []
     folder = Path(str(distribution("scikit-image").locate_file("skimage/data")))
     for photograph in (Image.open(folder / name).convert("RGB") for name in PHOTOGRAPHS):
         for _ in range(CROPS_A_PHOTOGRAPH):
@@ -108,10 +112,6 @@ def find_images(folder: Path) -> tuple[Path, ...]:
             f"give about {CALIBRATION} images like those that the app will see",
         )
     return good
-
-
-_FIRST_OF_BYTE = {"uint8": 0, "int8": -128}
-"""The number that stands for a black pixel."""
 
 
 def _reason(file: Path) -> str:

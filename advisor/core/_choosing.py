@@ -41,7 +41,9 @@ MOST_LIKELY = 64
 
 def costs(evaluation: Evaluation) -> Costs | None:
     """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
-    accuracy, latency, size = evaluation.accuracy, evaluation.latency, evaluation.size
+    accuracy = evaluation.accuracy
+    latency = evaluation.latency
+    size = evaluation.size
     if evaluation.status is not Status.OK or accuracy is None or latency is None or size is None:
         return None
     return (-accuracy.value, latency.value, size.value)

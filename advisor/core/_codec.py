@@ -13,9 +13,13 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 _SCALARS = frozenset({float, int, str, bool})
 
 _NEW_NAMES = {
-    "agreement_pictures": "agreement_images", "reached_over": "connection", "held_ms": "p90_ms",
-    "elsewhere": "required_devices", "promised": "guaranteed", "twin": "onnx_export",
-}  # fmt: skip
+    "agreement_pictures": "agreement_images",
+    "reached_over": "connection",
+    "held_ms": "p90_ms",
+    "elsewhere": "required_devices",
+    "promised": "guaranteed",
+    "twin": "onnx_export",
+}
 """Names of entries in documents of older versions, with the names of today."""
 
 
@@ -94,7 +98,8 @@ def parse(kind: Any, value: Any) -> Any:
 @cache
 def _reader(kind: Any) -> Callable[[Any], Any]:
     """Return the function that reads values of a kind: a folder of runs has a million of them."""
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     if kind in _SCALARS:
         return partial(_scalar, kind)
     if origin is UnionType:
@@ -119,7 +124,9 @@ def _as_it_is(value: Any) -> Any:
 def _object(kind: Any, value: Any) -> Any:
     if issubclass(kind, tuple):
         return kind(*_items(tuple(types_of(kind).values()), value))
-    entries, readers, computed = with_new_names(_entries(value)), _readers(kind), _computed(kind)
+    entries = with_new_names(_entries(value))
+    readers = _readers(kind)
+    computed = _computed(kind)
     known = {name: readers.get(name, _as_it_is)(each) for name, each in entries.items() if name not in computed}
     return kind(**known)
 

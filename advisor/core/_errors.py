@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from difflib import get_close_matches
 from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
+
+_TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
+"""Modules of Python whose errors name a place or a part of a file in words that people understand."""
 
 
 class ExitCode(IntEnum):
@@ -53,6 +57,8 @@ class AdvisorError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows in place of a traceback (IPython asks for it)."""
+        if str(self) != self.message:  # in the words of Python, with the hint
+            return f"{type(self).__name__}: {self}".splitlines()
         return [f"{type(self).__name__}: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
 
 
@@ -167,10 +173,6 @@ class ContentError(ValueError):
     """The content of a file cannot be used. Its text says why in our words, so that people can be shown it."""
 
 
-_TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
-"""Modules of Python whose errors name a place or a part of a file in words that people understand."""
-
-
 def reason_of(error: Exception) -> str:
     """Return why a file cannot be read, in our words: other packages write for those who program with them."""
     if isinstance(error, AdvisorError):
@@ -214,9 +216,21 @@ def nearest(value: str, valid: Iterable[str]) -> str:
     return f" (did you mean '{known[matches[0]]}'?)" if matches else ""
 
 
+NO_TENSORFLOW = (3, 14)
+"""First version of Python that the TensorFlow of the extra ``train`` does not have."""
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
+
+
 def install_extra(extra: str) -> str:
-    """Return the command that installs an optional part; ``advisor`` alone is another project on the package index."""
-    return f"pip install 'ondevice-advisor[{extra}]' (in a checkout: pip install '.[{extra}]')"
+    """Return the command that installs an optional part, in a checkout or beside an installed wheel.
+
+    ``advisor`` alone is another project on the package index.
+    """
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{CHECKOUT}[{extra}]')}"
+    return f"pip install 'ondevice-advisor[{extra}]'"
 
 
 def require_extra(package: str, extra: str, message: str) -> None:
@@ -227,4 +241,8 @@ def require_extra(package: str, extra: str, message: str) -> None:
 
 def require_training(what: str) -> None:
     """Refuse what trains or converts models if TensorFlow is not installed: UsageError with a hint."""
-    require_extra("tensorflow", "train", f"{what} needs TensorFlow, which is not installed")
+    message = f"{what} needs TensorFlow, which is not installed"
+    if sys.version_info >= NO_TENSORFLOW and find_spec("tensorflow") is None:
+        newest = f"{NO_TENSORFLOW[0]}.{NO_TENSORFLOW[1] - 1}"
+        raise UsageError(message, f"TensorFlow 2.21 needs Python 3.11 to {newest}: install advisor in one of these")
+    require_extra("tensorflow", "train", message)

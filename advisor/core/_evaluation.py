@@ -29,6 +29,47 @@ from advisor.core._quantity import LatencyDistribution, Provenance, Quantity
 from advisor.core._training import recipe_of
 from advisor.core._units import plural, show_bytes, show_ms, show_ms_interval
 
+HOST = "host"
+
+_QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
+
+_NAMES = {
+    "file": "answers",
+    "share": "agreement",
+    "images": "agreement_images",
+    "kept": "answers_kept",
+    "recipe_notes": "compression",
+    "by_condition": "robustness",
+    "plain": "plain_accuracy",
+    "holdout": "robust_accuracy",
+}
+"""Entries of ``details`` that have another name than the field."""
+
+DETAILS: Mapping[str, str] = {
+    "timing": "",
+    "answers": "",
+    "agreement": "",
+    "file_facts": "",
+    "card_facts": "",
+    "file_features": "graph",
+    "expectation": "expectation",
+    "head": "head",
+    "tuning": "tuning",
+    "holdout_answers": "holdout",
+    "holdout_drop": "holdout_drop",
+    "holdout_part": "holdout_part",
+    "capture": "",
+    "latency_distribution": "latency_quantiles",
+    "budget_probability": "budget_probability",
+    "remote": "",
+    "device_figures": "targets",
+    "required_figures": "required_devices",
+    "unknown": "unknown",
+    "on_all": "on_all_images",
+}
+"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
+are entries themselves."""
+
 
 @dataclass(frozen=True, order=True)
 class Target:
@@ -140,9 +181,6 @@ class Evaluation:
     on_all: OnAllImages | None = field(default=None, compare=False)
 
 
-HOST = "host"
-
-
 def is_wholly_tuned(evaluation: Evaluation) -> bool:
     """Return whether the network was fine-tuned for all of its epochs; False where that is not known."""
     tunes = recipe_of(evaluation.configuration.training).tunes_backbone
@@ -210,29 +248,10 @@ def describe(evaluation: Evaluation) -> str:
     top1 = f"{accuracy_of(evaluation):.1f} %"
     if evaluation.holdout_accuracy is not None:
         top1 = f"{top1} on validation, {evaluation.holdout_accuracy.value:.1f} % on the hold-out"
-    latency, size = show_latency(evaluation.latency), show_bytes(size_of(evaluation))
+    latency = show_latency(evaluation.latency)
+    size = show_bytes(size_of(evaluation))
     return f"{name(evaluation)} ({top1}, {latency}, {size})"
 
-
-_QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
-
-_NAMES = {
-    "file": "answers", "share": "agreement", "images": "agreement_images", "kept": "answers_kept",
-    "recipe_notes": "compression", "by_condition": "robustness", "plain": "plain_accuracy",
-    "holdout": "robust_accuracy",
-}  # fmt: skip
-"""Entries of ``details`` that have another name than the field."""
-
-DETAILS: Mapping[str, str] = {
-    "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
-    "expectation": "expectation", "head": "head", "tuning": "tuning", "holdout_answers": "holdout",
-    "holdout_drop": "holdout_drop", "holdout_part": "holdout_part", "capture": "",
-    "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability", "remote": "",
-    "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
-    "on_all": "on_all_images",
-}  # fmt: skip
-"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
-are entries themselves."""
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -263,7 +282,8 @@ def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _details(evaluation: Evaluation) -> dict[str, Any]:
-    empty, found = Evaluation(evaluation.configuration, evaluation.status), dict[str, Any]()
+    empty = Evaluation(evaluation.configuration, evaluation.status)
+    found = dict[str, Any]()
     for name, entry in DETAILS.items():
         value = getattr(evaluation, name)
         if value != getattr(empty, name):

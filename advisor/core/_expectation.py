@@ -21,6 +21,12 @@ TYPICAL_DROPS = ((0.84, 2.0), (0.16, 20.0))
 standard deviations. Of the 45 forms in ``benchmarks/results/compression.csv``, 38 lose -1.6 to 3.8 points. The other 7
 lose 5.5 to 43.9 points, 21 in the root mean square."""
 
+OWN_HOLDOUT = "the hold-out of your own split, run in LiteRT"
+
+LEVEL = 0.95
+LEAST = 1e-3
+"""Accuracies are kept at this distance from 0 and 1, where log odds are infinite."""
+
 
 @dataclass(frozen=True)
 class Belief:
@@ -116,13 +122,6 @@ def _pooled(validation: Quantity | None, holdout: Quantity | None) -> Belief | N
     return Belief(((1.0, mean, math.sqrt(variance) / total),))
 
 
-OWN_HOLDOUT = "the hold-out of your own split, run in LiteRT"
-
-LEVEL = 0.95
-LEAST = 1e-3
-"""Accuracies are kept at this distance from 0 and 1, where log odds are infinite."""
-
-
 def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
     """Return the evaluation with its top-1 in new conditions: of an ``own_holdout`` its figure, else an estimate.
 
@@ -144,7 +143,8 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
 
 def in_unknown_conditions(evaluation: Evaluation) -> bool:
     """Return whether nothing is known of another visit, camera or day, because the images name none."""
-    facts, known = evaluation.expectation, evaluation.new_conditions
+    facts = evaluation.expectation
+    known = evaluation.new_conditions
     return facts is not None and not facts.grouped and (known is None or known.provenance is not Provenance.MEASURED)
 
 
@@ -155,7 +155,8 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
     interval, in log odds: the range of that share, the differences between occasions, and the interval of the plain
     figure. The share of the head on frozen features stands for a network that was ``finetuned``.
     """
-    share, kept = plain.value / 100, facts.kept
+    share = plain.value / 100
+    kept = facts.kept
     visits = NormalDist().inv_cdf(0.5 + LEVEL / 2) * facts.sd
     below, above = (abs(plain.value - (plain.value if end is None else end)) / 100 for end in (plain.low, plain.high))
     middle = _log_odds(share * kept)
@@ -168,9 +169,15 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
     value = 100 * share * kept
     ends = 100 * _share(middle - down), 100 * _share(middle + up)
     return Quantity(
-        value, "%", Provenance.ESTIMATED, min(value, ends[0]), max(value, ends[1]), LEVEL, facts.images,
+        value,
+        "%",
+        Provenance.ESTIMATED,
+        min(value, ends[0]),
+        max(value, ends[1]),
+        LEVEL,
+        facts.images,
         _source(facts, finetuned),
-    )  # fmt: skip
+    )
 
 
 def _source(facts: NewConditions, finetuned: bool) -> str:
@@ -229,7 +236,8 @@ def with_required_figures(
 
 def figures_of(evaluation: Evaluation) -> DeviceFigures:
     """Return what is known of a file on the device of its evaluation."""
-    latency, target = evaluation.latency, evaluation.configuration.target
+    latency = evaluation.latency
+    target = evaluation.configuration.target
     return DeviceFigures(
         key=evaluation.configuration.key,
         runtime=target.runtime,

@@ -13,11 +13,47 @@ from typing import Any
 from advisor.core._errors import UsageError, nearest
 from advisor.core._units import plain, show_bytes, show_ms
 
-TOP1, BALANCED_ACCURACY, MACRO_F1, TOP5 = "top1", "balanced-accuracy", "macro-f1", "top5"
-LOG_LOSS, COST_SAVED, WORST_GROUP = "log-loss", "cost-saved", "worst-group"
+TOP1 = "top1"
+BALANCED_ACCURACY = "balanced-accuracy"
+MACRO_F1 = "macro-f1"
+TOP5 = "top5"
+LOG_LOSS = "log-loss"
+COST_SAVED = "cost-saved"
+WORST_GROUP = "worst-group"
 
 LEAST_GROUP_IMAGES = 20
 """Images of a part that a group needs to be among those that :data:`WORST_GROUP` compares."""
+
+LAYOUT = "the first row names the answers, the first column the true class: class,cat,dog / cat,0,1 / dog,5,0"
+
+POINT_WORTH = 1.4
+"""Factor in latency or size that one more point of accuracy is worth, at equal weights."""
+
+SHOWN_WORTH = 9.0
+"""Additional weight, in the plan of a search, of a point by which a result would be behind beyond the noise."""
+
+LOST_WORTH = 1.0
+"""Additional weight, in the plan of a search, of a point that a form is expected to lose against its float form."""
+
+TIED_WORTH = 2.0
+"""Additional weight of a point by which one of the tied candidates is behind another one: it counts as a factor of
+1.4^3 = 2.7. Chosen on made-up answers, see docs/decisions."""
+
+MAX_WEIGHT = 100.0
+
+SCALE = 0.1
+"""Share of a limit below which a saving counts little; see :meth:`Preference.within`. A tenth of the latency at a
+fiftieth of the limit is worth half a point. Chosen on splits of two sets, see docs/decisions."""
+
+AT_ONCE_MS = 100.0
+"""Latency limit that the scale is a share of where none is set: up to it, an answer seems to come at once (R. B.
+Miller, "Response time in man-computer conversational transactions", AFIPS 1968)."""
+
+INSTALLS_BYTES = 6e6
+"""Bytes of an app that cost 1 % of its installs (S. Tolomei, "Shrinking APKs, growing installs", Google Play 2017). At
+their scale, where no size limit is set, they count like a point of accuracy."""
+
+_EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
 
 
 @dataclass(frozen=True)
@@ -29,27 +65,30 @@ class Metric:
     meaning: str  #: what it is, in words
 
 
-METRICS: Mapping[str, Metric] = MappingProxyType({
-    metric.name: metric
-    for metric in (
-        Metric(TOP1, "top-1", "share of the images whose most probable class is right"),
-        Metric(BALANCED_ACCURACY, "balanced accuracy", "mean recall of the classes, so that each counts the same"),
-        Metric(MACRO_F1, "macro F1", "mean F1 of the classes: wrong answers count for the class that they name, too"),
-        Metric(TOP5, "top-5", "share of the images whose class is among the five most probable"),
-        Metric(LOG_LOSS, "mean probability", "geometric mean of the probability of the true class, exp(-log loss)"),
-        Metric(COST_SAVED, "cost saved", "share of the cost that is saved against always giving the cheapest answer"),
-        Metric(
-            WORST_GROUP,
-            "worst-group top-1",
-            f"lowest top-1 of the groups with at least {LEAST_GROUP_IMAGES} images; the lowest of several is too low "
-            "on average, by chance",
-        ),
-    )
-})  # fmt: skip
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric(TOP1, "top-1", "share of the images whose most probable class is right"),
+            Metric(BALANCED_ACCURACY, "balanced accuracy", "mean recall of the classes, so that each counts the same"),
+            Metric(
+                MACRO_F1, "macro F1", "mean F1 of the classes: wrong answers count for the class that they name, too"
+            ),
+            Metric(TOP5, "top-5", "share of the images whose class is among the five most probable"),
+            Metric(LOG_LOSS, "mean probability", "geometric mean of the probability of the true class, exp(-log loss)"),
+            Metric(
+                COST_SAVED, "cost saved", "share of the cost that is saved against always giving the cheapest answer"
+            ),
+            Metric(
+                WORST_GROUP,
+                "worst-group top-1",
+                f"lowest top-1 of the groups with at least {LEAST_GROUP_IMAGES} images; the lowest of several is too "
+                "low on average, by chance",
+            ),
+        )
+    }
+)
 """Every metric by its name."""
-
-
-LAYOUT = "the first row names the answers, the first column the true class: class,cat,dog / cat,0,1 / dog,5,0"
 
 
 @dataclass(frozen=True)
@@ -64,7 +103,8 @@ class Costs:
     @property
     def text(self) -> str:
         """The costs as CSV, classes sorted: equal costs have equal texts."""
-        names, out = tuple(sorted(self.classes)), io.StringIO()
+        names = tuple(sorted(self.classes))
+        out = io.StringIO()
         rows = [[str(cost).removesuffix(".0") for cost in row] for row in self.of(names)]
         table = [("class", *names), *((name, *row) for name, row in zip(names, rows, strict=True))]
         csv.writer(out, lineterminator="\n").writerows(table)
@@ -106,7 +146,8 @@ def parse_costs(text: str, file: str = "") -> Costs:
         raise UsageError(f"--costs: {where} cannot be read as CSV: {error}", LAYOUT) from None
     if len(lines) < 2 or len(lines[0][1]) < 3:
         raise UsageError(f"--costs: {where} has no costs of two classes", LAYOUT)
-    answers, table = lines[0][1][1:], lines[1:]
+    answers = lines[0][1][1:]
+    table = lines[1:]
     _require_once(answers, [lines[0][0]] * len(answers), f"{where} has two columns")
     names = [row[0] for _, row in table]
     _require_once(names, [line for line, _ in table], f"{where} has two rows")
@@ -172,33 +213,6 @@ def _cost(cell: str, answer: str, name: str, where: str) -> float:
     return cost
 
 
-POINT_WORTH = 1.4
-"""Factor in latency or size that one more point of accuracy is worth, at equal weights."""
-
-SHOWN_WORTH = 9.0
-"""Additional weight, in the plan of a search, of a point by which a result would be behind beyond the noise."""
-
-LOST_WORTH = 1.0
-"""Additional weight, in the plan of a search, of a point that a form is expected to lose against its float form."""
-
-TIED_WORTH = 2.0
-"""Additional weight of a point by which one of the tied candidates is behind another one: it counts as a factor of
-1.4^3 = 2.7. Chosen on made-up answers, see docs/decisions."""
-
-MAX_WEIGHT = 100.0
-
-SCALE = 0.1
-"""Share of a limit below which a saving counts little; see :meth:`Preference.within`. A tenth of the latency at a
-fiftieth of the limit is worth half a point. Chosen on splits of two sets, see docs/decisions."""
-
-AT_ONCE_MS = 100.0
-"""Latency limit that the scale is a share of where none is set: up to it, an answer seems to come at once (R. B.
-Miller, "Response time in man-computer conversational transactions", AFIPS 1968)."""
-
-INSTALLS_BYTES = 6e6
-"""Bytes of an app that cost 1 % of its installs (S. Tolomei, "Shrinking APKs, growing installs", Google Play 2017). At
-their scale, where no size limit is set, they count like a point of accuracy."""
-
 Figure = Any
 """A number, or an array of them."""
 
@@ -232,7 +246,8 @@ class Preference:
         """Return the cost of latency and size: the part of the loss that is not accuracy, in the same unit."""
         import numpy as np
 
-        latency, size = np.log(latency_ms + self.scale_ms), np.log(size_bytes + self.scale_bytes)
+        latency = np.log(latency_ms + self.scale_ms)
+        size = np.log(size_bytes + self.scale_bytes)
         return self.latency * latency + self.size * size
 
     @property
@@ -311,8 +326,6 @@ PREFERENCES: Mapping[str, Preference] = {
     "latency": Preference(0.0, 1.0, 0.0, name="latency"),
     "size": Preference(0.0, 0.0, 1.0, name="size"),
 }
-
-_EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
 
 
 def parse_preference(text: str) -> Preference:

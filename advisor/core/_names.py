@@ -14,6 +14,58 @@ from advisor.core._units import parse_percent, share
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+EFFORTS: Mapping[str, str] = {"quick": "2min", "standard": "10min", "thorough": "60min"}
+"""Time limits by name: a first answer, fine-tuning of the favourite, and of its rivals, on two cores."""
+
+SHOWN_EFFORTS = ", ".join(f"{name} ({limit})" for name, limit in EFFORTS.items())
+
+ROBUST = "robust-accuracy"
+OBJECTIVES = ("accuracy", ROBUST)
+
+FIRST = "first"
+ALL = "all"
+CAPTURES = (FIRST, ALL)
+"""The finalists that run under capture conditions: pick and runner-up, or one file of each network."""
+
+ALL_BUT_HOLDOUT, ALL_IMAGES = SHIP_ON = ("all-but-holdout", "all")
+"""Images that the file that ships learns from, as ``--ship-on`` takes them."""
+
+ADVISOR = "advisor"
+TPE = "tpe"
+NSGA2 = "nsga2"
+GP = "gp"
+RANDOM = "random"
+SAMPLERS = (ADVISOR, TPE, NSGA2, GP, RANDOM)
+
+LOCAL = "local"
+"""The executor of this machine."""
+
+EXECUTORS = "advisor.executors"
+"""Entry points of the other executors."""
+
+NEVER = "never"
+"""The value of ``--stop-below`` that searches to the end."""
+
+JOURNAL = "journal"
+SQLITE = "sqlite"
+SCHEMES = ("postgresql", "postgres")
+
+CONFIDENCES = (0.5, 0.99)
+"""Least and largest share of ``--confidence``."""
+
+CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
+
+_SCHEME = r"[a-z][a-z0-9+.-]{0,30}"  # bounded: a text of a million letters takes no longer
+_AS_PATH = r"https?|s?ftp|s3|gs|ssh|postgresql|postgres"  # a path keeps one of its slashes
+_ADDRESS = re.compile(rf"({_SCHEME}(?=://)|\b(?:{_AS_PATH})(?=:/)):/{{1,2}}((?:(?!{_SCHEME}://)[^\n])*)", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<![^\s:='\"])([^\s:/@]+):[^\s:/@]+@(?=[\w\[])")  # without //, as in a typing error
+_PORT = re.compile(r":\d{1,5}\W*$")
+_NAMES = r"[\w.-]{0,30}(?:passw|passfile|token|secret|signature|credential|api_?key|access_?key)[\w.-]{0,30}|sig"
+_SECRET, _SECRET_WITH_SPACE = (
+    re.compile(rf"([?&#;])(?:(?:{_NAMES})=[{value}]*(?:&|(?![{value}])))+", re.IGNORECASE)
+    for value in (r"^&#\s", r"^&#\n")
+)
+
 
 # A room that asks for integrations names the group of their entry points, and declares what each of them offers. It
 # imports none of them: neither the folders of ``advisor.integrations`` nor packages of others.
@@ -55,53 +107,6 @@ def _other_version(problem: str) -> UsageError:
         f"advisor is not installed, or another version of it is: of its entry points, {problem}",
         "install it again: pip install ondevice-advisor, or in its source folder: pip install -e . --no-deps",
     )
-
-
-EFFORTS: Mapping[str, str] = {"quick": "2min", "standard": "10min", "thorough": "60min"}
-"""Time limits by name: a first answer, fine-tuning of the favourite, and of its rivals, on two cores."""
-
-SHOWN_EFFORTS = ", ".join(f"{name} ({limit})" for name, limit in EFFORTS.items())
-
-ROBUST = "robust-accuracy"
-OBJECTIVES = ("accuracy", ROBUST)
-
-FIRST, ALL = "first", "all"
-CAPTURES = (FIRST, ALL)
-"""The finalists that run under capture conditions: pick and runner-up, or one file of each network."""
-
-ALL_BUT_HOLDOUT, ALL_IMAGES = SHIP_ON = ("all-but-holdout", "all")
-"""Images that the file that ships learns from, as ``--ship-on`` takes them."""
-
-ADVISOR, TPE, NSGA2, GP, RANDOM = "advisor", "tpe", "nsga2", "gp", "random"
-SAMPLERS = (ADVISOR, TPE, NSGA2, GP, RANDOM)
-
-LOCAL = "local"
-"""The executor of this machine."""
-
-EXECUTORS = "advisor.executors"
-"""Entry points of the other executors."""
-
-NEVER = "never"
-"""The value of ``--stop-below`` that searches to the end."""
-
-JOURNAL, SQLITE = "journal", "sqlite"
-SCHEMES = ("postgresql", "postgres")
-
-CONFIDENCES = (0.5, 0.99)
-"""Least and largest share of ``--confidence``."""
-
-CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
-
-_SCHEME = r"[a-z][a-z0-9+.-]{0,30}"  # bounded: a text of a million letters takes no longer
-_AS_PATH = r"https?|s?ftp|s3|gs|ssh|postgresql|postgres"  # a path keeps one of its slashes
-_ADDRESS = re.compile(rf"({_SCHEME}(?=://)|\b(?:{_AS_PATH})(?=:/)):/{{1,2}}((?:(?!{_SCHEME}://)[^\n])*)", re.IGNORECASE)
-_LOGIN = re.compile(r"(?<![^\s:='\"])([^\s:/@]+):[^\s:/@]+@(?=[\w\[])")  # without //, as in a typing error
-_PORT = re.compile(r":\d{1,5}\W*$")
-_NAMES = r"[\w.-]{0,30}(?:passw|passfile|token|secret|signature|credential|api_?key|access_?key)[\w.-]{0,30}|sig"
-_SECRET, _SECRET_WITH_SPACE = (
-    re.compile(rf"([?&#;])(?:(?:{_NAMES})=[{value}]*(?:&|(?![{value}])))+", re.IGNORECASE)
-    for value in (r"^&#\s", r"^&#\n")
-)
 
 
 def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
@@ -182,7 +187,8 @@ def _plain(address: re.Match[str]) -> str:
     begins no password in a web address, which may have an ``@`` in its path.
     """
     scheme, rest = address.groups()
-    web, authority = scheme.lower() in ("http", "https"), re.split(r"[\s/?#]", rest, maxsplit=1)[0]
+    web = scheme.lower() in ("http", "https")
+    authority = re.split(r"[\s/?#]", rest, maxsplit=1)[0]
     end = authority.rfind("@")
     if ":" in authority and (not web or (end < 0 and not _PORT.search(authority))):
         end = rest.rfind("@")

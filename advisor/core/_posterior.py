@@ -72,10 +72,12 @@ class Posterior:
         """Return by how many points each of ``of`` (rows) is behind each of ``behind``, and the standard errors."""
         import numpy as np
 
-        mine, theirs = self._places(of), self._places(behind)
+        mine = self._places(of)
+        theirs = self._places(behind)
         points = self._accuracies[theirs][None, :] - self._accuracies[mine][:, None]
         errors = np.hypot(self._deviations[mine][:, None], self._deviations[theirs][None, :])
-        own, other = self._rows[mine], self._rows[theirs]
+        own = self._rows[mine]
+        other = self._rows[theirs]
         if self._right.size:
             by_image = self._errors_on_same_images(own, other)
             errors = np.where((own[:, None] >= 0) & (other[None, :] >= 0), by_image, errors)
@@ -141,7 +143,8 @@ class Posterior:
         first, second = (np.unique(rows[rows >= 0]) for rows in (own, other))
         if not first.size or not second.size:
             return np.zeros((len(own), len(other)))
-        means, squares = self._right.mean(axis=1), (self._right**2).mean(axis=1)
+        means = self._right.mean(axis=1)
+        squares = (self._right**2).mean(axis=1)
         count = self._right.shape[1]
         variances = squares[first][:, None] + squares[second] - 2 * self._right[first] @ self._right[second].T / count
         variances -= (means[first][:, None] - means[second]) ** 2

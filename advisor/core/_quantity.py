@@ -15,6 +15,21 @@ from numpy.typing import NDArray
 
 from advisor.core._codec import to_json
 
+RESAMPLES = 2000
+"""Bootstrap resamples."""
+
+DEVIATIONS = 1.96
+"""Standard errors in half of a 95 % interval."""
+
+MOST_SUM = 1.5
+"""Largest sum of a row of probabilities: those of integer files are rounded up and down."""
+
+CONFIDENCE = 0.9
+"""A prediction meets a limit if it does so with this probability; a measured 90th percentile means the same."""
+
+SHARES = (0.005, 0.01, 0.025, 0.05, *(round(0.1 * tenth, 1) for tenth in range(1, 10)), 0.95, 0.975, 0.99, 0.995)
+"""Shares of the quantiles that are kept: any budget and any confidence can be answered from them later."""
+
 
 class Provenance(StrEnum):
     """Origin of a number, from the strongest evidence to the weakest."""
@@ -57,13 +72,6 @@ class Quantity:
         low, high = (self.value if end is None else end for end in (self.low, self.high))
         other_low, other_high = (other.value if end is None else end for end in (other.low, other.high))
         return low <= other_high and other_low <= high
-
-
-RESAMPLES = 2000
-"""Bootstrap resamples."""
-
-DEVIATIONS = 1.96
-"""Standard errors in half of a 95 % interval."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +156,6 @@ def paired_difference(first: Sequence[bool], second: Sequence[bool], level: floa
     return Interval(value, min(float(low), value), max(float(high), value))
 
 
-MOST_SUM = 1.5
-"""Largest sum of a row of probabilities: those of integer files are rounded up and down."""
-
-
 def as_probabilities(scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """Return scores (N, C) as probabilities: a softmax of logits: below 0, or with a sum above :data:`MOST_SUM`."""
     if not scores.size or (scores.min() >= 0 and scores.sum(axis=1).max() <= MOST_SUM):
@@ -159,13 +163,6 @@ def as_probabilities(scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     rows: NDArray[np.float32] = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
     return rows
-
-
-CONFIDENCE = 0.9
-"""A prediction meets a limit if it does so with this probability; a measured 90th percentile means the same."""
-
-SHARES = (0.005, 0.01, 0.025, 0.05, *(round(0.1 * tenth, 1) for tenth in range(1, 10)), 0.95, 0.975, 0.99, 0.995)
-"""Shares of the quantiles that are kept: any budget and any confidence can be answered from them later."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +196,8 @@ class LatencyDistribution:
         if limit_ms >= self.milliseconds[-1]:
             return 1.0
         index = bisect_right(self.milliseconds, limit_ms) - 1
-        low, high = self.milliseconds[index], self.milliseconds[index + 1]
+        low = self.milliseconds[index]
+        high = self.milliseconds[index + 1]
         share = math.log(limit_ms / low) / math.log(high / low)
         return SHARES[index] + share * (SHARES[index + 1] - SHARES[index])
 
@@ -211,7 +209,8 @@ class LatencyDistribution:
             return self.milliseconds[-1]
         index = bisect_right(SHARES, share) - 1
         part = (share - SHARES[index]) / (SHARES[index + 1] - SHARES[index])
-        low, high = self.milliseconds[index], self.milliseconds[index + 1]
+        low = self.milliseconds[index]
+        high = self.milliseconds[index + 1]
         return float(low * (high / low) ** part)
 
 

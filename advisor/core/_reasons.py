@@ -32,7 +32,9 @@ def reason(choice: Choice, budget: Budget, preference: Preference) -> str:
 
 
 def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
-    pick, best, met = choice.pick, choice.best, _met(choice.pick, budget)
+    pick = choice.pick
+    best = choice.best
+    met = _met(choice.pick, budget)
     behind = accuracy_of(best) - accuracy_of(pick)
     if not preference.accuracy_first and (preference.name != "accuracy" or behind > 0):
         price = f", {_points(behind)} behind the most accurate ({describe(best)})" if behind > 0 else ""
@@ -128,7 +130,8 @@ def not_the_faster(choice: Choice, preference: Preference) -> str:
 def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Iterator[str]:
     """Say why a tied file that is faster is not the pick."""
     pick = choice.pick
-    points, larger = accuracy_of(pick) - accuracy_of(other), size_of(other) / size_of(pick)
+    points = accuracy_of(pick) - accuracy_of(other)
+    larger = size_of(other) / size_of(pick)
     if pick.holdout_accuracy is not None and other.holdout_accuracy is None:
         yield "it did not run on the hold-out"
     if points >= SHOWN_POINTS:

@@ -15,7 +15,8 @@ def is_refuted(evaluation: Evaluation) -> bool:
     The pick is the file that validation prefers, so its figure there is too high by selection. False without a figure
     on the hold-out, and where an interval is not known.
     """
-    validation, holdout = evaluation.accuracy, evaluation.holdout_accuracy
+    validation = evaluation.accuracy
+    holdout = evaluation.holdout_accuracy
     if validation is None or holdout is None:
         return False
     errors = validation.standard_error, holdout.standard_error
@@ -29,7 +30,8 @@ def accuracy_on_both(evaluation: Evaluation) -> float | None:
 
     A figure of a part of the hold-out stands for all of it.
     """
-    validation, holdout = evaluation.accuracy, evaluation.holdout_accuracy
+    validation = evaluation.accuracy
+    holdout = evaluation.holdout_accuracy
     if validation is None or holdout is None or not validation.n or not holdout.n:
         return None
     part = evaluation.holdout_part

@@ -134,7 +134,8 @@ def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
 def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     if limit == LICENCE:
         return licence_refusal(budget.licence, evaluation.card_facts.licence)
-    allowed, device = _allowed(limit, budget), limit.removeprefix(ON)
+    allowed = _allowed(limit, budget)
+    device = limit.removeprefix(ON)
     if device != limit and excess == math.inf:
         known = (evaluation.required_figures or {}).get(device)
         return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
@@ -157,9 +158,11 @@ def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowe
     if limit in METRICS:
         own, judged = metric_on_parts(evaluation, limit)
     elif limit == "drop":
-        own, judged = evaluation.drop, evaluation.holdout_drop
+        own = evaluation.drop
+        judged = evaluation.holdout_drop
     else:
-        own, judged = evaluation.accuracy, evaluation.capture.holdout if robust else evaluation.holdout_accuracy
+        own = evaluation.accuracy
+        judged = evaluation.capture.holdout if robust else evaluation.holdout_accuracy
     figures = show_figure(limit, own.value) if own else ""
     if judged is not None:
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"

@@ -13,9 +13,16 @@ from advisor.core._quantity import Provenance, Quantity
 Rule = Callable[[Evaluation], bool]
 
 UNITS = {
-    "accuracy": "%", "holdout_accuracy": "%", "new_conditions": "%", "latency": "ms", "latency_p90": "ms",
-    "size": "bytes", "memory": "bytes", "drop": "points", "holdout_drop": "points",
-}  # fmt: skip
+    "accuracy": "%",
+    "holdout_accuracy": "%",
+    "new_conditions": "%",
+    "latency": "ms",
+    "latency_p90": "ms",
+    "size": "bytes",
+    "memory": "bytes",
+    "drop": "points",
+    "holdout_drop": "points",
+}
 """The unit of each quantity of an evaluation."""
 
 _CLOSE = 1e-6  # Relative difference of figures that are computed from the same values in another order
@@ -61,7 +68,8 @@ def _judged(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
 
 def _counts_fit(answers: ImageAnswers, accuracy: Quantity) -> bool:
     counts = answers.confusion or ()
-    right, total = [sum(own[label : label + 1]) for label, own in enumerate(counts)], sum(map(sum, counts))
+    right = [sum(own[label : label + 1]) for label, own in enumerate(counts)]
+    total = sum(map(sum, counts))
     top1 = answers.metrics.get(TOP1, accuracy)
     recalls = zip(answers.per_class_recall.values(), right, counts, strict=False)
     return not total or (
@@ -81,7 +89,8 @@ def _in_order(times: TimeSummary | None) -> bool:
 
 
 def _was_timed(row: Evaluation) -> bool:
-    p90, timing = row.latency_p90, row.timing
+    p90 = row.latency_p90
+    timing = row.timing
     if timing is None or timing.wall_ms is None:
         return True
     fits = (p90 and times and _close(p90.value, times.p90) for times in (timing.wall_ms, timing.cpu_ms))
@@ -89,7 +98,9 @@ def _was_timed(row: Evaluation) -> bool:
 
 
 def _shares(row: Evaluation) -> Iterator[float | None]:
-    told, agreement, more = row.unknown or UnknownFacts(), row.agreement, row.on_all
+    told = row.unknown or UnknownFacts()
+    agreement = row.agreement
+    more = row.on_all
     yield from (row.budget_probability, told.accepted, *(each.accepted for each in told.by_class.values()))
     yield from (agreement.share, agreement.kept) if agreement else ()
     yield from (more.same, more.more / max(more.images, more.more, 1)) if more else ()
@@ -107,33 +118,51 @@ def _files_fit(row: Evaluation) -> bool:
 
 
 RULES: Mapping[str, Rule] = {
-    **{f"{name} is in {unit}": _of(name, lambda q, unit=unit: q.unit == unit)  # type: ignore[misc]
-       for name, unit in UNITS.items()},
-    **{f"{name} is above zero": _of(name, lambda q: min(q.value, *_ends(q)) > 0)
-       for name in ("latency", "latency_p90", "size")},
+    **{
+        f"{name} is in {unit}": _of(name, lambda q, unit=unit: q.unit == unit)  # type: ignore[misc]
+        for name, unit in UNITS.items()
+    },
+    **{
+        f"{name} is above zero": _of(name, lambda q: min(q.value, *_ends(q)) > 0)
+        for name in ("latency", "latency_p90", "size")
+    },
     **{f"the interval of {name} holds its value": _of(name, _holds_value) for name in UNITS},
-    **{f"{name} and its interval are at most 100 %": _of(name, lambda q: max(q.value, *_ends(q)) <= 100 + _CLOSE)
-       for name, unit in UNITS.items() if unit == "%"},
-    **{f"the confidence of {name} is between 0 and 1": _of(name, lambda q: q.level is None or 0 < q.level < 1)
-       for name in UNITS},
-    "an accuracy is at least 0, unless it is the saved cost": lambda row: COST_SAVED in row.answers.metrics
-    or all(q is None or q.value >= 0 for q in (row.accuracy, row.holdout_accuracy, row.new_conditions)),
-    "the 90th percentile of the latency is at least its median": lambda row: not row.latency or not row.latency_p90
-    or row.latency_p90.value >= row.latency.value * (1 - _CLOSE),
-    "the shortest run is at most the median, and this at most the 90th percentile": lambda row: not row.timing
-    or (_in_order(row.timing.wall_ms) and _in_order(row.timing.cpu_ms)),
+    **{
+        f"{name} and its interval are at most 100 %": _of(name, lambda q: max(q.value, *_ends(q)) <= 100 + _CLOSE)
+        for name, unit in UNITS.items()
+        if unit == "%"
+    },
+    **{
+        f"the confidence of {name} is between 0 and 1": _of(name, lambda q: q.level is None or 0 < q.level < 1)
+        for name in UNITS
+    },
+    "an accuracy is at least 0, unless it is the saved cost": lambda row: (
+        COST_SAVED in row.answers.metrics
+        or all(q is None or q.value >= 0 for q in (row.accuracy, row.holdout_accuracy, row.new_conditions))
+    ),
+    "the 90th percentile of the latency is at least its median": lambda row: (
+        not row.latency or not row.latency_p90 or row.latency_p90.value >= row.latency.value * (1 - _CLOSE)
+    ),
+    "the shortest run is at most the median, and this at most the 90th percentile": lambda row: (
+        not row.timing or (_in_order(row.timing.wall_ms) and _in_order(row.timing.cpu_ms))
+    ),
     "a latency that was timed is measured, with the 90th percentile of its timing": _was_timed,
-    "the timing has the threads of the target": lambda row: row.configuration.target.threads >= 1
-    and (row.timing is None or row.timing.threads in (None, row.configuration.target.threads)),
-    "accuracy and recall are the shares of right answers in the confusion matrix":
-        lambda row: all(_counts_fit(*each) for each in _judged(row)),
+    "the timing has the threads of the target": lambda row: (
+        row.configuration.target.threads >= 1
+        and (row.timing is None or row.timing.threads in (None, row.configuration.target.threads))
+    ),
+    "accuracy and recall are the shares of right answers in the confusion matrix": lambda row: all(
+        _counts_fit(*each) for each in _judged(row)
+    ),
     "the accuracy is one of the metrics of its answers": lambda row: all(_is_a_metric(*each) for each in _judged(row)),
-    "answers on the hold-out have an accuracy":
-        lambda row: row.holdout_answers is None or row.holdout_accuracy is not None,
+    "answers on the hold-out have an accuracy": lambda row: (
+        row.holdout_answers is None or row.holdout_accuracy is not None
+    ),
     "every share is between 0 and 1": lambda row: all(share is None or 0 <= share <= 1 for share in _shares(row)),
-    "an evaluation that is ok has a file with a size":
-        lambda row: row.status is not Status.OK or (bool(row.artefact) and row.size is not None),
+    "an evaluation that is ok has a file with a size": lambda row: (
+        row.status is not Status.OK or (bool(row.artefact) and row.size is not None)
+    ),
     "an evaluation has a reason if it is not ok": lambda row: (row.status is Status.OK) != bool(row.reason),
     "every file has a hash and a size above zero": _files_fit,
-}  # fmt: skip
+}
 """Each rule in words, with what says whether an evaluation satisfies it."""

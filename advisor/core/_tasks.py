@@ -23,6 +23,9 @@ GROUP = "advisor.tasks"
 OWN: Mapping[str, Task] = MappingProxyType({task.name: task for task in import_module(ROOM).TASKS})
 """The tasks of this package."""
 
+DEFAULT_TASK = next(iter(OWN))
+"""The name of the task of a user who names none: the first one."""
+
 
 class _Tasks(Mapping[str, "Task"]):
     """Every task by its name. Those of other packages are looked up when they are asked for, which takes 30 ms."""
@@ -46,9 +49,6 @@ class _Tasks(Mapping[str, "Task"]):
 
 TASKS: Mapping[str, Task] = _Tasks()
 """Every task by its name."""
-
-DEFAULT_TASK = next(iter(OWN))
-"""The name of the task of a user who names none: the first one."""
 
 
 def needs() -> str:

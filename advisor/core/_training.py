@@ -10,10 +10,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-NONE, HEAD, HEAD_SUBSET = "none", "head", "head_subset"
-FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = "finetune_cached", "finetune_top", "finetune_all"
+NONE = "none"
+HEAD = "head"
+HEAD_SUBSET = "head_subset"
+FINETUNE_CACHED = "finetune_cached"
+FINETUNE_TOP = "finetune_top"
+FINETUNE_ALL = "finetune_all"
 
-FEW_IMAGES, MANY = 600.0, 1.3
+FEW_IMAGES = 600.0
+MANY = 1.3
 """Images with which fine-tuning gains half as much as with very many, and the gain with very many over the recipe's,
 which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its head's errors with two draws of 200
 images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0096)."""
@@ -32,7 +37,7 @@ class TrainingRecipe:
     base: bool = False  #: every card is evaluated with it first, so the name of a candidate does not mention it
     #: it learns from some of the images, and leaves float32 alone. It decides which cards are trained on all images,
     #: and is never the answer.
-    first_look: bool = False
+    quick_head: bool = False
     layers: float = 0.0  #: share of the backbone's layers that it trains, from the top; 0 leaves the backbone as it is
     detects: bool = False  #: it trains detectors too
     over: str = ""  #: the lighter recipe that ``gain`` is over; empty for none
@@ -52,31 +57,53 @@ class TrainingRecipe:
     @property
     def trained_twice(self) -> bool:
         """True if the model that ships is another than the one that is compared."""
-        return self.learns and not self.first_look
+        return self.learns and not self.quick_head
 
 
-TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType({
-    recipe.name: recipe
-    for recipe in (
-        TrainingRecipe(NONE, "published weights", learns=False, base=True),
-        TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", first_look=True),
-        TrainingRecipe(
-            HEAD, "head retrained on your images", base=True, detects=True, over=HEAD_SUBSET, gain=0.13, spread=0.10
-        ),
-        TrainingRecipe(
-            FINETUNE_CACHED, "last blocks fine-tuned on your images", layers=0.61, over=HEAD, gain=0.30, spread=0.12,
-            points=4.0, step=5.7,
-        ),
-        TrainingRecipe(
-            FINETUNE_TOP, "last layers fine-tuned on your images", layers=0.65, detects=True, over=HEAD, gain=0.25,
-            spread=0.12, points=2.0, step=7.0,
-        ),
-        TrainingRecipe(
-            FINETUNE_ALL, "all layers fine-tuned on your images", layers=1.0, detects=True, over=HEAD, gain=0.25,
-            spread=0.12, points=3.0, step=12.0,
-        ),
-    )
-})  # fmt: skip
+TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
+    {
+        recipe.name: recipe
+        for recipe in (
+            TrainingRecipe(NONE, "published weights", learns=False, base=True),
+            TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", quick_head=True),
+            TrainingRecipe(
+                HEAD, "head retrained on your images", base=True, detects=True, over=HEAD_SUBSET, gain=0.13, spread=0.10
+            ),
+            TrainingRecipe(
+                FINETUNE_CACHED,
+                "last blocks fine-tuned on your images",
+                layers=0.61,
+                over=HEAD,
+                gain=0.30,
+                spread=0.12,
+                points=4.0,
+                step=5.7,
+            ),
+            TrainingRecipe(
+                FINETUNE_TOP,
+                "last layers fine-tuned on your images",
+                layers=0.65,
+                detects=True,
+                over=HEAD,
+                gain=0.25,
+                spread=0.12,
+                points=2.0,
+                step=7.0,
+            ),
+            TrainingRecipe(
+                FINETUNE_ALL,
+                "all layers fine-tuned on your images",
+                layers=1.0,
+                detects=True,
+                over=HEAD,
+                gain=0.25,
+                spread=0.12,
+                points=3.0,
+                step=12.0,
+            ),
+        )
+    }
+)
 """Every recipe by its name, the lightest first. The gain of a head is over one that learns from about two thousand
 images. Shares of errors hold for sets of any difficulty: with ``finetune_cached``, EfficientNet-Lite0 gained 2 points
 at 90 % on TrashNet, and MobileNetV2 14 points at 65 % on groceries of another visit (decision 0048). With
@@ -104,7 +131,7 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
     few images.
     """
     recipe = recipe_of(training)
-    if recipe.first_look:
+    if recipe.quick_head:
         return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
     if recipe.over != HEAD:
         return 0.0, 0.0
@@ -116,7 +143,7 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
 
 def choosable() -> tuple[str, ...]:
     """Return the names that a user may choose, the lightest first."""
-    return tuple(name for name, recipe in TRAININGS.items() if not recipe.first_look)
+    return tuple(name for name, recipe in TRAININGS.items() if not recipe.quick_head)
 
 
 def in_order(names: tuple[str, ...]) -> tuple[str, ...]:

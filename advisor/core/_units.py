@@ -10,8 +10,15 @@ from advisor.core._errors import UsageError, nearest
 
 MILLISECONDS: Mapping[str, float] = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 BYTES: Mapping[str, float] = {
-    "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
-}  # fmt: skip
+    "B": 1.0,
+    "kB": 1e3,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+}
 POINTS: Mapping[str, float] = {"pt": 1.0, "pts": 1.0}
 SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
 PERCENT: Mapping[str, float] = {"%": 1.0}
@@ -28,16 +35,25 @@ _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)
 
 _FRAME_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:fps|hz)", re.IGNORECASE)
 
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"
+"""Invisible, but several scripts and emoji need them."""
+
+_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
+
 
 def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
     """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
 
     Raises UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
     """
-    match, hint = _NUMBER.match(str(text)), f"write for example {option} {example}"
+    match = _NUMBER.match(str(text))
+    hint = f"write for example {option} {example}"
     if match is None:
         raise UsageError(f"{option}: '{text}' is not a number with a unit", hint)
-    number, unit = float(match.group(1)), match.group(2)
+    number = float(match.group(1))
+    unit = match.group(2)
     names = f"units: {', '.join(units)}"
     if not unit:
         # A share is often written without its unit as a part of one.
@@ -164,14 +180,6 @@ def show_ms(latency_ms: float) -> str:
     if 0 < latency_ms < 0.0095:
         return f"{latency_ms:.2g} ms"
     return f"{latency_ms:.1f} ms" if latency_ms >= 9.995 else f"{latency_ms:.2f} ms"
-
-
-_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"
-"""Invisible, but several scripts and emoji need them."""
-
-_ENTITIES = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]#!|~$])")
 
 
 def plain(text: object) -> str:

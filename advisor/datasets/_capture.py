@@ -29,6 +29,9 @@ VERSION = 1  # Raised when equal images, conditions, strengths and seeds give ot
 GAMMA = 2.2
 _MESH = 14  # Tiles a side that approximate the lens: the error is below half a pixel at 224 pixels
 
+STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
+AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
+
 
 @dataclass(frozen=True)
 class CaptureCondition:
@@ -46,7 +49,8 @@ def _framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     towards = draw.uniform(-1, 1, 2)
     place = (1 + towards / max(abs(towards))) / 2 * (side - window)
     left, top = (float(value) for value in place)
-    image, box = Image.fromarray(photo), (left, top, left + window, top + window)
+    image = Image.fromarray(photo)
+    box = (left, top, left + window, top + window)
     return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))
 
 
@@ -61,7 +65,8 @@ def _low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 def _colour_cast(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Apply a wrong white balance: gains of red, green and blue with a fixed mean."""
     angle = draw.uniform(0, 2 * math.pi)
-    warm, green = math.cos(angle), 0.5 * math.sin(angle)
+    warm = math.cos(angle)
+    green = 0.5 * math.sin(angle)
     gains = np.exp(0.2 * strength * np.array([warm - green / 2, green, -warm - green / 2]))
     return _pixels(photo * gains.astype(np.float32))
 
@@ -77,7 +82,8 @@ def _motion_blur(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     padded = np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
     total = np.zeros(photo.shape, np.uint16)
     for way in ways:
-        down, right = margin + round(way * math.sin(angle)), margin + round(way * math.cos(angle))
+        down = margin + round(way * math.sin(angle))
+        right = margin + round(way * math.cos(angle))
         total += padded[down : down + side, right : right + side]
     return _pixels(total / np.float32(len(ways)))
 
@@ -98,7 +104,8 @@ def _perspective(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
     corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))  # from top left, counter-clockwise
-    rows, quad = [], []
+    rows = []
+    quad = []
     for (u, v), (across, down) in zip(corners, insets.tolist(), strict=True):
         x, y = (edge - inset if edge else inset for edge, inset in ((u, across), (v, down)))
         rows += [[u, v, 1, 0, 0, 0, -x * u, -x * v], [0, 0, 0, u, v, 1, -y * u, -y * v]]
@@ -153,8 +160,6 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
 )
 
 Test = tuple[CaptureCondition, float]
-STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
-AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
 
 TESTS = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)  # The robustness test
 STAYING = tuple(test for test in TESTS if not test[0].moves)  # That of objects, whose places are known

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +9,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.core import UsageError, nearest
+from advisor.datasets._names import bare, plain
 
 Name = TypeVar("Name", bound=Hashable)
+
+SPARED = 1.25
+LEAST = 20
+RUN = 10
+"""A set is read whole unless it has this many times the images that are asked for. Files of a class in each part of the
+user's own split that are drawn at least; and files in a row that are drawn together, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +98,6 @@ class Dataset:
         return Path(os.path.relpath(path, self.root)).as_posix()
 
 
-SPARED, LEAST, RUN = 1.25, 20, 10
-"""A set is read whole unless it has this many times the images that are asked for. Files of a class in each part of the
-user's own split that are drawn at least; and files in a row that are drawn together, at most."""
-
-
 def drawn(listing: Listing, most: int) -> Listing:
     """Return about ``most`` files of a listing with more, in proportion to the classes in each part of its own split.
 
@@ -105,10 +106,12 @@ def drawn(listing: Listing, most: int) -> Listing:
     """
     if len(listing.entries) <= SPARED * most:
         return listing
-    share, chosen = most / len(listing.entries), set[int]()
+    share = most / len(listing.entries)
+    chosen = set[int]()
     for places in members_of((plain(entry.label), entry.part) for entry in listing.entries).values():
         wanted = max(round(share * len(places)), min(LEAST, len(places)))
-        taken, run = 0, min(RUN, max(1, wanted // RUN))
+        taken = 0
+        run = min(RUN, max(1, wanted // RUN))
         runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
         for unit in sorted(members_of(runs).values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
             if taken < wanted:
@@ -133,27 +136,6 @@ def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
     for place, name in enumerate(names):
         members[name].append(place)
     return members
-
-
-def bare(text: str) -> str:
-    """Return a text without blanks and invisible characters around it, such as marks of a direction."""
-    if text.isascii():
-        return text.strip()
-    start, end = 0, len(text)
-    while start < end and _is_invisible(text[start]):
-        start += 1
-    while start < end and _is_invisible(text[end - 1]):
-        end -= 1
-    return text[start:end]
-
-
-def _is_invisible(character: str) -> bool:
-    return character.isspace() or unicodedata.category(character) == "Cf"
-
-
-def plain(name: str) -> str:
-    """Return the name of a class without case and superfluous blanks, and with composed accents."""
-    return unicodedata.normalize("NFC", " ".join(bare(name).split())).casefold()
 
 
 def without_blanks(listing: Listing) -> Listing:

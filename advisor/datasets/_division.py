@@ -14,6 +14,7 @@ from advisor.datasets._checks import copies, copies_of_learnt, kept_together, le
 from advisor.datasets._checks.boxes import Counts, boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets._checks.findings import counted
 from advisor.datasets._dataset import Dataset
+from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair, near_duplicates
 from advisor.datasets._grouping import find_groups
 from advisor.datasets._split import (
@@ -38,6 +39,12 @@ _CROWD = ("few boxes", "some boxes", "many boxes")
 
 Stratum = tuple[str, ...]
 Stratify = Callable[[Sequence[int]], Dataset]  # From the group of each image to the images with strata as classes
+
+MOST_HELD, MOST_COMPARED = 10_000, 5_000
+"""Images that are drawn for the hold-out and for validation, at most. 10,000 images tell an accuracy of 90 % to 0.6
+points with 95 %. 5,000 images tell two files apart that differ in 5 % of their answers, by 0.7 points or more."""
+
+NAMED = 5  # Classes named in a sentence, at most
 
 
 def stratified(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
@@ -97,13 +104,6 @@ def _small(found: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]
     return {one for one in groups_of if len(groups_of[one]) < LEAST or not parts_of[one] >= everywhere}
 
 
-MOST_HELD, MOST_COMPARED = 10_000, 5_000
-"""Images that are drawn for the hold-out and for validation, at most. 10,000 images tell an accuracy of 90 % to 0.6
-points with 95 %. 5,000 images tell two files apart that differ in 5 % of their answers, by 0.7 points or more."""
-
-NAMED = 5  # Classes named in a sentence, at most
-
-
 @dataclass(frozen=True)
 class Division:
     """A split and why it is as it is."""
@@ -121,6 +121,8 @@ class Division:
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
         notes = list(dataset.notes)
+        if is_demo(dataset.root):
+            notes.insert(0, DEMO_NOTE)
         if self.grouping.of:
             notes.append(_on_groups(self, dataset))
         read = len(dataset.images) + len(dataset.rejected)

@@ -26,15 +26,32 @@ PLACES = 5  # Places of a crop from the left, and from the top, evenly between t
 SYMMETRIES = ((0, False), (1, False), (2, False), (3, False), (0, True), (1, True), (2, True), (3, True))
 """Quarter turns, and whether the image is mirrored first; the first one leaves it as it is."""
 
-_LOW, _BLOCK = 9, 2048
+_LOW = 9
+_BLOCK = 2048
 _CROPPED = 1024  # Images whose crops are kept for the next comparison: 200 kB each
-MANY, PIECES, PIECE = 15_000, 5, 12
+MANY = 15_000
+PIECES = 5
+PIECE = 12
 """Images from which on hashes are looked up by their pieces, and the pieces and their bits."""
 
 
 _BITS = [1 << bit for bit in range(PIECE)]
 _CHANGES = (0, *_BITS, *(one ^ other for one, other in combinations(_BITS, 2)))
 """Changes of a piece in two bits at most."""
+
+SIDE = 48
+SMALLEST = 0.8  # Least share of a side that a crop keeps
+MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
+MIN_MATCH = 0.98
+NEIGHBOURS = 2  # Candidates for each image
+LARGE = 20_000
+COMPACT = 256
+"""Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
+within 0.1."""
+
+_WORTH_A_LOOK = 0.85
+_FEATURE_ROWS = 512
+_KEPT = 4096
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,8 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     pairs = [Pair(members[0], copy, 1.0) for members in copies for copy in members[1:]]
     firsts = [members[0] for members in copies]
     for near in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
-        one, two = copies[near.first], copies[near.second]
+        one = copies[near.first]
+        two = copies[near.second]
         pairs += [_ordered(one[0], copy, near) for copy in two]
         pairs += [_ordered(copy, two[0], near) for copy in one[1:]]
     return tuple(sorted(pairs, key=_ends))
@@ -192,7 +210,8 @@ def _compare_places(
         block = places[start : start + _BLOCK]
         distances = np.bitwise_count(hashes[block, None] ^ others[None, near])
         for row, column in np.argwhere(distances <= MAX_DISTANCE):
-            first, second = int(block[row]), int(near[column])
+            first = int(block[row])
+            second = int(near[column])
             if first < second:
                 pairs.add((first, second))
     return pairs
@@ -215,19 +234,6 @@ def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
     links = [pair.first for pair in pairs], [pair.second for pair in pairs]
     _, names = connected_components(coo_array((np.ones(len(pairs)), links), (count, count)), directed=False)
     return tuple(tuple(group) for group in members_of(names).values() if len(group) > 1)
-
-
-SIDE = 48
-SMALLEST = 0.8  # Least share of a side that a crop keeps
-MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
-MIN_MATCH = 0.98
-NEIGHBOURS = 2  # Candidates for each image
-LARGE, COMPACT = 20_000, 256
-"""Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
-within 0.1."""
-
-_WORTH_A_LOOK = 0.85
-_FEATURE_ROWS, _KEPT = 512, 4096
 
 
 def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from advisor.core import AmbiguousInput, Reading, UsageError
-from advisor.datasets._dataset import plain
+from advisor.datasets._names import plain
 from advisor.datasets._parts import TRAIN, part_of
-from advisor.datasets._stray_folders import piece_reason
 
-UPPER, DEEPEST = "*", "**"  # Last names of a path: each folder in it is a class, or each that directly holds images
+# Last names of a path: each folder in it is a class, or each that directly holds images.
+UPPER = "*"
+DEEPEST = "**"
 
 Names = tuple[str, ...]
 """An image below a folder: the names of the folders that it is in, then its own."""
@@ -40,19 +41,16 @@ def ask_repeated_folders(root: Path, names: Collection[str]) -> UsageError:
     return AmbiguousInput(message, readings)
 
 
-def refuse_pieces(root: Path, images: Sequence[Names]) -> None:
-    """Refuse ``DIR/images_001/1.jpg`` beside ``DIR/images_002/2.jpg``: a model would learn to tell the pieces."""
+def ask_pieces(root: Path, images: Sequence[Names], reason: str) -> UsageError:
+    """Return the question whether folders are classes, or pieces of a set, and why they seem to be: ``reason``."""
     upper = {names[0] for names in images}
-    reason_in_words = piece_reason(upper)
-    if not reason_in_words:
-        return
     readings = [Reading({"data": str(root / UPPER)}, f"the model tells {some_of(upper)} apart")]
     lower = {names[-2] for names in images if len(names) > 2}
     if len(lower) > 1:
         meaning = f"the model tells the deeper folders {some_of(lower)} apart"
         readings.insert(0, Reading({"data": str(root / DEEPEST)}, meaning))
-    raise AmbiguousInput(
-        f"--data: are {some_of(upper)} of '{root}' classes? {reason_in_words[0].upper()}{reason_in_words[1:]}",
+    return AmbiguousInput(
+        f"--data: are {some_of(upper)} of '{root}' classes? {reason[0].upper()}{reason[1:]}",
         readings,
         "list the images in a table with the columns path and label",
     )

@@ -14,12 +14,12 @@ from advisor.datasets._folder_questions import (
     UPPER,
     Names,
     ask_mixed_folders,
+    ask_pieces,
     ask_repeated_folders,
     ask_stray_folder,
     ask_two_levels,
     quoted,
     refuse_disjoint,
-    refuse_pieces,
     some_of,
     without,
 )
@@ -354,12 +354,14 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
     inner = [images[index] for index in indices]
     parts = {} if depth else _parts_below_classes(inner)
     if not parts and not depth:
-        refuse_pieces(root, inner)
+        if reason := piece_reason({names[0] for names in inner}):
+            raise ask_pieces(root, inner, reason)
         _refuse_same_folders(root, inner)
         _refuse_neutral(root, inner)
     top_folders = {names[0] for names in folders} | {names[0] for names in inner}
     if parts:
-        labels, classes = [names[0] for names in inner], sorted(top_folders)
+        labels = [names[0] for names in inner]
+        classes = sorted(top_folders)
     else:
         labels, classes = _label_images(root, inner, top_folders, depth)
     placed = [

@@ -40,6 +40,16 @@ MEASURED = 500  # Images of one class that it compares, at most
 
 Floats = NDArray[np.float32]
 
+PAUSE_S = 600.0  # A longer pause between two photos of a camera starts another group
+TIMED = 0.8  # Least share of images with a time
+LEAST_MEAN = 2.0  # Inferred groups have at least this many images in the mean; otherwise the images are single ones
+NUMBERED = 0.8  # Least share of images with a number in their names
+ALIKE = 0.8  # File names are sequences if neighbours differ by less than this share of what two images differ by
+JUMP = 3.0  # A new group starts where neighbours differ by this many times the median of their class
+GAP = 10  # A new group starts where more images are missing
+
+_NUMBER = re.compile(r"\d+(?=\D*$)")
+
 
 def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
     """Return the number of the group of each image; all images of a group resemble each other.
@@ -48,7 +58,8 @@ def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[
     classes, are in different groups.
     """
     flat = colours.reshape(len(colours), -1)
-    found, first = np.zeros(len(colours), int), 0
+    found = np.zeros(len(colours), int)
+    first = 0
     for indices in members_of(cells).values():
         for start in range(0, len(indices), TOGETHER):
             run = indices[start : start + TOGETHER]
@@ -91,7 +102,8 @@ def silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> 
     if len(sizes) < 2:
         return np.zeros(len(clusters))
     means = distances @ np.eye(len(sizes))[clusters]
-    rows, own = np.arange(len(clusters)), sizes[clusters]
+    rows = np.arange(len(clusters))
+    own = sizes[clusters]
     within = means[rows, clusters] / np.maximum(own - 1, 1)
     means /= sizes
     means[rows, clusters] = np.inf
@@ -124,9 +136,12 @@ def _chosen(labels: Sequence[int]) -> list[int]:
 
 
 def _answers(
-    histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int], chosen: Sequence[int],
+    histograms: NDArray[np.uint8],
+    labels: Sequence[int],
+    groups: Sequence[int],
+    chosen: Sequence[int],
     tested: Sequence[int],
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return whether the nearest image has the right class, with the own group and without."""
     label_of = np.array([labels[index] for index in chosen])
     names, group_of = np.unique([groups[index] for index in chosen], return_inverse=True)
@@ -170,9 +185,12 @@ def _distances(values: Floats) -> Floats:
 
 
 def _excess(
-    colours: NDArray[np.uint8], histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int],
+    colours: NDArray[np.uint8],
+    histograms: NDArray[np.uint8],
+    labels: Sequence[int],
+    groups: Sequence[int],
     tested: Sequence[int],
-) -> float:  # fmt: skip
+) -> float:
     """Return by how much the mean silhouette of the groups exceeds that of structureless images.
 
     Those have the covariance of the class's images and a normal distribution, and are grouped alike. The silhouettes
@@ -180,8 +198,10 @@ def _excess(
     "Estimating the number of clusters in a data set via the gap statistic", JRSS B 63 (2001).
     """
     random = np.random.default_rng(0)
-    flat, label_of = colours.reshape(len(colours), -1), np.array([labels[index] for index in tested])
-    excess, images = 0.0, 0
+    flat = colours.reshape(len(colours), -1)
+    label_of = np.array([labels[index] for index in tested])
+    excess = 0.0
+    images = 0
     for label in np.unique(label_of):
         places = np.array(tested)[label_of == label][:MEASURED]
         small, shares = (values[places].astype(np.float32) for values in (flat, histograms))
@@ -205,22 +225,12 @@ def _silhouette(values: Floats, numbers: NDArray[np.int64]) -> float:
 
 def _lost(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
     """Return whether right answers became much rarer, by McNemar's test and by their odds."""
-    worse, better = int((before & ~after).sum()), int((~before & after).sum())
+    worse = int((before & ~after).sum())
+    better = int((~before & after).sum())
     if worse <= better or (worse - better) < SIGNIFICANT * (worse + better) ** 0.5:
         return False
     odds = [(right.sum() + 0.5) / ((~right).sum() + 0.5) for right in (before, after)]
     return bool(odds[0] >= ODDS * odds[1])
-
-
-PAUSE_S = 600.0  # A longer pause between two photos of a camera starts another group
-TIMED = 0.8  # Least share of images with a time
-LEAST_MEAN = 2.0  # Inferred groups have at least this many images in the mean; otherwise the images are single ones
-NUMBERED = 0.8  # Least share of images with a number in their names
-ALIKE = 0.8  # File names are sequences if neighbours differ by less than this share of what two images differ by
-JUMP = 3.0  # A new group starts where neighbours differ by this many times the median of their class
-GAP = 10  # A new group starts where more images are missing
-
-_NUMBER = re.compile(r"\d+(?=\D*$)")
 
 
 def find_groups(read: Survey) -> Grouping:
@@ -257,7 +267,8 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     timed = [index for index, shot in enumerate(shots) if shot.taken_s is not None]
     if not timed or len(timed) < TIMED * len(shots):
         return ()
-    found, number = [-1] * len(shots), -1
+    found = [-1] * len(shots)
+    number = -1
     last: tuple[str, float] | None = None
     for camera, taken_s, index in sorted((shots[i].camera, shots[i].taken_s or 0.0, i) for i in timed):
         if last is None or last[0] != camera or taken_s - last[1] > PAUSE_S:
@@ -289,7 +300,8 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     compared = [row for rows in ordered for row in rows] if len(dataset.classes) == 1 else []
     if not _near(flat, ordered, steps, [index for _, index in compared]):
         return ()
-    numbers, number = {}, 0
+    numbers = {}
+    number = 0
     for rows, distances in zip(ordered, steps, strict=True):
         limit = JUMP * float(np.median(distances)) if len(distances) else 0.0
         gap = GAP * _usual_step([written for written, _ in rows])

@@ -58,6 +58,9 @@ CONTENTS: tuple[tuple[tuple[bytes, ...], str], ...] = (
 
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
+_DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
+KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
+
 
 def is_candidate(path: Path) -> bool:
     """Return whether the extension is that of an image, or a file without an extension begins like one."""
@@ -92,7 +95,8 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     if not stat.S_ISREG(facts.st_mode):
         raise ContentError("not a regular file")
     if facts.st_size > MAX_FILE_BYTES:
-        size, limit = facts.st_size / 1e6, MAX_FILE_BYTES / 1e6
+        size = facts.st_size / 1e6
+        limit = MAX_FILE_BYTES / 1e6
         raise ContentError(f"the file has {size:.0f} MB, above the limit of {limit:.0f} MB")
     data = path.read_bytes()
     if not data:
@@ -220,10 +224,6 @@ def _stamp(path: Path) -> Stamp | None:
         return inside.stamp if inside else stamp_of(path)
     except OSError:
         return None
-
-
-_DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
-KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,8 @@ def value_range(image: Image.Image) -> float:
     if image.mode[0] not in WIDE_MODES:
         return EIGHT_BITS
     values = np.asarray(image)
-    low, high = values.min(), values.max()
+    low = values.min()
+    high = values.max()
     ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
     if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
         raise ContentError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")

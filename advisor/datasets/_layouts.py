@@ -468,7 +468,8 @@ def list_archives(
     notes: list[str] = []
     several = len({part for file in files if (part := part_in_name(file, path))}) > 1
     for file in files:
-        part, in_folders = part_in_name(file, path) if several else "", list[str]()
+        part = part_in_name(file, path) if several else ""
+        in_folders = list[str]()
         for count, member in enumerate(archive_of(file).members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))

@@ -14,12 +14,13 @@ from urllib.parse import unquote
 from advisor.core import UsageError, nearest, plain as plain_text, plural
 from advisor.datasets._category_files import class_descriptions, class_names_beside, first_number, key_of
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGES, LABELS
-from advisor.datasets._dataset import Entry, Listing, Rejected, bare
+from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folders import is_system_name, some_of
 from advisor.datasets._foreign_files import AS_FILES
 from advisor.datasets._image_names import is_image_name
 from advisor.datasets._images import is_candidate
 from advisor.datasets._json_labels import labels_in_cell
+from advisor.datasets._names import bare
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
 from advisor.datasets._untitled_columns import NO_PART, UNTITLED_EDGES
@@ -61,6 +62,13 @@ _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before th
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
 Listed = Callable[[int], None]
 
+SPLIT: dict[str, tuple[str, ...]] = {
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "group": ("group",),
+    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
+}
+"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
+
 
 @dataclass(frozen=True)
 class ManifestColumns:
@@ -69,14 +77,6 @@ class ManifestColumns:
     names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
     needed: tuple[str, ...]  # the columns that a table must have
     hint: str  # what a table should look like, for errors
-
-
-SPLIT: dict[str, tuple[str, ...]] = {
-    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
-    "group": ("group",),
-    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
-}
-"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
 
 LABELLED = ManifestColumns(

@@ -7,7 +7,10 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-TRAIN, VALIDATION, HOLDOUT, UNLABELLED = "train", "validation", "holdout", "unlabelled"
+TRAIN = "train"
+VALIDATION = "validation"
+HOLDOUT = "holdout"
+UNLABELLED = "unlabelled"
 
 PARTS = {
     "train": TRAIN,

@@ -14,6 +14,14 @@ Group = list[int]  # Indices of images that are never separated: copies, near du
 
 _DIGITS = re.compile(r"(\d+)")
 
+HOLDOUT_SHARE = 0.2
+VALIDATION_SHARE = 0.2  # Share of what is not in the hold-out
+
+TRAIN = "train"
+VALIDATION = "validation"
+HOLDOUT = "holdout"
+PARTS = (TRAIN, VALIDATION, HOLDOUT)  # Names of the parts, from the one for training to the one that is used last
+
 
 class Source(StrEnum):
     """The source of the groups, in the words of messages."""
@@ -116,13 +124,6 @@ def _natural(dataset: Dataset, index: int) -> list[tuple[int, str]]:
     """Return the order of a path with its numbers as numbers: 2 before 10."""
     parts = _DIGITS.split(str(dataset.images[index].path))
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-HOLDOUT_SHARE = 0.2
-VALIDATION_SHARE = 0.2  # Share of what is not in the hold-out
-
-TRAIN, VALIDATION, HOLDOUT = "train", "validation", "holdout"
-PARTS = (TRAIN, VALIDATION, HOLDOUT)  # Names of the parts, from the one for training to the one that is used last
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,8 @@ def _missing(classes: str, part: str, given: bool, source: Source) -> UsageError
 
 
 def _row(dataset: Dataset, index: int, grouping: Grouping) -> dict[str, object]:
-    image, group = dataset.images[index], {"group": grouping.of[index]} if grouping.of else {}
+    image = dataset.images[index]
+    group = {"group": grouping.of[index]} if grouping.of else {}
     path = dataset.shown(image.path)
     return {"sha256": image.sha256, "class": dataset.classes[image.label], "path": path, **group}
 
@@ -328,7 +330,8 @@ def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[
     """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
     found: set[int] = set()
     for groups in ([group for group in groups if may(group)] for groups in by_class):
-        most, taken = max(1, round(share * sum(map(len, groups)))), Group()
+        most = max(1, round(share * sum(map(len, groups))))
+        taken = Group()
         for group in groups:
             if len(taken) + len(group) <= most:
                 taken += group

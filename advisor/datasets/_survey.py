@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import plural
-from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
+from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint
 from advisor.datasets._duplicates import THUMBNAIL
 from advisor.datasets._images import (
     EIGHT_BITS,
@@ -35,6 +35,7 @@ from advisor.datasets._images import (
     value_range,
 )
 from advisor.datasets._layouts import list_files
+from advisor.datasets._names import plain
 from advisor.datasets._reading import ReaderFailure, read_each
 from advisor.datasets._sources import Stamp
 
@@ -46,7 +47,11 @@ DARK_SHARE = 0.3  # Below this share of its range, an image of more than 8 bits 
 FLAT_ROWS = 5  # Rows at the end of an image of ``SIDE`` pixels that may be filled because pixels are missing
 FLAT_LEVELS = 2  # Most difference of grey values in them
 _COLOUR_SIDE = 64
-_EXIF, _ORIGINAL, _DIGITIZED, _MAKE, _MODEL = 0x8769, 0x9003, 0x9004, 0x010F, 0x0110
+_EXIF = 0x8769
+_ORIGINAL = 0x9003
+_DIGITIZED = 0x9004
+_MAKE = 0x010F
+_MODEL = 0x0110
 _TIME = "%Y:%m:%d %H:%M:%S"
 _BASE_LUMINANCE_SUM = 3688  # Sum of JPEG's luminance table (ITU-T T.81, annex K.1), which is libjpeg's quality 50
 
@@ -111,7 +116,8 @@ def measure(data: bytes) -> Measured:
     values = np.asarray(grey, dtype=np.float32)
     if quality and not completed and np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS:
         complete_jpeg(data)  # The decoder fills missing rows with one colour, and does not say so
-    contrast, quarter = float(values.std()), SIDE // 4
+    contrast = float(values.std())
+    quarter = SIDE // 4
     laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
     energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
     edges = float(energy.sum())
@@ -190,7 +196,10 @@ class Survey:
             images=tuple(self.dataset.images[index] for index in kept),
             rejected=tuple(sorted((*self.dataset.rejected, *rejected), key=lambda row: row.path)),
         )
-        stats, thumbnails, colours, histograms = self.stats, self.thumbnails, self.colours, self.histograms
+        stats = self.stats
+        thumbnails = self.thumbnails
+        colours = self.colours
+        histograms = self.histograms
         shots = tuple(self.shots[index] for index in kept)
         return Survey(dataset, stats[kept], thumbnails[kept], colours[kept], histograms[kept], shots)
 
@@ -280,7 +289,8 @@ def read_file(path: Path) -> tuple[str, Stamp, Measured] | str:
 
 def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
     """Return empty arrays for the measures and small versions of ``count`` images; memory is allocated as they fill."""
-    whole, number = np.int32, np.float32
+    whole = np.int32
+    number = np.float32
     kinds = (whole, whole, number, number, number, number, np.uint8)
     fields = np.dtype(list(zip(ImageStats.__dataclass_fields__, kinds, strict=True)))
     shapes = (THUMBNAIL, THUMBNAIL), (COLOURS, COLOURS, 3), (LEVELS**3,)

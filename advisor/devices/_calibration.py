@@ -12,7 +12,7 @@ from advisor.catalog import Card, load_catalogue
 from advisor.core import CONFIDENCE, Provenance, StageError, UsageError, plural, show_ms, show_probability
 from advisor.devices._connections.agent import THROTTLED
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices._kernels import Tell, as_int8, kernels_to_time, time_kernels
+from advisor.devices._kernels import Tell, TimedKernels, as_int8, kernels_to_time, time_kernels
 from advisor.devices._latency.features import Models, load_features
 from advisor.devices._latency.model import NAMED, decisive
 from advisor.devices._latency.table import Floats
@@ -28,6 +28,10 @@ SURPRISING = 0.9
 """Measurements outside the interval of this level that the others predict contradict each other: of two, nothing tells
 which one is wrong. It names nine of ten pairs of which one is four times too slow, and 1 % of right pairs (hidden
 silicons, TensorFlow Lite on CPUs)."""
+
+EFFORT = "quick"
+QUIET = "close other programs on the device, or name a target with fewer threads"
+_COOL = "let the device cool down and close other programs on it, then try again"
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ def calibration_report(
     names = tuple(model.name for model in measured_models)
     predictions = predictor.predict(_without(before, truth), target, form, measured_models)
     errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
-    left_out, surprising = list[float](), dict[str, float]()
+    left_out = list[float]()
+    surprising = dict[str, float]()
     for model in measured_models if len(names) > 1 else []:
         (found,) = predictor.predict(_without(after, [model.name]), target, form, [model])
         left_out.append(found.latency.value / truth[model.name] - 1)
@@ -110,10 +115,6 @@ Key = tuple[str, str]  # Name of the model, and form
 Latencies = Mapping[Key, float]  # Milliseconds
 Timings = Mapping[Key, Timing]
 Measured = Callable[[Timings, Timings], None]  # Is called with the timings of one network, and with all before it
-
-EFFORT = "quick"
-QUIET = "close other programs on the device, or name a target with fewer threads"
-_COOL = "let the device cool down and close other programs on it, then try again"
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,8 @@ class PickForBudget:
 
     def pick(self, profile: DeviceProfile) -> str:
         """Say which model is the most accurate that meets the budget."""
-        budget, sure = show_ms(self.budget_ms), self._judged(profile)[0] >= CONFIDENCE
+        budget = show_ms(self.budget_ms)
+        sure = self._judged(profile)[0] >= CONFIDENCE
         if not sure.any():
             return f"no network meets {budget} with {show_probability(CONFIDENCE)} yet"
         best = self.models[int(np.argmax(np.where(sure, self._accuracy, -1.0)))].name
@@ -275,18 +277,15 @@ def calibrate(
     the pick most, by expectation. StageError if no network was measured, or if the device slowed down: then only
     kernels are kept.
     """
-    known, forms = load_features().models, forms_of(target)
+    known = load_features().models
+    forms = forms_of(target)
     cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
     models = [known[name] for name in cards]
     with Scratch() as work:
-        with_kernels, left_out = profile, list[str]()
         operators = kernels_to_time(profile, target, forms, candidates) if kernels else ()
-        for part in time_kernels(connection, target, operators, work, tell):
-            with_kernels = add_kernels(with_kernels, part.kernels)
-            left_out += part.left_out
-            write_profile(with_kernels, folder_of(profile))
-        # 100 MB halve a model's value.
-        costs = {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
+        parts = time_kernels(connection, target, operators, work, tell)
+        with_kernels, left_out = _write_kernels(profile, parts)
+        costs = _sending_costs(models, candidates)
         now = [with_kernels]  # The profile with what was measured so far
         decision: PickForBudget | None = None
         names: Iterable[str]
@@ -314,8 +313,24 @@ def calibrate(
     after = with_timings(with_kernels, target, networks.kept)
     kept = [form for form in forms if any(form == each for _, each in networks.kept)]
     reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in kept)
-    path, pick = write_profile(after, folder_of(profile)), decision.pick(after) if decision else ""
+    path = write_profile(after, folder_of(profile))
+    pick = decision.pick(after) if decision else ""
     return Calibrated(after, target, networks, reports, path, tuple(left_out), pick)
+
+
+def _write_kernels(profile: DeviceProfile, parts: Iterable[TimedKernels]) -> tuple[DeviceProfile, list[str]]:
+    """Write a profile after each part of the timed kernels; return it, and what could not be timed."""
+    left_out = list[str]()
+    for part in parts:
+        profile = add_kernels(profile, part.kernels)
+        left_out += part.left_out
+        write_profile(profile, folder_of(profile))
+    return profile, left_out
+
+
+def _sending_costs(models: Models, candidates: Collection[str]) -> dict[str, float]:
+    """Return by how much the sending of each candidate lowers its value: 100 MB halve it."""
+    return {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
 
 
 def _tell_gain(
@@ -349,7 +364,8 @@ def _made(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell:
     path = folder / f"{card.name}.tflite"
     limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)
     pool.call("advisor.catalog._convert:convert", card, None, path, limits=limits)
-    data, files = select_output(path.read_bytes(), "probabilities"), {}
+    data = select_output(path.read_bytes(), "probabilities")
+    files = {}
     for form in forms:
         made = folder / f"{card.name}-{form}.tflite"
         made.write_bytes(as_int8(data) if form == "int8" else data)
@@ -365,7 +381,8 @@ def measure_networks(
     A timing that other programs disturbed is left out, unless its CPU time is known. StageError if the device failed or
     slowed down, or every timing was left out.
     """
-    kept, left_out = dict[Key, Timing](), list[str]()
+    kept = dict[Key, Timing]()
+    left_out = list[str]()
     for files in made:
         tell(f"measuring {next(iter(files))[0]} on {connection.label}")
         found = _measure(connection, files, threads)
@@ -398,7 +415,8 @@ def _check_drift(connection: Connection, key: Key, first: Timing) -> list[str]:
 
     A device that gets hot between two networks makes the later ones look slow, and no single timing shows it.
     """
-    again, name = _measure(connection, {key: first.model}, first.threads)[key], " ".join(key)
+    again = _measure(connection, {key: first.model}, first.threads)[key]
+    name = " ".join(key)
     if again.contention:
         return [f"{name} at the end, which shows if the device slowed down: {again.contention}"]
     if again.own_ms < THROTTLED * first.own_ms:

@@ -25,6 +25,54 @@ from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, add_tensor, new_
 _RELU6 = schema.ActivationFunctionType.RELU6
 _RANGE = 6.0  # Made-up range of every activation; the latency does not depend on it
 
+MOST_COPIES = 8
+"""Copies of a small operator in its file, at most: with several, the cost of a call of the interpreter is small."""
+
+_ENOUGH = 1_500_000
+"""Multiply-accumulates and values of a file that need no further copy: about 50 microseconds on a fast core."""
+
+_FAR_WEIGHTS = 3_000_000
+_MOST_FAR = 32
+"""Weights of a file, and its most copies, with which weights come from as far away as in a network. The copies' weights
+take turns, so a cache of a core (1 to 2 MB) does not hold them."""
+
+_MOST_MACS = 200_000_000
+_MOST_WRITTEN = 1_000_000
+"""Multiply-accumulates and written values of a file that allow no further copy for its weights: boards run 0.3 to 10
+billion MACs a second, and outputs should not fill the caches."""
+
+_WINDOWED = frozenset({CONVOLUTION, DEPTHWISE, "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "MEAN"})
+"""Kinds whose input is of another size than their output."""
+
+_MADE = _WINDOWED | {
+    DENSE,
+    "ADD",
+    "MUL",
+    "CONCATENATION",
+    "SPLIT",
+    "SOFTMAX",
+    "TRANSPOSE",
+    "RESHAPE",
+    "HARD_SWISH",
+    "LOGISTIC",
+    "RELU",
+}
+"""Kinds of which files are made; others are predicted from those."""
+
+_COLOURS = 3
+_VALUE = 20  # Multiply-accumulates in the time that one value takes to be read or written
+
+EFFORT = "survey"  # Effort of the agent: eight rounds, in half a second for each file at most
+BATCH = 48  # Files of one job: their rounds take turns
+
+SECONDS = 6.0
+"""Longest time of one file. On slow boards a large kernel takes half a second, and eight rounds run it twice."""
+
+START_S = 60.0  # Longest time of a job in addition: starting the runtime, and loading
+UNSTEADY = 3.0  # A kernel is left out if its usual round takes this many times as long as its best ones
+MOST_IN_A_ROW = 3  # Files that may fail one after the other before the device itself counts as failed
+MOST_LEFT_OUT = 0.25  # Share of the kernels that may be left out; with more, the device cannot be trusted
+
 
 class _Graph:
     """A file under construction: a main graph with one input."""
@@ -49,6 +97,12 @@ class _Graph:
     def integers(self, values: ArrayLike) -> int:
         return self._constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
 
+    def append(self, kind: str, inputs: list[int], outputs: list[int], options: object) -> None:
+        """Add an operator behind the others."""
+        operator = new_operator(self.model, getattr(schema.BuiltinOperator, kind), inputs, outputs[0], options)
+        operator.outputs = outputs
+        self.graph.operators.append(operator)
+
     def _constant(self, content: NDArray[np.generic], dtype: int) -> int:
         name = f"c{len(self.graph.tensors)}"
         return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
@@ -69,7 +123,8 @@ def as_int8(data: bytes) -> bytes:
     from ai_edge_quantizer import quantizer, recipe
 
     model = read(data)
-    low, high = np.float32(-_RANGE), np.float32(_RANGE)
+    low = np.float32(-_RANGE)
+    high = np.float32(_RANGE)
     ranges = {
         tensor.name: {"min": np.full((1,) * len(tensor.shape), low), "max": np.full((1,) * len(tensor.shape), high)}
         for tensor in model.tensors
@@ -95,7 +150,8 @@ def _input_shape(work: Work) -> tuple[int, ...]:
         case "TRANSPOSE":
             return 1, 1, channels, work.pixels
         case "CONCATENATION":
-            side, channels = math.isqrt(work.pixels), channels // 2
+            side = math.isqrt(work.pixels)
+            channels = channels // 2
         case kind if kind not in _WINDOWED:
             return 1, *_sides(work), channels
     return 1, side, side, channels
@@ -109,13 +165,15 @@ def _sides(work: Work) -> tuple[int, int]:
 
 def _operator(made: _Graph, work: Work, source: int) -> list[int]:
     """Add an operator to a file, and return its outputs."""
-    sides, window, stride, channels = _sides(work), math.isqrt(work.taps), work.stride, work.channels
+    sides = _sides(work)
+    window = math.isqrt(work.taps)
+    channels = work.channels
     height, width = (window, window) if window**2 == work.taps else (1, work.taps)
     source_shape = _input_shape(work)
     side = source_shape[1]
-    padding = schema.Padding.SAME if math.ceil(side / stride) == sides[0] else schema.Padding.VALID
-    place = {"strideW": stride, "strideH": stride, "padding": padding}
-    inputs, options = [source], None
+    place = _place_window(side, work.stride, sides[0])
+    inputs = [source]
+    options = None
     shape: tuple[int, ...] = 1, *sides, channels
     match work.kind:
         case "CONV_2D":
@@ -128,66 +186,55 @@ def _operator(made: _Graph, work: Work, source: int) -> list[int]:
             )
         case "FULLY_CONNECTED":
             inputs += [made.weights(channels, work.depth), made.weights(channels)]
-            shape, options = (1, channels), schema.FullyConnectedOptionsT()
+            shape = (1, channels)
+            options = schema.FullyConnectedOptionsT()
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
             options = schema.Pool2DOptionsT(filterHeight=height, filterWidth=width, **place)
         case "MEAN":
             inputs.append(made.integers([1, 2]))
-            shape, options = (1, channels), schema.ReducerOptionsT()
+            shape = (1, channels)
+            options = schema.ReducerOptionsT()
         case "ADD" | "MUL":
             inputs.append(source if work.read >= 2 * work.written else made.weights(channels))
             options = schema.AddOptionsT() if work.kind == "ADD" else schema.MulOptionsT()
         case "CONCATENATION":
             inputs.append(source)
-            shape, options = (1, *sides, channels // 2 * 2), schema.ConcatenationOptionsT(axis=3)
+            shape = (1, *sides, channels // 2 * 2)
+            options = schema.ConcatenationOptionsT(axis=3)
         case "SPLIT":
             inputs.insert(0, made.integers(3))
-            shape, options = (1, *sides, channels // 2), schema.SplitOptionsT(numSplits=2)
+            shape = (1, *sides, channels // 2)
+            options = schema.SplitOptionsT(numSplits=2)
         case "SOFTMAX":
-            shape, options = (1, channels), schema.SoftmaxOptionsT(beta=1.0)
+            shape = (1, channels)
+            options = schema.SoftmaxOptionsT(beta=1.0)
         case "TRANSPOSE":
             inputs.append(made.integers([0, 1, 3, 2]))
-            shape, options = (1, 1, work.pixels, channels), schema.TransposeOptionsT()
+            shape = (1, 1, work.pixels, channels)
+            options = schema.TransposeOptionsT()
         case "RESHAPE":
             shape = 1, work.pixels * channels
             inputs.append(made.integers(shape))
             options = schema.ReshapeOptionsT(newShape=shape)
         case "PAD":
-            low = (sides[0] - side) // 2
-            border = [low, sides[0] - side - low]
+            border = _split_border(sides[0] - side)
             inputs.append(made.integers([[0, 0], border, border, [0, 0]]))
             options = schema.PadOptionsT()
     outputs = [made.tensor(*shape) for _ in range(2 if work.kind == "SPLIT" else 1)]
-    operator = new_operator(made.model, getattr(schema.BuiltinOperator, work.kind), inputs, outputs[0], options)
-    operator.outputs = outputs
-    made.graph.operators.append(operator)
+    made.append(work.kind, inputs, outputs, options)
     return outputs
 
 
-MOST_COPIES = 8
-"""Copies of a small operator in its file, at most: with several, the cost of a call of the interpreter is small."""
+def _place_window(side: int, stride: int, output_side: int) -> dict[str, int]:
+    """Return the strides and the padding with which an input's side gives the side of the output."""
+    padding = schema.Padding.SAME if math.ceil(side / stride) == output_side else schema.Padding.VALID
+    return {"strideW": stride, "strideH": stride, "padding": padding}
 
-_ENOUGH = 1_500_000
-"""Multiply-accumulates and values of a file that need no further copy: about 50 microseconds on a fast core."""
 
-_FAR_WEIGHTS, _MOST_FAR = 3_000_000, 32
-"""Weights of a file, and its most copies, with which weights come from as far away as in a network. The copies' weights
-take turns, so a cache of a core (1 to 2 MB) does not hold them."""
-
-_MOST_MACS, _MOST_WRITTEN = 200_000_000, 1_000_000
-"""Multiply-accumulates and written values of a file that allow no further copy for its weights: boards run 0.3 to 10
-billion MACs a second, and outputs should not fill the caches."""
-
-_WINDOWED = frozenset({CONVOLUTION, DEPTHWISE, "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "MEAN"})
-"""Kinds whose input is of another size than their output."""
-
-_MADE = _WINDOWED | {
-    DENSE, "ADD", "MUL", "CONCATENATION", "SPLIT", "SOFTMAX", "TRANSPOSE", "RESHAPE", "HARD_SWISH", "LOGISTIC", "RELU",
-}  # fmt: skip
-"""Kinds of which files are made; others are predicted from those."""
-
-_COLOURS = 3
-_VALUE = 20  # Multiply-accumulates in the time that one value takes to be read or written
+def _split_border(pixels: int) -> list[int]:
+    """Return how many pixels are added before and behind."""
+    before = pixels // 2
+    return [before, pixels - before]
 
 
 def copies_of(work: Work) -> int:
@@ -208,17 +255,6 @@ def copies_of(work: Work) -> int:
 
 Tell = Callable[[str], None]
 Wanted = Sequence[tuple[Work, str]]  # Operators, each in a form
-
-EFFORT = "survey"  # Effort of the agent: eight rounds, in half a second for each file at most
-BATCH = 48  # Files of one job: their rounds take turns
-
-SECONDS = 6.0
-"""Longest time of one file. On slow boards a large kernel takes half a second, and eight rounds run it twice."""
-
-START_S = 60.0  # Longest time of a job in addition: starting the runtime, and loading
-UNSTEADY = 3.0  # A kernel is left out if its usual round takes this many times as long as its best ones
-MOST_IN_A_ROW = 3  # Files that may fail one after the other before the device itself counts as failed
-MOST_LEFT_OUT = 0.25  # Share of the kernels that may be left out; with more, the device cannot be trusted
 
 
 class TimedKernels(NamedTuple):
@@ -254,11 +290,13 @@ def time_kernels(
     effort = EFFORTS[EFFORT]
     least = effort.min_seconds + effort.blocks * effort.pause_seconds
     tell(f"timing {len(wanted)} kernels on {connection.label}, in at least {show_seconds(least * len(wanted))}")
-    start, left_out = time.monotonic(), 0
+    start = time.monotonic()
+    left_out = 0
     for place in range(0, len(wanted), BATCH):
         part = wanted[place : place + BATCH]
         found = _batch(connection, target, part, folder)
-        left_out, passed = left_out + len(found.left_out), place + len(part)
+        left_out = left_out + len(found.left_out)
+        passed = place + len(part)
         if left_out > MOST_LEFT_OUT * passed:
             last = found.left_out[-1]
             raise StageError(
@@ -273,11 +311,13 @@ def time_kernels(
 def _batch(connection: Connection, target: DeviceTarget, part: Wanted, folder: Path) -> TimedKernels:
     files = {}
     for place, (work, form) in enumerate(part):
-        data, path = kernel_file(work, copies_of(work)), folder / f"kernel{place}.tflite"
+        data = kernel_file(work, copies_of(work))
+        path = folder / f"kernel{place}.tflite"
         path.write_bytes(as_int8(data) if form == "int8" else data)
         files[path] = (work, form)
     timings, failures = _timed(connection, list(files), target.threads)
-    kernels, left_out = list[Kernel](), [f"{_described(*files[path])}: {why}" for path, why in failures.items()]
+    kernels = list[Kernel]()
+    left_out = [f"{_described(*files[path])}: {why}" for path, why in failures.items()]
     for timing in timings:
         work, form = files[timing.model]
         microseconds, best = rounds_us(timing)
@@ -311,7 +351,8 @@ def _timed(
     """Time files in one job; if it fails, time each alone and return why single files failed."""
     with suppress(StageError):
         return _job(connection, paths, threads), {}
-    timings, failures = list[Timing](), dict[Path, str]()
+    timings = list[Timing]()
+    failures = dict[Path, str]()
     for path in paths:
         try:
             timings += _job(connection, [path], threads)

@@ -32,6 +32,21 @@ from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget
 from advisor.devices._profiles.listing import known_devices
 from advisor.devices._profiles.measurements import SOURCE, Measurement
 
+UNLIKE = 10.0
+"""Ratio of the ends of an 80 % interval above which no known device is comparable: it says nothing about a budget."""
+
+_MEASURED = 2  # With this many measured networks, a target is compared with itself
+
+CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
+
+_SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
+
+RUNTIME_BYTES = 4.5e6
+"""Memory of the runtime on a CPU: the median of what processes took besides, in which LiteRT 2 ran files of nine
+networks in up to five forms with XNNPACK. It is 3 MB less while another process has the runtime's library loaded."""
+
+WIDEST = 1.2
+
 
 class MeasuredLatency(NamedTuple):
     """A measured latency (ms) with its source, its deviation (log), and whether another release measured it."""
@@ -52,16 +67,6 @@ def measured_latency(table: LatencyTable, target: DeviceTarget, rows: Sequence[M
     furthest = max(steps, default=0)
     deviation = float(np.hypot(NOISE, change(table, target.runtime, furthest)))
     return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
-
-
-UNLIKE = 10.0
-"""Ratio of the ends of an 80 % interval above which no known device is comparable: it says nothing about a budget."""
-
-_MEASURED = 2  # With this many measured networks, a target is compared with itself
-
-CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
-
-_SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
 
 
 def device_predictor() -> Predictor:
@@ -123,7 +128,9 @@ class Predictor:
     """Predicts latencies on targets; a prediction takes milliseconds."""
 
     def __init__(self, profiles: Mapping[str, DeviceProfile], base: Base, calibration: Calibration) -> None:
-        self._profiles, self._base, self._calibration = profiles, base, calibration
+        self._profiles = profiles
+        self._base = base
+        self._calibration = calibration
         self._known: dict[tuple[str, str, str], _Known] = {}
 
     @property
@@ -215,7 +222,8 @@ class Predictor:
             return None
         mean, log_sd = known.networks.predict(works)
         deviation = float(np.hypot(log_sd, known.log_sd))
-        half_width, count = deviation * NormalDist().inv_cdf((1 + level) / 2), known.networks.measured
+        half_width = deviation * NormalDist().inv_cdf((1 + level) / 2)
+        count = known.networks.measured
         quantity = Quantity(
             float(np.exp(mean)),
             "ms",
@@ -232,7 +240,8 @@ class Predictor:
         self, profile: DeviceProfile, measured: MeasuredLatency, expected: float | None, level: float
     ) -> Prediction:
         """Return a measurement; ``expected`` is what the others expect (ms) if they contradict it."""
-        value, deviation = measured.milliseconds, measured.deviation
+        value = measured.milliseconds
+        deviation = measured.deviation
         half_width = deviation * NormalDist().inv_cdf((1 + level) / 2)
         remarks = "; measured with another release" if measured.other_release else ""
         remarks += f"; contradicts the other models, which expect {expected:.3g} ms" if expected else ""
@@ -297,13 +306,6 @@ def similar_form(form: str, measured: Collection[str], known: Collection[str]) -
             f"no latency is known of the form '{form}'{nearest(form, forms)}", f"forms: {', '.join(forms)}"
         )
     return precision, log_sd
-
-
-RUNTIME_BYTES = 4.5e6
-"""Memory of the runtime on a CPU: the median of what processes took besides, in which LiteRT 2 ran files of nine
-networks in up to five forms with XNNPACK. It is 3 MB less while another process has the runtime's library loaded."""
-
-WIDEST = 1.2
 
 
 def arena_of(file: FileFeatures, runtime: str) -> int:

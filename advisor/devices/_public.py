@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 Folders = Sequence[str | Path]
 
+_SHARED: Mapping[str, Option] = {
+    name: get_args(hint)[1] for name, hint in get_type_hints(DeviceBenchmarkKeywords, include_extras=True).items()
+}
+
 
 def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[DeviceProfile, ...]:
     """Return the known device profiles: this machine, then all others by name.
@@ -109,11 +113,6 @@ def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     from advisor.devices._profiles.listing import remove_profile
 
     return remove_profile(name, folder)
-
-
-_SHARED: Mapping[str, Option] = {
-    name: get_args(hint)[1] for name, hint in get_type_hints(DeviceBenchmarkKeywords, include_extras=True).items()
-}
 
 
 class CalibrateKeywords(TypedDict, total=False):

@@ -89,7 +89,8 @@ class Download:
         have = self._have()
         part = {"Range": f"bytes={have}-", "If-Range": self._version()} if have else {}
         with self.client.get(self.url, {"Accept-Encoding": "identity", **part}, deadline) as response:
-            status, said = response.status_code, f"{without_password(self.url)}: the server"
+            status = response.status_code
+            said = f"{without_password(self.url)}: the server"
             if status in _TRY_AGAIN:
                 raise Interrupted(f"{said} answers {status}")
             if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
@@ -114,7 +115,9 @@ class Download:
         return first == have and last == total - 1 and announced_bytes(response) in (None, total - have)
 
     def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
-        length, done, said = announced_bytes(response), start, without_password(self.url)
+        length = announced_bytes(response)
+        done = start
+        said = without_password(self.url)
         total = None if length is None else start + length
         if total is not None and total > self.most_bytes:
             raise Unavailable(f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a file")
@@ -208,7 +211,8 @@ class _Bounded:
     """A stream that raises an error after more bytes than a valid archive has."""
 
     def __init__(self, raw: Any) -> None:
-        self._raw, self._given = raw, 0
+        self._raw = raw
+        self._given = 0
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._raw.read(size)
@@ -222,8 +226,12 @@ class _Header(tarfile.TarInfo):
     """A tar header that limits extension blocks (long names, pax records): the library reads such a block whole."""
 
     _READ_WHOLE = (
-        tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
-    )  # fmt: skip
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    )
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in self._READ_WHOLE and self.size > MAX_HEADER_BYTES:
@@ -302,7 +310,8 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
 
 def client_for(url: str, tokens: tuple[tuple[str, str], ...] = (), ends_at: float = math.inf) -> Client:
     """Return a client for the server of ``url``, whose requests end at ``ends_at`` of the monotonic clock."""
-    parts, transport = urlsplit(url), home_transport(tokens)
+    parts = urlsplit(url)
+    transport = home_transport(tokens)
     closed = contact(f"{parts.scheme}://{parts.netloc}", transport, ends_at)
     if closed:
         raise Unavailable(closed)

@@ -32,6 +32,8 @@ SourceKind = Literal["url", "huggingface", "pypi", "npm", "file"]
 #: Called as ``progress(file name, bytes so far, bytes in all or None)``.
 Progress = Callable[[str, int, int | None], None]
 
+_MIRRORS = "a mirror is a folder, a file or an http(s) URL"
+
 
 @dataclass(frozen=True, slots=True)
 class MemberFile:
@@ -121,9 +123,6 @@ class WeightsFile:
     member: str
     format: str
     port: str
-
-
-_MIRRORS = "a mirror is a folder, a file or an http(s) URL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +343,8 @@ def _fully_known(root: Path, member: MemberFile) -> MemberFile:
 
 def need_proof(url: str, member: MemberFile, root: Path) -> None:
     """Raise ``Unavailable`` for a file that others on the network can forge: no encryption, and no secure hash."""
-    parts, here = urlsplit(url), ("127.0.0.1", "::1", "localhost")
+    parts = urlsplit(url)
+    here = ("127.0.0.1", "::1", "localhost")
     if parts.scheme == "http" and parts.hostname not in here and not _fully_known(root, member).strong:
         raise Unavailable(
             f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http: use https, or --mirror DIR"

@@ -68,7 +68,8 @@ def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
 
     try:
-        html, data = ProjectPage.from_html, ProjectPage.from_json_data
+        html = ProjectPage.from_html
+        data = ProjectPage.from_json_data
         page = data(json.loads(body), base) if is_json else html(package, body, base)
     except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
         raise Unavailable(f"{without_password(base)}: not an index page ({type(error).__name__})") from error

@@ -60,16 +60,18 @@ class StoreKind:
 
 STORES: Mapping[str, StoreKind] = {
     "s3": StoreKind(
-        "s3fs", "S3FileSystem",
+        "s3fs",
+        "S3FileSystem",
         "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of a user who may list and read the bucket; "
         "for a public bucket: FSSPEC_S3_ANON=true",
     ),
     "gs": StoreKind(
-        "gcsfs.core", "GCSFileSystem",
+        "gcsfs.core",
+        "GCSFileSystem",
         "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login, of a user who may list and "
         "read the bucket; for a public bucket: FSSPEC_GS_TOKEN=anon",
     ),
-}  # fmt: skip
+}
 """The stores that are read, by how their addresses begin."""
 
 
@@ -224,7 +226,8 @@ class _Store:
 
     def refusal(self, error: Exception, name: str = "") -> UsageError:
         """Return the error to raise where the store does not give what the address names, or one object."""
-        what, kind = f"--data: '{self.address(name)}'", type(error).__name__
+        what = f"--data: '{self.address(name)}'"
+        kind = type(error).__name__
         said = _in_words(error)
         if isinstance(error, FileNotFoundError):
             return UsageError(f"{what} names no object", f"check the address{self._nearest()}")
@@ -261,7 +264,8 @@ def _store(path: Path) -> _Store:
             "write for example s3://bucket/photos; credentials come from the environment, not from the address",
         )
     kind, bucket, below = match.groups()
-    store, package = _Store(kind, f"{bucket}/{below}" if below else bucket), STORES[kind].module.partition(".")[0]
+    store = _Store(kind, f"{bucket}/{below}" if below else bucket)
+    package = STORES[kind].module.partition(".")[0]
     require_extra(package, "stores", f"--data: '{store.address()}' is read by {package}, which is not installed")
     return store
 
@@ -316,7 +320,8 @@ def _earlier(copies: Path) -> Iterator[tuple[tuple[str, int, str], Path]]:
 
 
 def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
-    most, free = limit_bytes(cache_root(), cache_size), shutil.disk_usage(cache_root()).free
+    most = limit_bytes(cache_root(), cache_size)
+    free = shutil.disk_usage(cache_root()).free
     what = f"--data: '{store.address()}' has {show_bytes(size)}, and the"
     if size > most:
         hint = f"add --cache-size {size // 10**9 + 1}GB, or name fewer objects"
@@ -348,10 +353,17 @@ class _Fetch:
     def __init__(
         self, store: _Store, objects: Objects, parts: Path, earlier: Mapping[tuple[str, int, str], Path], say: Say
     ) -> None:
-        self._store, self._objects, self._parts, self._earlier, self._say = store, objects, parts, earlier, say
-        self._total, self._done, self._fetched = sum(size for size, _ in objects.values()), 0, 0
+        self._store = store
+        self._objects = objects
+        self._parts = parts
+        self._earlier = earlier
+        self._say = say
+        self._total = sum(size for size, _ in objects.values())
+        self._done = 0
+        self._fetched = 0
         self._began = self._said = time.monotonic()
-        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
 
     def run(self, folder: Path) -> None:
         """Bring all objects; the first error stops the others."""
@@ -395,7 +407,8 @@ class _Fetch:
 
     def _read(self, name: str, have: int, size: int) -> bytes:
         """Return the next bytes of an object; UsageError if the store does not give them."""
-        why, end = "it sends nothing", min(have + STEP_BYTES, size)
+        why = "it sends nothing"
+        end = min(have + STEP_BYTES, size)
         for attempt in range(ATTEMPTS):
             self._stopped.wait(FIRST_PAUSE_S * (2**attempt - 1))
             try:
@@ -415,7 +428,8 @@ class _Fetch:
     def _count(self, size: int, fetched: bool = True) -> None:
         """Count bytes that are here, and say now and then how much is, and how long the rest takes."""
         with self._lock:
-            self._done, self._fetched = self._done + size, self._fetched + size * fetched
+            self._done += size
+            self._fetched += size * fetched
             now = time.monotonic()
             if now - self._said < SAID_EVERY_S or not self._fetched:
                 return

@@ -107,7 +107,8 @@ def registry_for(package: str) -> tuple[str, Transport]:
 
 
 def _npm_options() -> dict[str, Any]:
-    npm, listed = shutil.which("npm"), None
+    npm = shutil.which("npm")
+    listed = None
     with contextlib.suppress(ValueError):
         listed = json.loads(_printed([npm, "config", "list", "--json"])) if npm else None
     return {key: value for key, value in listed.items() if value is not None} if isinstance(listed, dict) else {}

@@ -30,6 +30,23 @@ STEP_BYTES = 250_000
 MOST_S = 3600.0
 """The time for one file from one source, with all attempts."""
 
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (requests.exceptions.ConnectTimeout, "no connection within the time-out"),
+    (requests.exceptions.ProxyError, "the proxy does not answer"),
+    (requests.exceptions.SSLError, "its certificate is not accepted"),
+    (requests.exceptions.InvalidHeader, "a header is not valid"),
+    (requests.exceptions.Timeout, "no answer within the time-out"),
+    (requests.exceptions.ConnectionError, "it cannot be reached"),
+    (requests.exceptions.ChunkedEncodingError, "the connection broke"),
+    (urllib3.exceptions.HTTPError, "the connection broke"),
+)
+_BROKEN = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    urllib3.exceptions.HTTPError,
+)
+
 
 def refused(url: str, status: int) -> str:
     """Return what is wrong with an answer of this status, and what a server that asks for a password wants."""
@@ -56,10 +73,14 @@ class Deadline:
     """
 
     def __init__(self, patience_s: float, most_s: float, step_bytes: int) -> None:
-        self._patience_s, self._most_s, self._step_bytes = patience_s, most_s, step_bytes
-        self._next_bytes, self._last = 0, time.monotonic() + most_s
+        self._patience_s = patience_s
+        self._most_s = most_s
+        self._step_bytes = step_bytes
+        self._next_bytes = 0
+        self._last = time.monotonic() + most_s
         self.reached(0)
-        self._over, self._lock = threading.Event(), threading.Lock()
+        self._over = threading.Event()
+        self._lock = threading.Lock()
         self._connections: list[socket.socket] = []
         self._thread = threading.Thread(target=self._wait, name="advisor-deadline", daemon=True)
 
@@ -123,7 +144,8 @@ class WatchedAdapter(HTTPAdapter):
         """Return a pool that makes watched connections."""
         pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
         if not hasattr(pool.ConnectionCls, "watched"):
-            watch, kind = self._watch, pool.ConnectionCls
+            watch = self._watch
+            kind = pool.ConnectionCls
 
             class Watched(kind):  # type: ignore[valid-type, misc]
                 watched = True
@@ -135,21 +157,6 @@ class WatchedAdapter(HTTPAdapter):
 
             pool.ConnectionCls = Watched
         return pool
-
-
-_REASONS: tuple[tuple[type[Exception], str], ...] = (
-    (requests.exceptions.ConnectTimeout, "no connection within the time-out"),
-    (requests.exceptions.ProxyError, "the proxy does not answer"),
-    (requests.exceptions.SSLError, "its certificate is not accepted"),
-    (requests.exceptions.InvalidHeader, "a header is not valid"),
-    (requests.exceptions.Timeout, "no answer within the time-out"),
-    (requests.exceptions.ConnectionError, "it cannot be reached"),
-    (requests.exceptions.ChunkedEncodingError, "the connection broke"),
-    (urllib3.exceptions.HTTPError, "the connection broke"),
-)
-_BROKEN = (
-    requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError, urllib3.exceptions.HTTPError
-)  # fmt: skip
 
 
 class Interrupted(Unavailable):
@@ -240,7 +247,8 @@ class Client:
         with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
             if response.status_code != 200:
                 raise Unavailable(refused(url, response.status_code))
-            chunks, size = response.iter_content(2**16), announced_bytes(response) or 0
+            chunks = response.iter_content(2**16)
+            size = announced_bytes(response) or 0
             while size <= MAX_PAGE_BYTES and (chunk := next(chunks, b"")):
                 body += chunk
                 size = len(body)
@@ -268,7 +276,8 @@ class Client:
         raise Unavailable(f"{without_password(url)}: more than {MAX_REDIRECTS} redirects")
 
     def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
-        parts, known = urlsplit(url), self._transport
+        parts = urlsplit(url)
+        known = self._transport
         host = parts.netloc.rpartition("@")[2]
         logins = *reversed(known.credentials), *credentials_of([url])
         auth = {place: (user, password) for place, user, password in logins}.get(host)

@@ -74,6 +74,9 @@ NOT_JUDGED = "they are looked for in image classification only"
 Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
 """Likely wrong labels and cropped copies."""
 
+QUESTION = Question(seed=SEED)
+"""What the check of labels asks of the stages."""
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -161,7 +164,7 @@ class DataCheck:
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
         shown = self.survey.dataset.shown
-        found = {
+        document = {
             "kind": finding.kind.value,
             "message": finding.message,
             "advice": finding.advice,
@@ -170,7 +173,7 @@ class DataCheck:
             "leave_out": [shown(path) for path in finding.leave_out],
         }
         marked = [[{"label": box.label, "box": list(box.edges)} for box in boxes] for boxes in finding.marked]
-        return {**found, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else found
+        return {**document, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else document
 
 
 def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -180,11 +183,18 @@ def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def checked(
-    path: Path, read: Survey, content: Content, findings: Sequence[Finding], overview: Callable[[], Overview],
-    judged_by: str = "", not_judged: str = NOT_JUDGED, measures: Sequence[Measure] = OF_ANY_PLACE,
-) -> DataCheck:  # fmt: skip
+    path: Path,
+    read: Survey,
+    content: Content,
+    findings: Sequence[Finding],
+    overview: Callable[[], Overview],
+    judged_by: str = "",
+    not_judged: str = NOT_JUDGED,
+    measures: Sequence[Measure] = OF_ANY_PLACE,
+) -> DataCheck:
     """Return the result of a check; ``overview`` returns the split of a search with default options, or refuses it."""
-    split, refused = None, ""
+    split = None
+    refused = ""
     try:
         split = overview()
     except UsageError as error:
@@ -208,7 +218,7 @@ def advance(say: Say) -> Progress:
 def rounded(value: object) -> dict[str, Any]:
     """Return a dataclass as a JSON object with four decimals."""
     fields = asdict(value)  # type: ignore[call-overload]
-    return {name: round(each, 4) if isinstance(each, float) else each for name, each in fields.items()}
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)
@@ -254,10 +264,6 @@ class LabelChecker:
             return _run(stage, card, Materials(cache, images, {card.name: weights}, host.describe(), QUESTION), say)
 
 
-QUESTION = Question(seed=SEED)
-"""What the check of labels asks of the stages."""
-
-
 def _run(stage: Stage[Faults], card: Card, materials: Materials, say: Say) -> LabelCheck:
     """Run the stage and those that it needs, or look them up in the cache."""
     with Scratch() as folder, ChildPool(folder / "log.txt") as heavy, ChildPool(folder / "log.txt") as light:
@@ -288,13 +294,21 @@ def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Fau
         }
 
     def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        files, out = read.files(results), folders.out / RESULT
+        files = read.files(results)
+        out = folders.out / RESULT
         return partial(find_faults, files, part.labels, checked, together, part.paths, landmarks, out)
 
     return Stage(
-        StageName.LABELS, Scope(card.name), "5", "judging labels with", read.stages, inputs, job,
-        lambda folder: read_faults(folder / RESULT), cost.labels_s(len(part.paths), landmarks),
-    )  # fmt: skip
+        StageName.LABELS,
+        Scope(card.name),
+        "5",
+        "judging labels with",
+        read.stages,
+        inputs,
+        job,
+        lambda folder: read_faults(folder / RESULT),
+        cost.labels_s(len(part.paths), landmarks),
+    )
 
 
 def check_data(

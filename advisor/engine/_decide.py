@@ -50,6 +50,12 @@ LARGEST_SHARE = 1e6
 
 Decide = Callable[[Sequence[Evaluation]], Decision]
 
+LOOK_S = 0.5
+"""Seconds between two looks at the evaluations."""
+
+REST = 20.0
+"""Seconds without an answer for each second of CPU time that one took: answers take at most 5 % of one core."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -81,7 +87,9 @@ def _blas() -> ThreadpoolController:
 
 
 def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool) -> Answer:
-    limits, devices, answers = question.limits, question.devices, answers_on_images(run)
+    limits = question.limits
+    devices = question.devices
+    answers = answers_on_images(run)
     # Without the figures on devices of an earlier decision, and without what earlier versions said of new conditions.
     fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
     fresh = [replace(e, new_conditions=None) if in_unknown_conditions(e) else e for e in fresh]
@@ -91,8 +99,8 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
         known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
     candidates = [e for e in known if e.configuration.target.device not in only_required]
-    full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
-    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
+    full = [e for e in candidates if not recipe_of(e.configuration.training).quick_head]
+    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a quick head is the last resort
 
     without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
     candidates = [e for e in candidates if not e.card_facts.lacks_weights]
@@ -120,12 +128,14 @@ def _unless_refuted(decision: Decision, again: Decision, judged_first: bool) -> 
     The other pick must be better on validation and hold-out together. One that did not run on the
     hold-out is only returned to find what should run there, where ``judged_first`` is False.
     """
-    refuted, other = decision.pick, again.pick
+    refuted = decision.pick
+    other = again.pick
     if refuted is None or other is None or not again.feasible:
         return decision
     if other.holdout_accuracy is None:
         return decision if judged_first else again
-    refuted_accuracy, other_accuracy = accuracy_on_both(refuted), accuracy_on_both(other)
+    refuted_accuracy = accuracy_on_both(refuted)
+    other_accuracy = accuracy_on_both(other)
     if refuted_accuracy is None or other_accuracy is None or other_accuracy <= refuted_accuracy:
         return decision
     return replace(again, reason=f"{again.reason} {sentence_of_refutation(refuted)}")
@@ -148,11 +158,12 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
     floats = {network_of(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
 
     def judged(evaluation: Evaluation) -> Evaluation:
-        own, reference = right(evaluation), floats.get(network_of(evaluation))
-        if not own or not reference:
+        answers = right(evaluation)
+        reference = floats.get(network_of(evaluation))
+        if not answers or not reference:
             return replace(evaluation, holdout_drop=None)
-        lost = paired(reference, own)
-        value, low, high = (100 * each for each in (lost.value, lost.low, lost.high))
+        lost = paired(reference, answers)
+        value, low, high = (100 * share for share in (lost.value, lost.low, lost.high))
         source = "against float32 on the hold-out"
         drop = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(labels), source)
         return replace(evaluation, holdout_drop=drop)
@@ -172,7 +183,8 @@ def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], d
         rest = [other for other in devices if other != device]
         without = decide_over(worst_case(evaluations, rest))
         if without.pick is not None and without.feasible:
-            now, then = ", ".join(devices), ", ".join(rest)
+            now = ", ".join(devices)
+            then = ", ".join(rest)
             text = f"devices {now} -> {then} admits {describe(without.pick)}"
             ways.append(Relaxation("devices", now, then, without.pick.configuration.key, text))
     return replace(decision, relaxations=tuple(ways))
@@ -195,7 +207,8 @@ def correct_answers(run: RunFolder, evaluation: Evaluation, part: str = VALIDATI
     By top-1 it is 0 or 1. Candidates that were compared under capture conditions saw each image several times.
     """
     judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
-    labels, file = _labels(run, part), judged.compared_by if judged else ""
+    labels = _labels(run, part)
+    file = judged.compared_by if judged else ""
     return _correct(run, file, labels) if labels and file else None
 
 
@@ -244,11 +257,6 @@ def _correct(run: RunFolder, file: str, labels: Sequence[int]) -> tuple[float, .
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 0.5
-"""Seconds between two looks at the evaluations."""
-
-REST = 20.0
-"""Seconds without an answer for each second of CPU time that one took: answers take at most 5 % of one core."""
 
 MakeAnswer = Callable[[RunFolder], None]
 """Decides over the evaluations of a run so far, and shows or writes the answer."""
@@ -267,7 +275,8 @@ async def answering(run: RunFolder, answer: MakeAnswer, machine: Machine) -> Asy
 
 
 async def _keep_answering(run: RunFolder, answer: MakeAnswer, machine: Machine) -> None:
-    seen, first = -1, True
+    seen = -1
+    first = True
     while True:
         size = run.evaluations_file.stat().st_size if run.evaluations_file.is_file() else 0
         if size != seen:

@@ -115,9 +115,13 @@ class Machine:
 
     @asynccontextmanager
     async def trainer(
-        self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0, first: bool = False,
+        self,
+        pause: Pause,
+        priority: float = 0.0,
+        memory_bytes: int = 0,
+        first: bool = False,
         waits: Waits = lambda _: None,
-    ) -> AsyncIterator[None]:  # fmt: skip
+    ) -> AsyncIterator[None]:
         """Hold one core for training, which starts after all other jobs; before them if ``first``."""
         async with self.core(priority - AFTER_JOBS if first else priority + AFTER_JOBS, memory_bytes, pause, waits):
             yield

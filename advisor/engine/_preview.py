@@ -55,27 +55,31 @@ def preview(request: Request) -> PlanView:
     space.refuse_too_short(request, forecasts)
     count = space.plan.images + space.plan.holdout
     return PlanView(
-        request, space.configurations(), forecasts, space.candidates.missing, count,
+        request,
+        space.configurations(),
+        forecasts,
+        space.candidates.missing,
+        count,
         space.course(request),
         overview_of(resolved.images) if resolved.images else None,
         (*resolved.targets.remarks, *resolved.remarks),
-    )  # fmt: skip
+    )
 
 
 def overview_of(images: Images) -> Overview:
     """Return the images, and the boxes if there are any, of each class in each part."""
     split = images.split
-    found = Overview.of(images.dataset, split, images.grouping, images.notes)
+    overview = Overview.of(images.dataset, split, images.grouping, images.notes)
     if images.boxes is None:
-        return found
+        return overview
     parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
-    return replace(found, boxes={part: images.boxes.among(indices) for part, indices in parts.items()})
+    return replace(overview, boxes={part: images.boxes.among(indices) for part, indices in parts.items()})
 
 
 def refuse_too_short(resolved: Resolved) -> None:
     """Refuse a time limit that is too short to evaluate any candidate."""
     space = _look_up(resolved)
-    if space is not None:
+    if space is not None and not space.has_time(resolved.request.execution.time_limit_s):
         space.refuse_too_short(resolved.request, space.cards())
 
 
@@ -94,15 +98,26 @@ class _SearchSpace:
     prefilter: Prefilter
     filtered: Mapping[Configuration, str]
 
+    def has_time(self, limit_s: float | None) -> bool:
+        """Return whether a candidate can be evaluated within a time limit; the smallest are priced first.
+
+        The forecasts of all candidates would take two seconds of a search that has not begun.
+        """
+        if limit_s is None:
+            return True
+        cards = sorted(self.plan.cards, key=lambda card: card.macs)
+        return any(self._first_s(card, self._wanted(card)) <= limit_s * part_of_a_core() for card in cards)
+
     def refuse_too_short(self, request: Request, cards: Sequence[CardForecast]) -> None:
         """Refuse a time limit that is too short to evaluate any candidate; say what the shortest one would give."""
         limit, first = request.execution.time_limit_s, min(cards, key=lambda card: card.first_s)
         first_s = first.first_s / part_of_a_core()
         if limit is None or limit >= first_s:
             return
-        belief, given = AccuracyBelief.before(self.plan), ""
+        belief = AccuracyBelief.before(self.plan)
+        given = ""
         if self.plan.images:
-            place = next(place for place, each in enumerate(belief.networks) if each.card == first.card)
+            place = next(place for place, network in enumerate(belief.networks) if network.card == first.card)
             given = f"; {first.card} is expected to be right on about {100.0 - math.exp(belief.mean[place]):.0f} %"
         raise UsageError(
             f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
@@ -112,17 +127,21 @@ class _SearchSpace:
 
     def course(self, request: Request) -> Course | None:
         """Return what a search by the rule is expected to evaluate; None for everything."""
-        execution, question, plan = request.execution, request.question, self.plan
+        execution = request.execution
+        question = request.question
+        plan = self.plan
         if not (least := execution.least_gain(question)):
             return None
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
         limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
         rule = WorthRule(plan, question.preference, question.limits, least, limit)
-        done = {stage for each in self.cached.values() for stage in each.done}
+        done = {stage for results in self.cached.values() for stage in results.done}
         rule.prices.finished = set(done)
         steps = [step for some in rule.course() for step in some]
         chosen = tuple(
-            each for each in plan.configurations() if FormStep.of(each) in steps and each not in self.filtered
+            configuration
+            for configuration in plan.configurations()
+            if FormStep.of(configuration) in steps and configuration not in self.filtered
         )
         stages = {stage for step in steps for stage in rule.prices.stages(step)}
         tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
@@ -135,36 +154,50 @@ class _SearchSpace:
 
     def configurations(self) -> tuple[Forecast, ...]:
         """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
-        here = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
-        cards, worst = self.plan.cards_by_name, self.prefilter.worst_latency
-        latencies = {key: worst(cards[key[0]], key[1], each) for key, each in here.items()}
-        return tuple(self._configuration(each, latencies) for each in self.plan.configurations())
+        on_host = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
+        cards = self.plan.cards_by_name
+        worst = self.prefilter.worst_latency
+        latencies = {key: worst(cards[key[0]], key[1], estimate) for key, estimate in on_host.items()}
+        return tuple(self._configuration(configuration, latencies) for configuration in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
+        plan, wanted = self.plan, self._wanted(card)
+        light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
+        wall_s = plan.costs.wall_s(self._left(card, wanted), plan.cores)
+        heads_s = plan.costs.wall_s(self._left(card, light), plan.cores)
+        on_disk = card.name in self.candidates.weights
+        first_s = self._first_s(card, wanted)
+        return CardForecast(card.name, on_disk, self.downloads[card.name], wall_s, first_s, wall_s - heads_s)
+
+    def _wanted(self, card: Card) -> list[Variant]:
+        """Return the variants of a card that no rule leaves out."""
         plan, threads = self.plan, self.plan.threads[0]
-        wanted = [
+        return [
             (training, recipe)
             for training, recipe in plan.workload.variants_of(card)
             if plan.configuration(card.name, recipe, threads, training) not in self.filtered
         ]
+
+    def _first_s(self, card: Card, wanted: Sequence[Variant]) -> float:
+        """Return the seconds by the clock until the first result of a card: a form of its lightest training."""
         lightest = [variant for variant in wanted if variant[0] == wanted[0][0]]
-        first = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
-        light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
-        wall, heads = (plan.costs.wall_s(self._left(card, those), plan.cores) for those in (wanted, light))
-        on_disk = card.name in self.candidates.weights
-        first_s = min(first, default=float("inf"))
-        return CardForecast(card.name, on_disk, self.downloads[card.name], wall, first_s, wall - heads)
+        plan = self.plan
+        seconds = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
+        return min(seconds, default=float("inf"))
 
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
         references = (VariantStages(card, *variant, self.plan.workload).reference for variant in variants)
-        floats = ((each.training, each.compression) for each in references)
+        floats = ((reference.training, reference.compression) for reference in references)
         needed = dict.fromkeys((*floats, *variants))
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 
     def _configuration(self, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]) -> Forecast:
-        plan, costs, recipe = self.plan, self.plan.costs, configuration.compression
-        card, cached = plan.cards_by_name[configuration.card], self.cached[configuration.card]
+        plan = self.plan
+        costs = self.plan.costs
+        recipe = configuration.compression
+        card = plan.cards_by_name[configuration.card]
+        cached = self.cached[configuration.card]
         latency = latencies[card.name, recipe, configuration.target.threads]
         stages = costs.stages(card, [(configuration.training, recipe)])
         price_s = sum(costs.seconds(stage) / costs.sharers(stage) for stage in stages if stage not in cached.done)
@@ -175,10 +208,12 @@ class _SearchSpace:
             made = float(cached.size_bytes[recipe])
             size = Quantity(made, "bytes", Provenance.MEASURED, source="made here before")
         else:
-            rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
+            rough = rough_size(card, recipe)
+            least = plan.least_size(card, recipe)
             source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
             size = Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
-        price_s, filtered = price_s / len(plan.threads), self.filtered.get(configuration, "")
+        price_s = price_s / len(plan.threads)
+        filtered = self.filtered.get(configuration, "")
         return Forecast(configuration, latency.latency, latency.chance, size, accuracy, price_s, filtered)
 
 
@@ -189,7 +224,9 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
         return None
     plan = resolved.plan(candidates, CostCalibration().pace)
     materials = resolved.materials(candidates, plan)
-    lookup, remeasure, unknown = Lookup(materials), resolved.execution.remeasure, CachedResults()
+    lookup = Lookup(materials)
+    remeasure = resolved.execution.remeasure
+    unknown = CachedResults()
     cached = {
         card.name: lookup.of_card(card, plan.workload, remeasure) if card.name in materials.weights else unknown
         for card in plan.cards
@@ -197,9 +234,9 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
     rules = rules_of(plan, prefilter)
     filtered = ruled_out(plan, rules)
-    for each in plan.configurations():
-        if reason := rules.reason(RuleNeeds.PREDICTION, each):
-            filtered.setdefault(each, reason)
+    for configuration in plan.configurations():
+        if reason := rules.reason(RuleNeeds.PREDICTION, configuration):
+            filtered.setdefault(configuration, reason)
     return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
 
@@ -208,7 +245,8 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
     from advisor.catalog import locate
     from advisor.downloads import FetchOptions
 
-    question, execution = resolved.question, resolved.execution
+    question = resolved.question
+    execution = resolved.execution
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
     downloads: dict[str, int | None] = {}
     files: dict[str, WeightsFile | None] = {}
@@ -238,10 +276,13 @@ def latency_estimates(
     Where a form or a card cannot be predicted, the estimate counts the multiply-accumulates alone, corrected by the
     timings that there are.
     """
-    predictions, paces = _predictions(plan, cached), _paces(plan, cached)
-    found = {}
+    predictions = _predictions(plan, cached)
+    paces = _paces(plan, cached)
+    estimates = {}
     for card, recipe, threads in product(plan.cards, plan.forms, plan.threads):
-        key, point, chance = (card.name, recipe, threads), (recipe, threads), None
+        key = (card.name, recipe, threads)
+        point = (recipe, threads)
+        chance = None
         timed = cached[card.name]
         if point in timed.latency:
             latency = timed.latency[point]
@@ -254,8 +295,8 @@ def latency_estimates(
             source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
             ms = rough_ms(card, *point) * pace
             latency = Quantity(ms, "ms", Provenance.ESTIMATED, n=count or None, source=source)
-        found[key] = LatencyEstimate(latency, chance)
-    return found
+        estimates[key] = LatencyEstimate(latency, chance)
+    return estimates
 
 
 def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple[float, int]]:
@@ -270,15 +311,17 @@ def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple
 def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
     from advisor.devices import device_predictor, load_features
 
-    table, machine = load_features(), _machine(plan, cached)
+    table = load_features()
+    machine = _machine(plan, cached)
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
-    predictor, found = device_predictor(), dict[Key, "Prediction"]()
+    predictor = device_predictor()
+    predictions = dict[Key, "Prediction"]()
     for recipe in plan.recipes:
         for target in machine.targets if form_of(recipe).predictable else ():
             rows = predictor.predict(machine, target, form_of(recipe).like, models)
-            found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
-    return found
+            predictions |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
+    return predictions
 
 
 def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
@@ -290,8 +333,8 @@ def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
     predictable = {form.like for form in FORMS.values() if form.predictable}
     timed = tuple(
         Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
-        for card, each in cached.items()
-        for (recipe, threads), latency in each.latency.items()
+        for card, results in cached.items()
+        for (recipe, threads), latency in results.latency.items()
         if recipe in predictable
     )
     return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)

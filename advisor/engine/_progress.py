@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 from advisor.core import Configuration, Evaluation, Status, show_seconds
 from advisor.engine._pipeline.cost import MachineLoad
 from advisor.engine._pipeline.stage import EventKind, StageEvent
-from advisor.engine._remaining import FILE, Remaining, Standing, write_standing
+from advisor.engine._remaining import FILE, Remaining, Snapshot, write_snapshot
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
 
@@ -27,6 +27,20 @@ STARTING = "starting"
 
 EVERY_S = 30.0
 """Seconds after which a log gets the next line about the current work."""
+
+BUSY = 2.0
+"""Slowdown from which on a person is told that other programs keep the machine busy."""
+
+CHOOSING = "choosing what comes next"  # Nothing runs
+
+TICK_S = 1.0
+"""Seconds after which the time left is computed again."""
+
+KEPT_S = 2.0
+"""Seconds between two moments that are written to the run."""
+
+REST = 20.0
+"""Seconds until the next event is shown for each second that showing one took. A large plan has thousands of events."""
 
 
 class Display(Protocol):
@@ -95,21 +109,6 @@ def display() -> Display:
     return Bar() if sys.stderr.isatty() else Lines()
 
 
-BUSY = 2.0
-"""Slowdown from which on a person is told that other programs keep the machine busy."""
-
-CHOOSING = "choosing what comes next"  # Nothing runs
-
-TICK_S = 1.0
-"""Seconds after which the time left is computed again."""
-
-KEPT_S = 2.0
-"""Seconds between two moments that are written to the run."""
-
-REST = 20.0
-"""Seconds until the next event is shown for each second that showing one took. A large plan has thousands of events."""
-
-
 class Progress:
     """Counts the stages, weighted by their expected seconds, and shows the running ones and the time left.
 
@@ -117,7 +116,8 @@ class Progress:
     """
 
     def __init__(self, display: Display | None = None, answer: Callable[[RunFolder], str] = lambda _run: "") -> None:
-        self._display, self._answer_of = display, answer
+        self._display = display
+        self._answer_of = answer
         self._lock = threading.RLock()
         self._running: dict[str, str] = {}
         self._saying = self._answer = ""
@@ -125,7 +125,8 @@ class Progress:
         self._remaining: Remaining | None = None
         self._load = MachineLoad()
         self._run: RunFolder | None = None
-        self._began, self._ends = 0.0, math.inf
+        self._began = 0.0
+        self._ends = math.inf
         self._quiet_until = self._kept_until = 0.0
         self._closed = threading.Event()
 
@@ -160,7 +161,9 @@ class Progress:
         with self._lock:
             self._began = time.monotonic()
             self._ends = self._began + (math.inf if limit_s is None else limit_s)
-            self._evaluated, self._configurations, self._saying = len(done), plan.size, ""
+            self._evaluated = len(done)
+            self._configurations = plan.size
+            self._saying = ""
             self._remaining = Remaining(plan, done, time.monotonic())
 
     def answer(self, run: RunFolder) -> None:
@@ -243,24 +246,26 @@ class Progress:
     def _show(self) -> None:
         if self._display is None and self._run is None:
             return
-        standing = self._standing()
+        snapshot = self._take_snapshot()
         if self._display is not None:
-            self._display.status(standing.line, standing.share)
+            self._display.status(snapshot.line, snapshot.share)
         if self._run is not None and time.monotonic() >= self._kept_until:
             self._kept_until = time.monotonic() + KEPT_S
             with contextlib.suppress(OSError):  # a full disk ends the search where it keeps results
-                write_standing(self._run, standing)
+                write_snapshot(self._run, snapshot)
 
-    def _standing(self) -> Standing:
+    def _take_snapshot(self) -> Snapshot:
         running = [f"{subject}{more}" for subject, more in self._running.items()]
         now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
         if self._remaining is None:
-            return Standing(now)
+            return Snapshot(now)
         if (slowdown := self._load.slowdown) >= BUSY:
             now = f"{now} (other programs keep the machine busy: work takes {slowdown:.1f} times as long)"
-        left_s, share = self._remaining.seconds(time.monotonic()), self._remaining.share()
+        left_s = self._remaining.seconds(time.monotonic())
+        share = self._remaining.share()
         until_limit_s = self._ends - time.monotonic()
         if limited := until_limit_s < left_s:
-            left_s, share = max(0.0, until_limit_s), 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
+            left_s = max(0.0, until_limit_s)
+            share = 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
         whole = max(self._evaluated, self._configurations - self._deferred)
-        return Standing(now, self._evaluated, whole, left_s, share, limited)
+        return Snapshot(now, self._evaluated, whole, left_s, share, limited)

@@ -17,12 +17,15 @@ from advisor.store import RunFolder
 FORMS = 10
 """Configurations that weigh as much as the plan in the share of forms that are made."""
 
-MOST_DONE, KNOWN_AHEAD = 0.9, 0.2
+MOST_DONE = 0.9
+KNOWN_AHEAD = 0.2
 """Largest share of a running stage without epochs that counts as done, and share of one with epochs after which its own
 pace weighs as much as the expected seconds."""
 
 CAPTURED_FILES = 2
 """Files that run under capture conditions: the pick and the runner-up."""
+
+FILE = "progress.json"
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,10 @@ class Remaining:
     """The stages of a plan that are left; it ``started`` at these seconds of the monotonic clock."""
 
     def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
-        self._plan, self._started = plan, started
-        self._left, self._deferred = set(plan.configurations()) - set(done), frozenset[Configuration]()
+        self._plan = plan
+        self._started = started
+        self._left = set(plan.configurations()) - set(done)
+        self._deferred = frozenset[Configuration]()
         self._finished: set[Stage[Any]] = set()
         self._running: dict[Stage[Any], _Running] = {}
         self._judged: set[tuple[str, str]] = set()
@@ -49,7 +54,8 @@ class Remaining:
 
     def note(self, event: StageEvent, now: float) -> None:
         """Record an event of a stage at ``now`` seconds of the monotonic clock."""
-        stage, planned = event.stage, self._plan.costs.seconds(event.stage)
+        stage = event.stage
+        planned = self._plan.costs.seconds(event.stage)
         if event.kind is EventKind.STARTED:
             self._running[stage] = _Running(now, self._alone_s)
         elif event.kind is EventKind.EPOCH and stage in self._running:
@@ -78,7 +84,8 @@ class Remaining:
     def evaluated(self, configuration: Configuration, made: bool) -> None:
         """Record that a configuration needs no more work; it was ``made``, or skipped."""
         self._left.discard(configuration)
-        self._evaluated, self._made = self._evaluated + 1, self._made + made
+        self._evaluated += 1
+        self._made += made
 
     def defer(self, configurations: Collection[Configuration]) -> None:
         """Exclude the deferred configurations; one that is not among them any more counts again."""
@@ -123,7 +130,8 @@ class Remaining:
 
     def _side_by_side(self, now: float) -> float:
         """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
-        cores, running = self._plan.cores, self._running.items()
+        cores = self._plan.cores
+        running = self._running.items()
         measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
         jobs = [job for stage, job in running if not stage.resources.alone]
         worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
@@ -176,11 +184,8 @@ class Remaining:
         return {network: judging[0] for network, judging in stages.items() if judging}
 
 
-FILE = "progress.json"
-
-
 @dataclass(frozen=True)
-class Standing:
+class Snapshot:
     """A moment of a search: the current work in words, and the configurations that need no more work.
 
     ``left_s`` are the expected seconds to the end, None before the plan is known. ``share`` (0-1) of the planned work
@@ -211,12 +216,12 @@ class Standing:
         return f"{self.evaluated} of {self.configurations} evaluated{left}: {self.now}"
 
 
-def write_standing(run: RunFolder, standing: Standing) -> None:
+def write_snapshot(run: RunFolder, snapshot: Snapshot) -> None:
     """Write a moment to the run; it replaces the last one."""
-    run.write_json(FILE, to_json(standing))
+    run.write_json(FILE, to_json(snapshot))
 
 
-def read_standing(run: RunFolder) -> Standing | None:
+def read_snapshot(run: RunFolder) -> Snapshot | None:
     """Return the last moment that the search wrote; None if there is none. After a killed search it stays."""
-    known = parse_known(types_of(Standing), run.read_json(FILE))
-    return Standing(**known) if "now" in known else None
+    known = parse_known(types_of(Snapshot), run.read_json(FILE))
+    return Snapshot(**known) if "now" in known else None

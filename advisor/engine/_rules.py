@@ -18,8 +18,11 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
 
     To add a rule, write a function or a method ``reason(candidate, known)``, and add a line.
     """
-    question, here, elsewhere = plan.workload.question, prefilter.targets.host, bool(prefilter.targets.devices)
-    images, threads = question.data is not None, max(question.thread_counts)
+    question = plan.workload.question
+    here = prefilter.targets.host
+    elsewhere = bool(prefilter.targets.devices)
+    images = question.data is not None
+    threads = max(question.thread_counts)
     limited = question.limits.latency_ms is not None
     rules = (
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
@@ -35,7 +38,8 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
 def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:
     """Return why no file of a card meets the size budget; empty if one may."""
     card = plan.cards_by_name[candidate.card]
-    limit, least = known.limits.size_bytes, plan.least_size(card, candidate.compression)
+    limit = known.limits.size_bytes
+    least = plan.least_size(card, candidate.compression)
     if limit is None or card.own_file or least <= limit:
         return ""
     return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
@@ -48,7 +52,8 @@ def not_licensed(plan: Plan, candidate: Configuration, known: Known) -> str:
 
 def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:
     """Return why a card cannot meet the latency budget in any form, by its float backbone; empty if it may."""
-    limit, least_ms = known.limits.latency_ms, known.backbone_ms
+    limit = known.limits.latency_ms
+    least_ms = known.backbone_ms
     if limit is None or least_ms / threads <= SCREEN_MARGIN * limit:
         return ""
     return (

@@ -136,19 +136,31 @@ class _Search:
     """One search while it runs."""
 
     def __init__(
-        self, resolved: Resolved, run: RunFolder, cache: ArtifactCache, executor: Executor, progress: Progress,
-        started: float, load: LoadReading,
-    ) -> None:  # fmt: skip
+        self,
+        resolved: Resolved,
+        run: RunFolder,
+        cache: ArtifactCache,
+        executor: Executor,
+        progress: Progress,
+        started: float,
+        load: LoadReading,
+    ) -> None:
         self._cache = cache
-        self._resolved, self._run, self._executor, self._progress = resolved, run, executor, progress
-        self._started, self._stop = started, COMPLETE
+        self._resolved = resolved
+        self._run = run
+        self._executor = executor
+        self._progress = progress
+        self._started = started
+        self._stop = COMPLETE
         taken = (load["others_cores"] or 0.0) / load["cores"]
         self._calibration = CostCalibration(others=max(taken, 1.0 - part_of_a_core()))
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None
-        self._waiting, self._ended = threading.Event(), threading.Event()
-        machine, request = executor.machine, resolved.request
+        self._waiting = threading.Event()
+        self._ended = threading.Event()
+        machine = executor.machine
+        request = resolved.request
         self._search_loop = SearchLoop(
             request, run, progress, started, machine.cores, self._calibration, machine.trainings
         )
@@ -159,7 +171,8 @@ class _Search:
         The thread may still write then, so that it gives the run back itself, by ``held``.
         """
         threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True).start()
-        interrupted, stopping = False, self._search_loop.stopping
+        interrupted = False
+        stopping = self._search_loop.stopping
         try:
             self._wait()
         except KeyboardInterrupt:
@@ -208,7 +221,9 @@ class _Search:
         """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
-        run, question, execution = self._run, self._resolved.question, self._resolved.execution
+        run = self._run
+        question = self._resolved.question
+        execution = self._resolved.execution
         limit_s = execution.time_limit_s
         plan = self._resolved.plan(candidates, self._calibration.pace)
         prefilter = Prefilter(self._resolved.targets, question.limits, plan.cards_by_name)
@@ -223,12 +238,14 @@ class _Search:
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
                 until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
-                self._progress.start(plan, [each.configuration for each in done], until_s)
+                self._progress.start(plan, [evaluation.configuration for evaluation in done], until_s)
                 async with answering(run, self._progress.answer, self._executor.machine):
                     evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
                     await self._search_loop.judge(scorer)
-                    stopping, say, answer_s = self._search_loop.stopping, self._progress.say, self._search_loop.answer_s
+                    stopping = self._search_loop.stopping
+                    say = self._progress.say
+                    answer_s = self._search_loop.answer_s
                     await when_answered(scorer, run, stopping, execution, self._started, say, answer_s)
                 self._calibration.keep(disturbed=_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
@@ -253,7 +270,9 @@ class _Search:
         self, candidates: Candidates, plan: Plan, rules: Rules, prefilter: Prefilter
     ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
-        executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
+        executor = self._executor
+        resolved = self._resolved
+        cards = plan.cards_by_name
         materials = resolved.materials(candidates, plan, executor.host)
         loop = self._search_loop
         materials = replace(
@@ -285,13 +304,16 @@ class _Search:
 
     def _trainers(self) -> Trainers | None:
         """Return the children of this machine that train, None if other machines do."""
-        found = self._executor.pools[TRAINERS]
-        return found if isinstance(found, Trainers) else None
+        trainers = self._executor.pools[TRAINERS]
+        return trainers if isinstance(trainers, Trainers) else None
 
     def _write_manifest(
-        self, candidates: Candidates, plan: Plan, evaluating_s: float | None = None,
+        self,
+        candidates: Candidates,
+        plan: Plan,
+        evaluating_s: float | None = None,
         environments: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write the manifest; at the end of a search, with its durations."""
         durations = {"search": round(time.monotonic() - self._started, 1)}
         more: dict[str, Any] = {"targets": environments} if environments else {}
@@ -306,9 +328,10 @@ class _Search:
             }
             if (trainers := self._trainers()) and trainers.gpu_failed:
                 more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
-        wall, cpu = self._durations.by_card(), self._durations.by_card(cpu=True)
-        own = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
-        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})
+        wall = self._durations.by_card()
+        cpu = self._durations.by_card(cpu=True)
+        times = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
+        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **times, **more})
 
 
 def _disturbed(evaluations: Sequence[Evaluation]) -> bool:

@@ -27,13 +27,43 @@ from advisor.core import (
 )
 from advisor.engine import LoadedRun, load_run, require_proof
 from advisor.exporting import check
-from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
+from advisor.exporting._documents import (
+    PLATFORMS,
+    app_growth,
+    benchmark_lines,
+    devices_of,
+    edgetpu,
+    interpreter_code,
+    model_card,
+    readme,
+    render,
+)
 from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
 from advisor.reporting import Risk, risks_of, summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
 
 _SEE = "advisor export RUN --list shows the candidates"
+
+SCHEMA_VERSION = 1
+MODEL = "model.tflite"
+MEASURED = "model_measured.tflite"
+EDGETPU = "edgetpu"
+WEB = "web"
+SUMS = "SHA256SUMS"
+SIGNATURE = "SHA256SUMS.sig"
+KEY_BYTES = 2**16  # Largest file of a key
+FIGURES = (
+    "accuracy",
+    "holdout_accuracy",
+    "new_conditions",
+    "latency",
+    "latency_p90",
+    "size",
+    "memory",
+    "drop",
+)
+"""Quantities of an evaluation in ``bundle.json``."""
 
 
 def choices(decision: Decision) -> tuple[Evaluation, ...]:
@@ -128,17 +158,6 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
         raise
 
 
-SCHEMA_VERSION = 1
-MODEL, MEASURED = "model.tflite", "model_measured.tflite"
-EDGETPU, WEB = "edgetpu", "web"
-SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
-KEY_BYTES = 2**16  # Largest file of a key
-FIGURES = (
-    "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
-)  # fmt: skip
-"""Quantities of an evaluation in ``bundle.json``."""
-
-
 @dataclass(frozen=True)
 class Bundle:
     """An exported bundle.
@@ -176,7 +195,8 @@ def export(
             with a class for unknown things, a run that does not prove itself, a key that cannot sign, or a folder in
             the way. Nothing is written then.
     """
-    folder, signed = checked(Path(to), force), None if sign is None else signer(Path(sign))
+    folder = checked(Path(to), force)
+    signed = None if sign is None else signer(Path(sign))
     stored = load_run(run)
     evaluation = choose(stored, pick)
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
@@ -209,7 +229,9 @@ def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple
 
 
 def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_class: bool) -> None:
-    shipping, types, parts = exported.shipping, exported.model.types, parts_of(targets)
+    shipping = exported.shipping
+    types = exported.model.types
+    parts = parts_of(targets)
     for part in parts.values():
         part.check(shipping)
     able = (*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS))
@@ -229,7 +251,10 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
 
 
 def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[str, bytes]) -> dict[str, bytes]:
-    run, shipping, evaluation, model = exported.run, exported.shipping, exported.evaluation, exported.model
+    run = exported.run
+    shipping = exported.shipping
+    evaluation = exported.evaluation
+    model = exported.model
     contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
     found = risks_of(run.question, summary_of(run), evaluation)
     texts = {
@@ -238,6 +263,9 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
         **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
+    if "android" in targets:
+        path, code = interpreter_code(shipping, evaluation)
+        texts[path] = code
     if EDGETPU in targets:
         file = MEASURED if model.edits else MODEL
         texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
@@ -257,7 +285,8 @@ def signer(key: Path) -> Callable[[bytes], bytes]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    found, what = None, "holds a key of another kind than Ed25519"
+    found = None
+    what = "holds a key of another kind than Ed25519"
     try:
         found = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
     except (TypeError, ValueError, UnsupportedAlgorithm) as error:  # a TypeError: it needs a password
@@ -270,7 +299,9 @@ def signer(key: Path) -> Callable[[bytes], bytes]:
 
 
 def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
-    target, pick, devices = evaluation.configuration.target, run.decision.pick, devices_of(evaluation)
+    target = evaluation.configuration.target
+    pick = run.decision.pick
+    devices = devices_of(evaluation)
     thresholds = {
         "threshold": model.thresholds.plain,
         "class_thresholds": model.thresholds.by_class,
@@ -301,6 +332,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
             device: {"device": device, **{name: getattr(figures, name) for name in settings}}
             for device, figures in devices.items()
         },
+        "app_growth_bytes": app_growth(model, target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in found],
     }

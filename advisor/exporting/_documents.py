@@ -14,6 +14,7 @@ from advisor.core import (
     TASKS,
     DeviceFigures,
     Evaluation,
+    Target,
     figures_of,
     markdown,
     plain,
@@ -29,6 +30,60 @@ from advisor.engine import LoadedRun, Question
 from advisor.exporting._shipping import ShippedModel, Shipping, parts_of
 from advisor.measurement import NEAR
 from advisor.reporting import Risk, on_all_images
+
+PLATFORMS = ("android", "ios", "python")
+INTERPRETER_CODE = "InterpreterNetwork.kt"
+
+DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu", "npu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
+"""Accelerators that the code of each platform supports."""
+
+NPU_RUNTIMES = ("ai-edge-litert", "litert", "qnn", "tflite")
+"""How the runtimes of NPU figures of Android phones begin. LiteRT 2 takes the NPUs of Qualcomm, MediaTek and Google."""
+
+_ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
+    {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
+)
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+
+LABELS_SHOWN = 50
+
+CONTENTS: Mapping[str, str] = {
+    "model.tflite": "the model, with labels and normalization in its metadata",
+    "model_measured.tflite": "the file that the search made, unchanged",
+    "labels.txt": "one label per line, in the order of the output",
+    "model_card.md": "figures with provenance, warnings, data, use, licence",
+    "bundle.json": "the same facts for programs",
+    "check.py": "checks every file and the model's answers to the test vectors",
+    "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
+    "android/": "Kotlin for an app: LiteRT's compiled model, or the older Interpreter",
+    "ios/": "Swift for an app",
+    "python/": "a program that {does}",
+    "edgetpu/": "a program for a Coral Edge TPU",
+}
+"""Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
+
+CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
+
+LITERT = "2.3.0"
+"""Version of LiteRT that the code for Android names. The package ``ai-edge-litert`` of a search has the same one."""
+
+RUNTIME_BYTES: Mapping[str, int] = MappingProxyType(
+    {"arm64-v8a": 5_508_376 + 713_616, "armeabi-v7a": 3_602_584 + 323_060, "x86_64": 7_649_584 + 510_768}
+)
+"""Bytes of ``libLiteRt.so`` and ``liblitert_jni.so`` of LiteRT 2.2.0 by ABI, not compressed; 2.3.0 is not measured.
+
+Source: contracts/downloadable-runtime-contract.json at e612e144 of the repository WluhWluh/bss-litert-android: files of
+the published package with their hashes.
+"""
+
+GPU_BYTES = 3_105_544
+"""Bytes of ``libLiteRtClGlAccelerator.so`` for arm64-v8a; the same source."""
+
+
+def app_growth(model: ShippedModel, accelerator: str) -> dict[str, int]:
+    """Return the bytes that an app for Android grows by, not compressed: the model and LiteRT, by ABI."""
+    gpu = {"arm64-v8a": GPU_BYTES} if accelerator == "gpu" else {}
+    return {abi: len(model.content) + size + gpu.get(abi, 0) for abi, size in RUNTIME_BYTES.items()}
 
 
 def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
@@ -72,24 +127,20 @@ def _environment(package: str, language: str) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["md"] = markdown
+    environment.globals["litert"] = LITERT
     return environment
-
-
-PLATFORMS = ("android", "ios", "python")
-
-DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
-"""Accelerators that the code of each platform supports."""
 
 
 def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
-    path, target = shipping.snippets[platform], evaluation.configuration.target
+    path = shipping.snippets[platform]
+    target = evaluation.configuration.target
     folder, _, name = path.rpartition("/")
     return path, render_template(
         f"{name}.j2",
         shipping.package,
         folder=folder,
-        gpu=target.accelerator == "gpu",
+        accelerator=_accelerator(target, platform),
         size=model.size,
         mean=repr(model.mean),
         std=repr(model.std),
@@ -99,6 +150,16 @@ def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: E
         near=NEAR,
         threads=target.threads,
         remark=_remark(evaluation, platform),
+    )
+
+
+def interpreter_code(shipping: Shipping, evaluation: Evaluation) -> tuple[str, str]:
+    """Return path within the bundle and content of the code for Android apps that have the older ``Interpreter``."""
+    folder, _, name = shipping.snippets["android"].rpartition("/")
+    return f"{folder}/{INTERPRETER_CODE}", render_template(
+        f"{INTERPRETER_CODE}.j2",
+        app=name.removesuffix(".kt").lower(),
+        threads=evaluation.configuration.target.threads,
     )
 
 
@@ -130,15 +191,19 @@ def _remark(evaluation: Evaluation, platform: str) -> str:
     devices = devices_of(evaluation).items()
     others = [f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices][1:]
     best += f" Other devices: {'; '.join(others)}." if others else ""
-    if target.accelerator not in DELEGATES[platform]:
+    if target.accelerator != _accelerator(target, platform):
         best += " This code runs on the CPU: measure the latency there."
     return plain(best)
 
 
-_ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
-    {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
-)
-"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+def _accelerator(target: Target, platform: str) -> str:
+    """Return the accelerator that the code of a platform uses: that of the target if it can, else the CPU."""
+    accelerator = target.accelerator
+    if accelerator not in DELEGATES[platform]:
+        return "cpu"
+    if accelerator == "npu" and not target.runtime.startswith(NPU_RUNTIMES):
+        return "cpu"
+    return accelerator
 
 
 def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
@@ -165,29 +230,11 @@ def benchmark_lines(figures: DeviceFigures) -> tuple[str, ...]:
     )
 
 
-LABELS_SHOWN = 50
-
-CONTENTS: Mapping[str, str] = {
-    "model.tflite": "the model, with labels and normalization in its metadata",
-    "model_measured.tflite": "the file that the search made, unchanged",
-    "labels.txt": "one label per line, in the order of the output",
-    "model_card.md": "figures with provenance, warnings, data, use, licence",
-    "bundle.json": "the same facts for programs",
-    "check.py": "checks every file and the model's answers to the test vectors",
-    "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
-    "android/": "Kotlin for an app",
-    "ios/": "Swift for an app",
-    "python/": "a program that {does}",
-    "edgetpu/": "a program for a Coral Edge TPU",
-}
-"""Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
-
-CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
-
-
 def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
     """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
-    configuration, pick, shipping = evaluation.configuration, run.decision.pick, run.question.of_task.shipping()
+    configuration = evaluation.configuration
+    pick = run.decision.pick
+    shipping = run.question.of_task.shipping()
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     return render_template(
@@ -222,6 +269,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
         images=sum((run.dataset.get("pictures_per_class") or {}).values()),
         folder=PurePath(str(run.dataset.get("folder", ""))).name,
+        growth=app_growth(model, _accelerator(configuration.target, "android")),
+        size_of=show_bytes,
         weights_sha256=weights.get("sha256", "") if isinstance(weights, dict) else "",
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),
     )
@@ -229,7 +278,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
 
 def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
     """Return name, value, interval, number of images or runs, and provenance of each known figure."""
-    metric, usual = question.of_task.metric, TASKS[question.task].metric
+    metric = question.of_task.metric
+    usual = TASKS[question.task].metric
     judged = evaluation.holdout_answers or evaluation.answers
     part = "hold-out" if evaluation.holdout_answers else "validation part"
     images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -28,9 +29,11 @@ LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
 EACH_S = 20.0
 """Seconds that one more photograph may take."""
 
-INT8, SHOWN = "int8", 3
+INT8 = "int8"
+SHOWN = 3
 OPACITY = 0.6  # of a layer of colours over a photograph
-PEN, INK = 200, "#e5342c"
+PEN = 200
+INK = "#e5342c"
 """Share of a photograph's longer side that a line is thick, and its colour."""
 
 
@@ -68,15 +71,15 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
 
     Photographs are copied to the folder ``to``, if one is given, with the objects that were found drawn on them.
 
-    Raises UsageError: the run has no file, it does not find objects although ``to`` is given, or ``to`` has files.
+    Raises UsageError: a folder has no photograph, the run has no file or finds no objects for ``to``, or ``to`` has
+    files.
     StageError: the work exceeded a limit, or the file cannot run.
     """
-    from advisor.datasets import images_in
-
-    photographs = [file for path in photographs for file in (images_in(path) if path.is_dir() else [path])]
+    photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if to is not None:
         ensure_output_dir(to, [_drawn(*each) for each in enumerate(map(str, photographs))], force=False)
-    scratch, limits = Scratch(), replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
+    scratch = Scratch()
+    limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
     try:
         names, folder = [str(path) for path in photographs], str(to.resolve()) if to else ""
@@ -92,6 +95,18 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
         pool.close()
         scratch.remove()
     return tuple(answered)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """Return a photograph, or those of a folder; UsageError if it has none."""
+    from advisor.datasets import images_in
+
+    if not path.is_dir():
+        return [path]
+    files = images_in(path)
+    if not files:
+        raise UsageError(f"'{path}' has no photograph", "give files of photographs, or a folder of them")
+    return files
 
 
 def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str) -> PhotographAnswer:
@@ -143,7 +158,8 @@ def _draw(photograph: Path, found: Sequence[Found], layer: bytes, to: Path, size
         over = Image.open(BytesIO(layer)).convert("RGBA").resize(upright.size, Image.Resampling.NEAREST)
         Image.composite(Image.blend(upright, over.convert("RGB"), OPACITY), upright, over.getchannel("A")).save(to)
         return
-    pen, thick = ImageDraw.Draw(upright), max(1, max(size) // PEN)
+    pen = ImageDraw.Draw(upright)
+    thick = max(1, max(size) // PEN)
     for each in found:
         sides = (*size[::-1], *size[::-1])
         top, left, bottom, right = (share * side for share, side in zip(each.box, sides, strict=True))
@@ -196,11 +212,13 @@ class PhotographAnswers:
     def agree(self) -> bool:
         """All files have the same answer: the first class, or the number of objects of each class."""
         said: list[object] = [
-            each.answer if each.layer
-            else each.found[0].label if self.classes
+            each.answer
+            if each.layer
+            else each.found[0].label
+            if self.classes
             else {label: len(some) for label, some in each.by_class.items()}
             for each in self.forms
-        ]  # fmt: skip
+        ]
         return all(each == said[0] for each in said)
 
 
@@ -239,12 +257,17 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
     """See :meth:`Answerer.answer`; the child process calls this."""
     (loaded, pick), path = _with_pick(run), Path(photograph)
     width, height = _size(path)
-    forms, labels = [], tuple[str, ...]()
+    forms = []
+    labels = tuple[str, ...]()
     for each in _forms(loaded.evaluations, pick):
-        model, own = _Model(loaded, each), each.configuration
+        model = _Model(loaded, each)
+        own = each.configuration
         found, least, layer = model.answer(path)
-        picked, labels, size = each.artefact == pick.artefact, model.shipped.labels, len(model.shipped.content)
-        shown, said = base64.b64encode(layer).decode(), model.shipping.said(found, least)
+        picked = each.artefact == pick.artefact
+        labels = model.shipped.labels
+        size = len(model.shipped.content)
+        shown = base64.b64encode(layer).decode()
+        said = model.shipping.said(found, least)
         forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown, said))
     return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
 
@@ -294,7 +317,8 @@ class _Model:
         problem = artefact_problem(run.folder, evaluation)
         if problem is not None:
             raise UsageError(str(problem), "restore the file, or search again")
-        self.shipping, file = run.question.of_task.shipping(), run.folder.path / evaluation.artefact
+        self.shipping = run.question.of_task.shipping()
+        file = run.folder.path / evaluation.artefact
         self._thresholds = self.shipping.thresholds(evaluation)
         self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
@@ -304,7 +328,8 @@ class _Model:
         """Return what it finds, the least probability or score that the app shows, and a layer (:class:`.Shipping`)."""
         from advisor.datasets import load
 
-        own, layer = self.shipped, self.shipping.layer
+        own = self.shipped
+        layer = self.shipping.layer
         answered = outputs(self._interpreter, load(photograph, own.size), own.mean, own.std)
         found = self.shipping.found(answered, own)
         least = self._thresholds.least(found[0].label) if found else own.threshold or 0.0

@@ -29,6 +29,19 @@ else:
 NO_THRESHOLD = ShippedThresholds()
 THRESHOLD = "the metadata states the score from which on answers are shown:"
 
+COUNT = 6
+SEED = 20
+TOLERANCES = (0.02, 0.05, 0.1)
+"""Largest differences of a probability, a score or an edge (in shares of the image) that the checker accepts. Other
+processors add in another order, and kernels of a quantized model round differently: probabilities of an int8
+MobileNetV2 differed by 0.010 between two runtimes, scores of an int8 detector with it by 0.06 between two kernels."""
+
+LOOKED_AT = 5 * COUNT
+"""Crops that a detector's vectors are chosen from, those with the highest scores."""
+
+PARTS = "advisor.bundle_parts"
+"""Entry points of :class:`BundlePart`: modules or objects, by the name of the target."""
+
 
 @dataclass(frozen=True)
 class ShippedModel:
@@ -87,9 +100,11 @@ def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRES
     described, edits = _adapted(tables, types, metadata)
     stated = _stated(thresholds, metadata.labels)
     if stated and len(model.outputs[0].shape) < 4:  # no client reads one of a map
-        one, by_class = min(stated), stated if thresholds.by_class else ()
+        one = min(stated)
+        by_class = stated if thresholds.by_class else ()
         said = f"{one:g}{', for some classes a higher one' if by_class else ''}"
-        described, edits = replace(described, threshold=one, by_class=by_class), (*edits, f"{THRESHOLD} {said}")
+        described = replace(described, threshold=one, by_class=by_class)
+        edits = (*edits, f"{THRESHOLD} {said}")
     return ShippedModel(
         content=describe(tables, model, described) if edits else artefact,
         labels=metadata.labels,
@@ -127,16 +142,6 @@ def _adapted(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -
     edits.append("the normalization, which differs by channel, happens inside the model: it takes RGB 0..255")
     return replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
 
-
-COUNT = 6
-SEED = 20
-TOLERANCES = (0.02, 0.05, 0.1)
-"""Largest differences of a probability, a score or an edge (in shares of the image) that the checker accepts. Other
-processors add in another order, and kernels of a quantized model round differently: probabilities of an int8
-MobileNetV2 differed by 0.010 between two runtimes, scores of an int8 detector with it by 0.06 between two kernels."""
-
-LOOKED_AT = 5 * COUNT
-"""Crops that a detector's vectors are chosen from, those with the highest scores."""
 
 Answer = Mapping[str, object]
 """A model's answer to an image, in the form of ``vectors.json``."""
@@ -285,7 +290,8 @@ class Shipping:
 
     def thresholds(self, evaluation: Evaluation) -> ShippedThresholds:
         """Return the scores from which on answers are shown, which the evaluation chose on the validation part."""
-        boxes, confidence = evaluation.answers.boxes, evaluation.answers.confidence
+        boxes = evaluation.answers.boxes
+        confidence = evaluation.answers.confidence
         if confidence is not None:
             found = confidence.thresholds
             by_class, recall = (
@@ -293,10 +299,6 @@ class Shipping:
             )
             return replace(found, by_class=by_class, recall=recall)
         return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
-
-
-PARTS = "advisor.bundle_parts"
-"""Entry points of :class:`BundlePart`: modules or objects, by the name of the target."""
 
 
 @dataclass(frozen=True)
@@ -322,12 +324,15 @@ class ExportedModel:
 
 def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
     """Return the model of an evaluation as it ships, with one more class, which the search made of its pick, or not."""
-    artefact, shipping = artefact_of(run, evaluation), run.question.of_task.shipping()
+    artefact = artefact_of(run, evaluation)
+    shipping = run.question.of_task.shipping()
     thresholds = shipping.thresholds(evaluation)
     if not unknown_class:
-        file, more = evaluation.artefact, evaluation.on_all
+        file = evaluation.artefact
+        more = evaluation.on_all
         if more is not None and more.file:
-            own, file = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256), more.file
+            own = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
+            file = more.file
             artefact = artefact_of(run, own)
         return ExportedModel(run, shipping, evaluation, prepare(artefact, file, thresholds), artefact)
     facts = evaluation.unknown

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+SUMS = "SHA256SUMS"
+SIGNATURE = "SHA256SUMS.sig"
 MOST_BYTES = 10_000_000  # Of the list, its signature and a key
 MOST_FILE_BYTES = 4_000_000_000  # Of a file of a bundle: a model has 2 GB at most
 MOST_SHOWN = 20  # Lines of what is wrong
@@ -213,7 +214,8 @@ def other_mask(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
 
 def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """Return how the boxes differ; empty if they do not. One that is hardly above the least score may be missing."""
-    seen, expected = boxes_of(found, row["least"] - tolerance), row["boxes"]
+    seen = boxes_of(found, row["least"] - tolerance)
+    expected = row["boxes"]
     for what, boxes, others in (("no box", expected, seen), ("an unexpected box", seen, expected)):
         for one in boxes:
             matches = [other for other in others if _alike(one, other, tolerance)]

@@ -218,7 +218,9 @@ def predicted(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -
 
 def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     """Choose the best one to three files for a fleet, and the number of files by what each more is worth."""
-    values, sets, notes = matrix.values(), list[tuple[int, ...]](), list(fleet.notes)
+    values = matrix.values()
+    sets = list[tuple[int, ...]]()
+    notes = list(fleet.notes)
     for count in range(1, MOST_FILES + 1):
         found = choose(values, count)
         if sets and (len(found) < count or total(values, found) <= total(values, sets[-1]) + HARDLY):
@@ -228,20 +230,30 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     options = tuple(_option(matrix, files) for files in sets)
     order = sorted(range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value)
     every = values.argmax(axis=1)
-    held, whole = matrix.sure(), float(matrix.shares @ matrix.accuracies[every])
+    held = matrix.sure()
+    whole = float(matrix.shares @ matrix.accuracies[every])
     served = float(matrix.shares @ (matrix.accuracies[every] * held[np.arange(len(every)), every]))
     kept = tuple(option.served / served if served else 1.0 for option in options)
     if not options[order[0]].sure_share:
         notes.append(_floor_note(matrix, options[order[0]]))
     return FleetAnswer(
-        fleet, options, order[0], _reason(options, order[0]), _runner_up(options, order),
-        _flips(matrix, options, sets, order[0]), (whole, len(set(every.tolist()))), kept, tuple(notes),
-    )  # fmt: skip
+        fleet,
+        options,
+        order[0],
+        _reason(options, order[0]),
+        _runner_up(options, order),
+        _flips(matrix, options, sets, order[0]),
+        (whole, len(set(every.tolist()))),
+        kept,
+        tuple(notes),
+    )
 
 
 def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
     ordered = sorted(files, key=lambda file: (matrix.accuracies[file], file))
-    values, sure, chances = matrix.values(), matrix.sure(), matrix.chances()
+    values = matrix.values()
+    sure = matrix.sure()
+    chances = matrix.chances()
     phones = []
     for place, phone in enumerate(matrix.phones):
         tier = int(np.argmax(values[place, ordered]))
@@ -280,7 +292,8 @@ def _reason(options: Sequence[FleetOption], best: int) -> str:
 
 
 def _gain(fewer: FleetOption, more: FleetOption) -> str:
-    points, phones = more.accuracy - fewer.accuracy, more.sure_share - fewer.sure_share
+    points = more.accuracy - fewer.accuracy
+    phones = more.sure_share - fewer.sure_share
     served = f" and {100 * phones:+.0f} % of the phones within the budget" if abs(phones) >= 0.005 else ""
     return f"{points:+.1f} points on average{served} for {show_bytes(max(0.0, more.bytes - fewer.bytes))}"
 
@@ -288,7 +301,8 @@ def _gain(fewer: FleetOption, more: FleetOption) -> str:
 def _runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
     if len(order) < 2:
         return ""
-    first, second = options[order[0]], options[order[1]]
+    first = options[order[0]]
+    second = options[order[1]]
     behind = first.value - second.value + POINTS_A_FILE * (order[1] - order[0])
     prices = f"{show_bytes(BYTES_A_POINT)}, or two further files, count like a point"
     return f"{second.sentence} ({behind:.2f} points behind; {prices})"
@@ -298,7 +312,8 @@ def _flips(
     matrix: Matrix, options: Sequence[FleetOption], sets: Sequence[tuple[int, ...]], best: int
 ) -> tuple[str, ...]:
     """Return what would change the files: another price of a file, or another budget."""
-    flips, own = list[str](), options[best]
+    flips = list[str]()
+    own = options[best]
     for place, other in enumerate(options):
         if place != best:
             price = (other.value - own.value) / (place - best)

@@ -85,7 +85,8 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     shares = {each.name: each.share for each in found.fleet.phones}
     names = [name for name in dict.fromkeys((*now, *then)) if now.get(name, "") != then.get(name, "")]
     phones = tuple(PhoneChange(name, shares.get(name, 0.0), then.get(name, ""), now.get(name, "")) for name in names)
-    files, earlier = set(now.values()), set(then.values())
+    files = set(now.values())
+    earlier = set(then.values())
     environment = sha256_json([after.question.fleet, now])
     child = write_child(
         after, read_origin(before.folder.path.resolve()), Child(after.evaluations, HOST, environment, {})

@@ -33,7 +33,8 @@ def _undominated(values: Floats) -> NDArray[np.intp]:
     files = np.arange(values.shape[1])
     kept = list[int]()
     for i in files:
-        beats, beaten = ((values >= values[:, [i]]).all(axis=0), (values <= values[:, [i]]).all(axis=0))
+        beats = (values >= values[:, [i]]).all(axis=0)
+        beaten = (values <= values[:, [i]]).all(axis=0)
         if not (beats & (~beaten | (files < i))).any():  # better somewhere, or equal and before
             kept.append(int(i))
     return np.array(kept, dtype=np.intp)
@@ -41,20 +42,24 @@ def _undominated(values: Floats) -> NDArray[np.intp]:
 
 def _best(values: Floats, count: int) -> tuple[int, ...]:
     """Return the best set; the search begins with the greedy one, which is near the optimum."""
-    best, most = tuple[int, ...](), -np.inf
+    best = tuple[int, ...]()
+    most = -np.inf
 
     def extend(chosen: tuple[int, ...], reached: Floats, among: NDArray[np.intp]) -> None:
         nonlocal best, most
-        value, left = float(reached.sum()), count - len(chosen)
+        value = float(reached.sum())
+        left = count - len(chosen)
         gains = np.maximum(values[:, among], reached[:, None]).sum(axis=0) - value
         order = np.argsort(-gains, kind="stable")
-        ordered, gains = among[order], gains[order]
+        ordered = among[order]
+        gains = gains[order]
         for place in range(len(ordered) - left + 1):
             if value + gains[place : place + left].sum() <= most:
                 return  # gains fall, so no later file reaches more either
             file = int(ordered[place])
             if left == 1:
-                best, most = (*chosen, file), value + float(gains[place])
+                best = (*chosen, file)
+                most = value + float(gains[place])
                 return
             extend((*chosen, file), np.maximum(reached, values[:, file]), ordered[place + 1 :])
 

@@ -98,7 +98,9 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
     """
     first, *_ = text.splitlines() or [""]
     title = first.lstrip("# ").strip() if first.startswith("#") else "your fleet"
-    rows, problems, profiles = _rows(text), Problems(), known_devices(folders)
+    rows = _rows(text)
+    problems = Problems()
+    profiles = known_devices(folders)
     _check_columns(rows)
     found: dict[str, tuple[dict[str, str], float]] = {}
     notes: list[str] = []
@@ -231,7 +233,8 @@ def _profile(
     phone = None if cores else find_phone(device or name, profiles)
     if phone is not None:
         return phone, _how_known(phone, profiles), phone.target(target) if device else None
-    soc, same = known_socs().get(plain(name)), by_soc.get(plain(name))
+    soc = known_socs().get(plain(name))
+    same = by_soc.get(plain(name))
     if cores or soc is not None:
         known = cores or (soc.cores if soc else ())
         described = DeviceProfile(
@@ -269,7 +272,8 @@ def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float
     Empty and 1 if the cores of no other phone are known.
     """
     speeds = {each.name: speed(each) for each in profiles.values() if each.kind == "phone" and each.cores}
-    own, known = speed(phone), {name: found for name, found in speeds.items() if found}
+    own = speed(phone)
+    known = {name: found for name, found in speeds.items() if found}
     if not own or not known:
         return "", 1.0
     apart = {name: abs(math.log(found / own)) for name, found in known.items()}

@@ -72,7 +72,8 @@ def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Ve
     chosen = settings or profile.connection
     if chosen is None or chosen.here:
         raise UsageError(f"'{device}' has no connection", "add --ssh HOST, or --adb SERIAL --benchmark-model PATH")
-    connection, names = chosen.connect(), [row["file"] for row in document["tiers"]]
+    connection = chosen.connect()
+    names = [row["file"] for row in document["tiers"]]
     job = MeasurementJob(tuple(folder / name for name in names), (document["threads"],), runtime="tflite")
     with exclusive(connection.label):
         passed = _passed(connection, folder, names) if isinstance(connection, SshConnection) else [None] * len(names)

@@ -20,7 +20,8 @@ def main() -> None:
     from selector import TierSelector  # type: ignore[import-not-found]
 
     tiers = json.loads((HERE / "tiers.json").read_text(encoding="utf-8"))
-    selector, passed = TierSelector(tiers, {}), []
+    selector = TierSelector(tiers, {})
+    passed = []
     for tier, facts in enumerate(tiers["tiers"]):
         interpreter = interpreter_class()(model_path=str(HERE / facts["file"]), num_threads=tiers["threads"])
         interpreter.allocate_tensors()

@@ -65,10 +65,8 @@ def document_of(found: FleetAnswer) -> dict[str, object]:
         "unknown_share": found.fleet.unknown_share,
         "unknown": [{"name": each.name, "share": each.share} for each in found.fleet.phones if each.device is None],
         "file_for_each_device": {"accuracy": accuracy, "files": files},
-        "options": [
-            _option_json(option, kept) for option, kept in zip(found.options, found.kept, strict=True)
-        ],
-    }  # fmt: skip
+        "options": [_option_json(option, kept) for option, kept in zip(found.options, found.kept, strict=True)],
+    }
 
 
 def _option_json(option: FleetOption, kept: float) -> dict[str, object]:
@@ -105,7 +103,8 @@ def _answer(view: RunView) -> FleetAnswer | None:
 
 
 def _known(found: FleetAnswer) -> str:
-    known, unknown = len(found.fleet.known), found.fleet.unknown_share
+    known = len(found.fleet.known)
+    unknown = found.fleet.unknown_share
     rest = f"; {whole_percent(unknown)} of the users have a phone that is not known" if unknown else ""
     return f"{known} kinds of phones, with LiteRT on the CPU unless the fleet names another target{rest}."
 
@@ -119,7 +118,9 @@ def _chart(found: FleetAnswer) -> blocks.Block:
 
 
 def _steps(option: FleetOption) -> list[tuple[float, float]]:
-    points, share, total = list[tuple[float, float]](), 0.0, sum(each.phone.share for each in option.phones)
+    points = list[tuple[float, float]]()
+    share = 0.0
+    total = sum(each.phone.share for each in option.phones)
     for each in sorted((each for each in option.phones if each.sure), key=lambda each: -each.tier):
         accuracy = accuracy_of(option.files[each.tier])
         points += [(100 * share / total, accuracy)]
@@ -130,18 +131,32 @@ def _steps(option: FleetOption) -> list[tuple[float, float]]:
 
 def _options(found: FleetAnswer) -> blocks.Block:
     titles = blocks.columns(
-        "files", "mean accuracy %", "phones sure to meet the budget", "expected within the budget", "worst phone",
-        "size of all", "kept of a file for each phone", left=("files", "worst phone"),
-    )  # fmt: skip
-    rows, looks = list[Sequence[blocks.Words]](), list[str]()
+        "files",
+        "mean accuracy %",
+        "phones sure to meet the budget",
+        "expected within the budget",
+        "worst phone",
+        "size of all",
+        "kept of a file for each phone",
+        left=("files", "worst phone"),
+    )
+    rows = list[Sequence[blocks.Words]]()
+    looks = list[str]()
     for place, (option, kept) in enumerate(zip(found.options, found.kept, strict=True)):
         worst = option.worst
         probability = "not predicted" if worst.probability is None else f"{show_probability(worst.probability)} sure"
         met = show_probability(option.met_share)
-        rows.append((
-            COUNTS[place], f"{option.accuracy:.1f}", whole_percent(option.sure_share), met,
-            f"{worst.phone.name} ({probability})", show_bytes(option.bytes), f"{100 * kept:.1f} %",
-        ))  # fmt: skip
+        rows.append(
+            (
+                COUNTS[place],
+                f"{option.accuracy:.1f}",
+                whole_percent(option.sure_share),
+                met,
+                f"{worst.phone.name} ({probability})",
+                show_bytes(option.bytes),
+                f"{100 * kept:.1f} %",
+            )
+        )
         looks.append("strong" if place == found.recommended else "")
     return blocks.DataTable(titles, rows, "One to three files", looks=looks)
 
@@ -149,25 +164,36 @@ def _options(found: FleetAnswer) -> blocks.Block:
 def _files(option: FleetOption) -> blocks.Block:
     titles = blocks.columns("tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file"))
     rows = [
-        (f"{tier}{' (floor)' if not tier else ''}",
-         text.file(file), f"{accuracy_of(file):.1f}",
-         show_bytes(size_of(file)), whole_percent(option.share_of(tier)))
+        (
+            f"{tier}{' (floor)' if not tier else ''}",
+            text.file(file),
+            f"{accuracy_of(file):.1f}",
+            show_bytes(size_of(file)),
+            whole_percent(option.share_of(tier)),
+        )
         for tier, file in enumerate(option.files)
-    ]  # fmt: skip
+    ]
     return blocks.DataTable(titles, rows, "The files")
 
 
 def _phones(option: FleetOption) -> blocks.Block:
     titles = blocks.columns(
-        "phone", "share", "system", "tier", "predicted time", "probability of meeting the budget", "known by",
+        "phone",
+        "share",
+        "system",
+        "tier",
+        "predicted time",
+        "probability of meeting the budget",
+        "known by",
         left=("phone", "system", "known by"),
-    )  # fmt: skip
+    )
     ordered = sorted(option.phones, key=lambda each: -each.phone.share)
     return blocks.Group([blocks.DataTable(titles, [_row(each) for each in ordered], "The phones")], "All phones")
 
 
 def _row(each: Assigned) -> Sequence[blocks.Words]:
-    phone, latency = each.phone, each.latency_ms
+    phone = each.phone
+    latency = each.latency_ms
     time = show_ms_interval(latency, each.low_ms, each.high_ms) if latency else each.reason or show_ms(float("inf"))
     probability = "not predicted" if each.probability is None else show_probability(each.probability)
     tier = f"{each.tier}" if each.sure else f"{each.tier}, may be too slow"

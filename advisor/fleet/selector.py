@@ -41,8 +41,11 @@ class TierSelector:
     """
 
     def __init__(self, tiers: dict[str, Any], phone: dict[str, Any], stored: str = "") -> None:
-        self.tiers, self.phone = tiers, phone
-        self.known, self.known_by = self._recognise()
+        self.tiers = tiers
+        self.phone = phone
+        known, known_by = self._recognise()
+        self.known = known
+        self.known_by = known_by
         self.ratio: float | None = None
         self.highest = len(tiers["tiers"]) - 1
         self.failed: list[int] = []
@@ -85,7 +88,9 @@ class TierSelector:
 
     def place(self, milliseconds: float, hot: bool = False) -> int | None:
         """Choose by the median time of the fastest file; a better tier than before, also by rules, needs a margin."""
-        measured, before, remembered = self.tiers["measured_tier"], self.tier, self.ratio
+        measured = self.tiers["measured_tier"]
+        before = self.tier
+        remembered = self.ratio
         if self.known is None or self.known_by == "time":
             phones = self.tiers["phones"]
             self.known = min(phones, key=lambda each: abs(math.log(each["ms"][measured] / milliseconds)))
@@ -96,7 +101,8 @@ class TierSelector:
             best = max(
                 (each for each in self._usable() if before <= each <= best and self._clearly(each)), default=before
             )
-        self.tier, self.again = best, hot
+        self.tier = best
+        self.again = hot
         if hot:
             self.ratio = remembered
         return self.tier
@@ -106,7 +112,8 @@ class TierSelector:
 
         The lower tier is kept for good, but on a hot phone only until the app starts again.
         """
-        rules, self.times = self.tiers["rules"], [*self.times, milliseconds]
+        rules = self.tiers["rules"]
+        self.times = [*self.times, milliseconds]
         if self.tier is None or len(self.times) < rules["window"]:
             return False
         slow = sorted(self.times)[math.ceil(0.9 * len(self.times)) - 1] > rules["late"] * self.tiers["budget_ms"]
@@ -137,13 +144,16 @@ class TierSelector:
                 self.known_by = "time"
         except (ValueError, KeyError, TypeError, StopIteration):
             return False
-        self.ratio, self.highest, self.failed = ratio, highest, failed
+        self.ratio = ratio
+        self.highest = highest
+        self.failed = failed
         self.again = tier is None and self._best() is not None
         self.tier = self._best() if self.again else tier
         return True
 
     def _usable(self) -> list[int]:
-        memory, share = self.phone.get("memory_bytes"), self.tiers["rules"]["memory_share"]
+        memory = self.phone.get("memory_bytes")
+        share = self.tiers["rules"]["memory_share"]
         least = self.tiers["requires"].get(self.phone.get("system", ""), 0)
         rows = [each for each in range(len(self.tiers["tiers"])) if each <= self.highest or each == 0]
         fits = [
@@ -163,7 +173,8 @@ class TierSelector:
 
     def passes(self, tier: int, run: Callable[[int, list[float]], list[float]]) -> bool:
         """Return whether a file gives the expected values for every test vector."""
-        facts, vectors = self.tiers["tiers"][tier], self.tiers["vectors"]
+        facts = self.tiers["tiers"][tier]
+        vectors = self.tiers["vectors"]
         for place, expected in enumerate(facts["expected"]):
             try:
                 found = list(run(tier, self.inputs(tier, vectors["pixels"][place])))[:: vectors["stride"][tier]]
@@ -177,7 +188,9 @@ class TierSelector:
 
     def inputs(self, tier: int, pixels: str) -> list[float]:
         """Return a test vector as a file takes it: its pixels repeated up to the side of the input, normalised."""
-        facts, side, small = self.tiers["tiers"][tier]["input"], self.tiers["vectors"]["side"], base64.b64decode(pixels)
+        facts = self.tiers["tiers"][tier]["input"]
+        side = self.tiers["vectors"]["side"]
+        small = base64.b64decode(pixels)
         places = [place * side // facts["size"] for place in range(facts["size"])]
         return [
             (small[3 * (side * row + column) + channel] - facts["mean"]) / facts["std"]
@@ -187,7 +200,8 @@ class TierSelector:
         ]
 
     def _recognise(self) -> tuple[dict[str, Any] | None, str]:
-        phones, names = self.tiers["phones"], [plain(name) for name in self.phone.get("names", [])]
+        phones = self.tiers["phones"]
+        names = [plain(name) for name in self.phone.get("names", [])]
         for each in phones:
             if any(name in each["names"] for name in names if name):
                 return each, "name"

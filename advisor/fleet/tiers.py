@@ -26,31 +26,56 @@ from advisor.reporting import text
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FOLDER, DOCUMENT = "tiers", "tiers.json"
+FOLDER = "tiers"
+DOCUMENT = "tiers.json"
 SCHEMA_VERSION = 1
 SELECTORS = ("selector.py", "selectors/selector.js", "selectors/TierSelector.kt", "selectors/TierSelector.swift")
 
 WINDOW_MS = 300
 """Time for which an app runs the fastest file at its first start."""
 
-VECTORS, VECTOR_SIDE, OUTPUTS = 8, 16, 64
+VECTORS = 8
+VECTOR_SIDE = 16
+OUTPUTS = 64
 """Test vectors, the side of their pixels, which an app repeats up to a file's side, and values of an output at most."""
 
-LEAST_TOLERANCE, SEED = 0.05, 20
+LEAST_TOLERANCE = 0.05
+SEED = 20
 
 RULES = {"up": 0.8, "late": 1.1, "window": 20, "memory_share": 0.25}
 """Hysteresis: a better file is tried again only if it is expected below ``up`` times the budget; a file is left if the
 90th percentile of ``window`` runs exceeds the budget ``late`` times. A file may take ``memory_share`` of the memory."""
 
-ANDROID_API, IOS = 21, 15
+ANDROID_API = 21
+IOS = 15
 """Least versions of the systems that LiteRT's current packages state."""
 
 PARTS = {
-    "0xd03": "A53", "0xd04": "A35", "0xd05": "A55", "0xd07": "A57", "0xd08": "A72", "0xd09": "A73", "0xd0a": "A75",
-    "0xd0b": "A76", "0xd0d": "A77", "0xd41": "A78", "0xd44": "X1", "0xd46": "A510", "0xd47": "A710", "0xd48": "X2",
-    "0xd4d": "A715", "0xd4e": "X3", "0xd80": "A520", "0xd81": "A720", "0xd82": "X4",
-}  # fmt: skip
+    "0xd03": "A53",
+    "0xd04": "A35",
+    "0xd05": "A55",
+    "0xd07": "A57",
+    "0xd08": "A72",
+    "0xd09": "A73",
+    "0xd0a": "A75",
+    "0xd0b": "A76",
+    "0xd0d": "A77",
+    "0xd41": "A78",
+    "0xd44": "X1",
+    "0xd46": "A510",
+    "0xd47": "A710",
+    "0xd48": "X2",
+    "0xd4d": "A715",
+    "0xd4e": "X3",
+    "0xd80": "A520",
+    "0xd81": "A720",
+    "0xd82": "X4",
+}
 """The Cortex core of each part number in ``/proc/cpuinfo``: ``arch/arm64/include/asm/cputype.h`` in Linux."""
+
+REFERENCES = 5
+RATIO = 1.25
+LEAST_GAIN = 0.05
 
 
 def core_macs() -> dict[str, int]:
@@ -150,11 +175,6 @@ def measured_on(device: TargetDevice, file: Evaluation, milliseconds: float) -> 
     return replace(device, profile=profile)
 
 
-REFERENCES = 5
-RATIO = 1.25
-LEAST_GAIN = 0.05
-
-
 def _measuring(
     files: Sequence[Evaluation],
     fastest: int,
@@ -169,7 +189,8 @@ def _measuring(
     """
     ordered = sorted(phones, key=lambda each: each.speed)
     chosen = [ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))]
-    gains, factors = [], []
+    gains = []
+    factors = []
     for phone in chosen:
         base = _both(files, phone.device, confidence, predictor)[fastest, 0]
         low, high = (
@@ -178,7 +199,8 @@ def _measuring(
         )
         gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
         factors.append(np.sqrt(low[:, 1] / low[:, 0] * (high[:, 1] / high[:, 0])))
-    gain, factor = np.clip(np.mean(gains, axis=0), 0.0, 1.0), np.max(factors, axis=0)
+    gain = np.clip(np.mean(gains, axis=0), 0.0, 1.0)
+    factor = np.max(factors, axis=0)
     gain = np.where(gain < LEAST_GAIN, 1.0, gain)
     return [{"gain": _short(float(one)), "factor": _short(float(two))} for one, two in zip(gain, factor, strict=True)]
 
@@ -197,7 +219,8 @@ class TiersPart:
 
     def files(self, exported: ExportedModel) -> Mapping[str, bytes]:
         """Return the files for the fleet of the run's question; see the protocol."""
-        run, wanted = exported.run, exported.tiers or None
+        run = exported.run
+        wanted = exported.tiers or None
         if not run.question.fleet:
             raise UsageError(
                 "--tiers: the run has no fleet",
@@ -208,9 +231,12 @@ class TiersPart:
         models = [exported_model(run, evaluation, False).model for evaluation in option.files]
         limits = run.question.limits
         rules = rules_document(
-            option.files, known_phones(found.fleet), limits.latency_ms or 0.0, limits.confidence,
+            option.files,
+            known_phones(found.fleet),
+            limits.latency_ms or 0.0,
+            limits.confidence,
             DevicePredictor(),
-        )  # fmt: skip
+        )
         return bundle_files(option, models, rules, found.fleet.title)
 
 
@@ -276,7 +302,9 @@ def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
-    expected, strides, tolerances = [], [], []
+    expected = []
+    strides = []
+    tolerances = []
     with redirected_errors():
         for model in models:
             run, other = runners(model, [partial(enlarged, image, model.size) for image in chosen])
@@ -311,6 +339,12 @@ def _notes(option: FleetOption, document: Mapping[str, Any]) -> str:
     )
     template = (resources("advisor.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
     return template.format(
-        sentence=option.sentence, rows=rows, files=files, certain=certain, window=document["window_ms"],
-        budget=document["budget_ms"], android=ANDROID_API, ios=IOS,
-    )  # fmt: skip
+        sentence=option.sentence,
+        rows=rows,
+        files=files,
+        certain=certain,
+        window=document["window_ms"],
+        budget=document["budget_ms"],
+        android=ANDROID_API,
+        ios=IOS,
+    )

@@ -33,7 +33,8 @@ def require_installed() -> None:
 
 def require_reachable(address: str) -> None:
     """Ask the server or the database for an experiment; see :class:`advisor.api._answers.ExperimentLog`."""
-    failed, client = [f"'{without_password(address)}' does not answer within {ANSWERS_S:.0f} s"], _mlflow().MlflowClient
+    failed = [f"'{without_password(address)}' does not answer within {ANSWERS_S:.0f} s"]
+    client = _mlflow().MlflowClient
 
     def ask() -> None:
         try:

@@ -32,10 +32,11 @@ TITLE = "ONNX"
 VERSION = "4"
 LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
 PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
-RUNTIME = PackagedRuntime(
-    "onnxruntime", "ONNX Runtime", PACKAGES, "onnx", ("float32", "int8"), FORMS, HostConnection()
-)  # fmt: skip
+RUNTIME = PackagedRuntime("onnxruntime", "ONNX Runtime", PACKAGES, "onnx", ("float32", "int8"), FORMS, HostConnection())
 versions = RUNTIME.versions
+
+OPSET = 17
+"""The version of the ONNX operators: the newest that tf2onnx 1.17 writes without a warning."""
 
 
 def inputs(sha256: str) -> dict[str, str]:
@@ -50,10 +51,6 @@ def inputs(sha256: str) -> dict[str, str]:
 def write(model: Path, folder: Path) -> None:
     """Write the ONNX export of a file; see :class:`advisor.devices._connections.protocol.Exporter`."""
     keep_export(write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE)
-
-
-OPSET = 17
-"""The version of the ONNX operators: the newest that tf2onnx 1.17 writes without a warning."""
 
 
 def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:

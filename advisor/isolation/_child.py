@@ -41,6 +41,24 @@ LARGE = frozenset({"tensorflow", "keras"})
 """Their objects stay as long as the process. Python's collection of garbage would look at them again and again while
 they are made: 0.6 s of 3.2 s."""
 
+# linux/sched.h
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+# linux/landlock.h and linux/prctl.h; the numbers of the system calls are the same on every processor.
+_CREATE_RULESET = 444
+_ADD_RULE = 445
+_RESTRICT_SELF = 446
+_PATH_BENEATH = 1
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_EXECUTE = 1 << 0
+_WRITE_FILE = 1 << 1
+_TRUNCATE = 1 << 14
+_CHANGE_FOLDERS = sum(1 << right for right in range(4, 13))
+_RENAME_BETWEEN_FOLDERS = 1 << 13
+_RENAME_SINCE = 2
+_TRUNCATE_SINCE = 3
+
 
 def install_lean_imports() -> None:
     """Make later imports of TensorFlow and Keras lean in this process."""
@@ -80,25 +98,14 @@ def _execute(loader: Loader, module: ModuleType) -> None:
 # Linux lets every user make a namespace without network interfaces, unless the distribution or a container forbids it.
 # From version 5.13 on, Landlock (docs.kernel.org/userspace-api/landlock.html) lets a process give up rights to files.
 
-# linux/sched.h
-_CLONE_NEWUSER = 0x10000000
-_CLONE_NEWNET = 0x40000000
-# linux/landlock.h and linux/prctl.h; the numbers of the system calls are the same on every processor.
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_PATH_BENEATH = 1
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_EXECUTE, _WRITE_FILE, _TRUNCATE = 1 << 0, 1 << 1, 1 << 14
-_CHANGE_FOLDERS = sum(1 << right for right in range(4, 13))
-_RENAME_BETWEEN_FOLDERS = 1 << 13
-_RENAME_SINCE, _TRUNCATE_SINCE = 2, 3
-
 
 def leave_network() -> None:
     """Move this process, which must have one thread, into a namespace without a network; do nothing if it may not.
 
     Root gets no user namespace: it would lose the right to files of other users.
     """
-    user, group = os.geteuid(), os.getegid()
+    user = os.geteuid()
+    group = os.getegid()
     try:
         unshare = ctypes.CDLL(None).unshare
     except (OSError, AttributeError):

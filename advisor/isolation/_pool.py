@@ -28,6 +28,45 @@ CRASHED = "crashed with"
 
 _POLL_S = 0.2
 
+WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
+"""The environment variable of children that start no program and write below this folder and their temporary one."""
+
+NETWORK = "ADVISOR_CHILD_NETWORK"
+"""The environment variable of children that keep the network; it is empty for all others."""
+
+IMPORTS = "ADVISOR_CHILD_IMPORTS"
+"""The environment variable with the modules, in one line, that children import before their first call."""
+
+LIGHT: str = "light"
+HEAVY: str = "heavy"
+TRAINERS: str = "trainers"
+
+EXPECTED_BYTES: Mapping[str, int] = {LIGHT: 400_000_000, HEAVY: 700_000_000, TRAINERS: 2_500_000_000}
+"""Memory that a job of each kind is expected to take, in bytes. A conversion takes more for each value of the model. A
+job starts when this much memory is free."""
+
+QUIET_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "PYTHONWARNINGS": "ignore",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": os.devnull,  # No folder: Keras reads no keras.json there, and writes none
+}
+"""Environment that limits a child to one core. A pool runs one child per core, and more threads would mostly wait."""
+
+SETTINGS = ("TF_", "KERAS_", "XLA_", "TFHUB_", "CUDA_VISIBLE_DEVICES")
+"""Beginnings of variables by which people set up TensorFlow and Keras for their own work."""
+
+SETTINGS_OF_GPUS = ("TF_GPU_", "TF_FORCE_GPU_", "TF_CUDA_")
+"""Beginnings of those that say how a GPU is used; training keeps them."""
+
+_BY_TENSORFLOW = ("Aborted", "Internal", "ResourceExhausted", "Unavailable", "Unimplemented", "Unknown")
+GPU_FAILURES = (CRASHED, *(f"{name}Error:" for name in _BY_TENSORFLOW))
+"""First words of errors for which a GPU can be the reason: memory that ends, a driver or an operator that it lacks."""
+
 
 @dataclass(frozen=True)
 class CallLimits:
@@ -43,7 +82,8 @@ class Worker:
     """A child process that runs many calls, so that heavy imports are paid once; see :class:`ChildPool`."""
 
     def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
-        self._log, self._environment = log, environment
+        self._log = log
+        self._environment = environment
         self._process: ChildProcess | None = None
         self._connection: Connection[Any, Any] | None = None
         self._scratch: Scratch | None = None
@@ -76,7 +116,8 @@ class Worker:
     def stop(self) -> None:
         """End the child, also while it works; any thread may call this. The child has ended on return."""
         with self._changing:
-            process, scratch = self._process, self._scratch
+            process = self._process
+            scratch = self._scratch
             # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
             self._process = self._connection = self._scratch = None
             if process is not None:
@@ -91,12 +132,15 @@ class Worker:
                 self.stop()
                 self._scratch = Scratch()
                 environment = {**self._environment, VARIABLE: str(self._scratch.path)}
-                self._process, self._connection = _start(self._log, environment)
+                process, connection = _start(self._log, environment)
+                self._process = process
+                self._connection = connection
             return self._process, self._connection
 
     def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits, call: Pause) -> Any:
         watched = psutil.Process(process.pid)
-        before_s, deadline = _cpu_s(watched), time.monotonic() + limits.seconds - _waited_s(process.pid)
+        before_s = _cpu_s(watched)
+        deadline = time.monotonic() + limits.seconds - _waited_s(process.pid)
         while not connection.poll(_POLL_S):
             call.cpu_s = _cpu_s(watched) - before_s
             started = [] if limits.processes is None else watched.children(recursive=True)
@@ -178,43 +222,6 @@ def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess,
     return process, Connection(ours.detach())
 
 
-WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
-"""The environment variable of children that start no program and write below this folder and their temporary one."""
-
-NETWORK = "ADVISOR_CHILD_NETWORK"
-"""The environment variable of children that keep the network; it is empty for all others."""
-
-IMPORTS = "ADVISOR_CHILD_IMPORTS"
-"""The environment variable with the modules, in one line, that children import before their first call."""
-
-LIGHT: str = "light"
-HEAVY: str = "heavy"
-TRAINERS: str = "trainers"
-
-EXPECTED_BYTES: Mapping[str, int] = {LIGHT: 400_000_000, HEAVY: 700_000_000, TRAINERS: 2_500_000_000}
-"""Memory that a job of each kind is expected to take, in bytes. A conversion takes more for each value of the model. A
-job starts when this much memory is free."""
-
-QUIET_ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "TF_ENABLE_ONEDNN_OPTS": "0",
-    "PYTHONWARNINGS": "ignore",
-    "CUDA_VISIBLE_DEVICES": "-1",
-    "KERAS_BACKEND": "tensorflow",
-    "KERAS_HOME": os.devnull,  # No folder: Keras reads no keras.json there, and writes none
-}
-"""Environment that limits a child to one core. A pool runs one child per core, and more threads would mostly wait."""
-
-
-SETTINGS = ("TF_", "KERAS_", "XLA_", "TFHUB_", "CUDA_VISIBLE_DEVICES")
-"""Beginnings of variables by which people set up TensorFlow and Keras for their own work."""
-
-SETTINGS_OF_GPUS = ("TF_GPU_", "TF_FORCE_GPU_", "TF_CUDA_")
-"""Beginnings of those that say how a GPU is used; training keeps them."""
-
-
 def without_settings(variables: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without what would change the results of a child.
 
@@ -253,7 +260,8 @@ class ChildPool:
         self._log = log
         wanted = {**QUIET_ONE_THREAD, NETWORK: "", **(environment or {})}
         self._environment = {name: value for name, value in wanted.items() if value is not None}
-        self._lock, self._closed = threading.Lock(), False
+        self._lock = threading.Lock()
+        self._closed = False
         self._idle: list[Worker] = []
         self._all: list[Worker] = []
 
@@ -306,11 +314,6 @@ class ChildPool:
         self.close()
 
 
-_BY_TENSORFLOW = ("Aborted", "Internal", "ResourceExhausted", "Unavailable", "Unimplemented", "Unknown")
-GPU_FAILURES = (CRASHED, *(f"{name}Error:" for name in _BY_TENSORFLOW))
-"""First words of errors for which a GPU can be the reason: memory that ends, a driver or an operator that it lacks."""
-
-
 class Trainers(ChildPool):
     """Children for training, which see the GPU if there is one; once it has failed, they train on the CPU.
 
@@ -342,7 +345,8 @@ class Trainers(ChildPool):
             self.tell(f"training failed, perhaps because of the GPU, and is repeated on the CPU: {error.message}")
         with self._lock:
             self._environment["CUDA_VISIBLE_DEVICES"] = "-1"
-            idle, self._idle = self._idle, []
+            idle = self._idle
+            self._idle = []
         for worker in idle:
             worker.stop()
         return super().call(function, *args, limits=limits, pause=pause)

@@ -31,6 +31,9 @@ _LIMITS = "check that it may be run, and the limits of memory, files and process
 
 _LOOK_S = 0.2  # Seconds between two looks at that event
 
+ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
+"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
+
 
 class TimedOut(StageError):
     """A program did not end in time."""
@@ -61,10 +64,6 @@ class Finished:
             "SIGSEGV": ": the runtime crashed on the model",
         }
         return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
-
-
-ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
-"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
 
 
 class Pause:
@@ -208,7 +207,8 @@ def run_program(
 
     See :class:`ChildProcess` for the other arguments.
     """
-    unwanted, until = UNWANTED.get(), time.monotonic() + timeout_s
+    unwanted = UNWANTED.get()
+    until = time.monotonic() + timeout_s
     with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
         child = ChildProcess(argv, environment=environment, stdin=source, hint=hint)
     try:

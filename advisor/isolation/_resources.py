@@ -30,6 +30,11 @@ GPU_DRIVER: Path = Path("/proc/driver/nvidia/gpus")
 
 _CGROUP = Path("/sys/fs/cgroup")
 
+VARIABLE = "TMPDIR"  # The environment variable that :mod:`tempfile` reads first
+_PREFIX = "advisor-scratch-"  # Followed by the id of the process that made the folder
+
+_LOCKED_WITHIN_S = 60.0
+
 
 def usable_cores() -> int:
     """Return how many processors this process may use: an affinity mask or a quota can grant fewer than exist.
@@ -67,7 +72,8 @@ def part_of_a_core() -> float:
 
 def cpu_s_of_tree() -> float:
     """Return the CPU seconds of this process and of all that it started, ended or not."""
-    me, seconds = psutil.Process(), 0.0
+    me = psutil.Process()
+    seconds = 0.0
     for process in (me, *me.children(recursive=True)):
         with contextlib.suppress(psutil.Error):  # it has ended meanwhile
             seconds += sum(process.cpu_times()[:4])  # user, system, and both of the children that ended
@@ -161,7 +167,8 @@ class MemoryGate:
     """
 
     def __init__(self, free: Callable[[], int] = free_bytes, clock: Callable[[], float] = time.monotonic) -> None:
-        self._free, self._clock = free, clock
+        self._free = free
+        self._clock = clock
         self._started: list[tuple[float, int]] = []
 
     def admits(self, memory_bytes: int, running: int) -> bool:
@@ -184,11 +191,6 @@ class MemoryGate:
 # killed. So each child process has a folder for its temporary files. The parent deletes the folder of a child that
 # ended. A child deletes its own folder if its parent is gone. If both were killed at once, the next parent finds the
 # folder unlocked and deletes it. The same holds for the parent's own temporary folders.
-
-VARIABLE = "TMPDIR"  # The environment variable that :mod:`tempfile` reads first
-_PREFIX = "advisor-scratch-"  # Followed by the id of the process that made the folder
-
-_LOCKED_WITHIN_S = 60.0
 
 
 class Scratch:

@@ -146,7 +146,8 @@ class Series:
     """One file loaded at one thread count, with its inputs set."""
 
     def __init__(self, path: str, threads: int, kernels: str, shape: list[int] | None) -> None:
-        self.path, self.threads = path, threads
+        self.path = path
+        self.threads = threads
         start = time.perf_counter_ns()
         self.model = model_of(path)(path, threads, kernels, shape)
         self.load_ns = time.perf_counter_ns() - start
@@ -203,7 +204,8 @@ class Series:
 
     def run_windows(self, seconds: float, windows: int) -> list[WindowReading]:
         """Run for ``seconds`` without a pause and return a reading for each of ``windows`` equal parts of that time."""
-        start, rows = time.perf_counter(), list[WindowReading]()
+        start = time.perf_counter()
+        rows = list[WindowReading]()
         for index in range(windows):
             begin = time.perf_counter()
             # Computed from the start, so that errors do not add up.
@@ -271,11 +273,14 @@ class OnnxModel:
     def __init__(
         self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
     ) -> None:
-        self.runtime, self.shape = self.imported(), shape
+        self.runtime = self.imported()
+        self.shape = shape
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
         if kernels != "default":
             raise AgentError("load", "ONNX Runtime has no choice of kernels")
         try:
@@ -361,7 +366,8 @@ def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
     """Return fixed pseudo-random values: floats in [-1, 1), the full range of 8 and 16 bits, 0 or 1 for indices."""
     import numpy
 
-    generator, kind = numpy.random.default_rng(INPUT_SEED), numpy.dtype(dtype)
+    generator = numpy.random.default_rng(INPUT_SEED)
+    kind = numpy.dtype(dtype)
     if kind.kind == "f":
         return generator.uniform(-1.0, 1.0, shape).astype(kind)
     if kind.kind in "iu" and kind.itemsize <= 2:
@@ -402,7 +408,8 @@ class Load:
     def result(self) -> LoadReading:
         """Return the number of processors that others kept busy."""
         own_s, before_s, start, busy = self.start
-        elapsed, busy_now = time.perf_counter() - start, busy_seconds()
+        elapsed = time.perf_counter() - start
+        busy_now = busy_seconds()
         others = None if busy is None or busy_now is None else (busy_now - busy) - (own_s() - before_s)
         return {
             "elapsed_ns": round(elapsed * 1e9),
@@ -453,7 +460,8 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
     for index in range(effort.blocks):
         for one in series if index % 2 == 0 else reversed(series):
             one.run_block(effort)
-    load_of_others, content_ns = load.result(), None
+    load_of_others = load.result()
+    content_ns = None
     if effort.load_content:  # reading the file into memory, and loading it from there
         start = time.perf_counter_ns()
         model_of(models[0])(models[0], threads[0], kernels, shape, Path(models[0]).read_bytes())
@@ -542,7 +550,8 @@ def main() -> int:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory_limit, options.memory_limit))
-    effort, common = EFFORTS[options.effort], (options.kernels, options.shape)
+    effort = EFFORTS[options.effort]
+    common = (options.kernels, options.shape)
     if options.sustained:
         first = (options.models[0], options.threads[0], options.sustained, options.windows)
         return report(lambda: sustain(*first, *common))
@@ -556,11 +565,14 @@ def report(work: Callable[[], Mapping[str, Any]]) -> int:
     document_fd = os.dup(1)
     os.dup2(2, 1)  # native libraries may write to standard output, which is for the document only
     try:
-        document, status = dict(work()), 0
+        document = dict(work())
+        status = 0
     except AgentError as error:
-        document, status = {"error": {"kind": error.kind, "message": str(error)}}, EXIT_ERROR
+        document = {"error": {"kind": error.kind, "message": str(error)}}
+        status = EXIT_ERROR
     except Exception as error:  # each runtime has error classes of its own
-        document, status = {"error": {"kind": "run", "message": one_line(error)}}, EXIT_ERROR
+        document = {"error": {"kind": "run", "message": one_line(error)}}
+        status = EXIT_ERROR
     document.setdefault("schema_version", SCHEMA_VERSION)
     with os.fdopen(document_fd, "w", encoding="utf-8") as stream:
         json.dump(document, stream)

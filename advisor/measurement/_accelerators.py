@@ -214,7 +214,8 @@ def serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
 def _first_failure(where: Where, found: Mapping[str, Fact]) -> str:
     """Return the first condition that fails; empty if all hold. A fact that the operator does not have is ignored."""
     for fact, wanted in where.items():
-        value, name = found.get(fact), fact.replace("_", " ")
+        value = found.get(fact)
+        name = fact.replace("_", " ")
         if value is None:
             continue
         if not isinstance(wanted, Limits):
@@ -275,7 +276,8 @@ def _of_indices(model: Model, operator: Operator) -> dict[str, Fact]:
     """Return the axes of a reduction or a padding, if they are constants in the file."""
     if len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
         return {}
-    tensor, rank = model.tensors[operator.inputs[1]], len(model.tensors[operator.inputs[0]].shape)
+    tensor = model.tensors[operator.inputs[1]]
+    rank = len(model.tensors[operator.inputs[0]].shape)
     size, form = (4, "i") if tensor.dtype == "int32" else (8, "q")
     stored = tensor.buffer[: len(tensor.buffer) // size * size] if tensor.dtype in _INDICES else b""
     numbers = struct.unpack(f"<{len(stored) // size}{form}", stored)

@@ -104,7 +104,8 @@ def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> Ot
     error = float(np.sqrt((count - 1) / count * np.square(left - left.mean()).sum()))
     if error == 0.0:  # all groups have the same figure, so their spread shows nothing
         ends = wilson(value * count, count)
-        low, high = min(value, ends.low), max(value, ends.high)
+        low = min(value, ends.low)
+        high = max(value, ends.high)
         return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
     half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * 2**0.5 * error
     inside = min(max(value, EDGE), 1 - EDGE)
@@ -208,7 +209,8 @@ class Runner(Generic[Answer]):
             self._run: Any = interpreter.get_signature_runner()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
-        inputs, outputs = self._run.get_input_details(), self._run.get_output_details()
+        inputs = self._run.get_input_details()
+        outputs = self._run.get_output_details()
         if len(inputs) != 1 or set(outputs) != set(self.outputs):
             raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not those of {self.kind}")
         ((self._name, self._input),) = inputs.items()
@@ -270,7 +272,8 @@ def centres(scores: Floats, least: float) -> Detections:
         same = [one for one in kept if labels[one] == labels[place]]
         if not any(max(abs(down[one] - down[place]), abs(across[one] - across[place])) <= NEAR for one in same):
             kept.append(int(place))
-    y, x = (down[kept] + 0.5) / rows, (across[kept] + 0.5) / columns
+    y = (down[kept] + 0.5) / rows
+    x = (across[kept] + 0.5) / columns
     boxes = np.stack([y, x, y, x], axis=1).astype(np.float32)
     return Detections(boxes, labels[kept].astype(np.int64), scores[down, across, labels][kept].astype(np.float32))
 
@@ -307,5 +310,6 @@ def load(path: Path) -> list[Detections]:
 def true_boxes(rows: Sequence[tuple[int, float, float, float, float]]) -> Detections:
     """Return true boxes given as label, top, left, bottom and right in shares of the image."""
     table = np.array(rows, np.float64).reshape(-1, 5)
-    labels, boxes = table[:, 0].astype(np.int64), table[:, 1:].astype(np.float32)
+    labels = table[:, 0].astype(np.int64)
+    boxes = table[:, 1:].astype(np.float32)
     return Detections(boxes, labels, np.ones(len(labels), np.float32))

@@ -49,7 +49,8 @@ def score(
     """
     if not sum(len(one.labels) for one in true):
         raise ValueError("no image has a box")
-    judged, units = evaluated(true, found, sizes, classes), units_of(groups, len(true))
+    judged = evaluated(true, found, sizes, classes)
+    units = units_of(groups, len(true))
     precision = _precision(judged, range(len(true)))
     count = int(units.max()) + 1
     units = units * min(count, MOST_GROUPS) // count
@@ -70,9 +71,11 @@ def shares(
     Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
     Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score`.
     """
-    judged, count = evaluated(true, found, sizes, classes, HALF), len(true)
+    judged = evaluated(true, found, sizes, classes, HALF)
+    count = len(true)
     groups = np.arange(count) * min(count, MOST_GROUPS) // count
-    whole, left = _mean(_precision(judged, range(count))[0]), np.zeros(groups[-1] + 1)
+    whole = _mean(_precision(judged, range(count))[0])
+    left = np.zeros(groups[-1] + 1)
     for group in range(len(left)):
         left[group] = _mean(_precision(judged, np.flatnonzero(groups != group).tolist())[0])
     left = np.where(np.isnan(left), whole, left)
@@ -125,14 +128,16 @@ def evaluated(
         vars(module)["print"] = lambda *_: None
     categories = [{"id": label, "name": str(label)} for label in range(classes)]
     images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
-    truth, answers = coco.COCO(), coco.COCO()
+    truth = coco.COCO()
+    answers = coco.COCO()
     for documents, rows in ((truth, true), (answers, found)):
         listed: Any = {"images": images, "categories": categories, "annotations": _rows(rows, sizes)}
         documents.dataset = listed
         documents.createIndex()
     evaluation = cocoeval.COCOeval(truth, answers, "bbox")
     parameters = evaluation.params
-    parameters.areaRng, parameters.areaRngLbl = parameters.areaRng[:1], parameters.areaRngLbl[:1]
+    parameters.areaRng = parameters.areaRng[:1]
+    parameters.areaRngLbl = parameters.areaRngLbl[:1]
     parameters.maxDets = parameters.maxDets[-1:]
     if overlaps:
         parameters.iouThrs = np.array(overlaps)
@@ -146,16 +151,24 @@ def _rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[
     for number, (one, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
         for (top, left, bottom, right), label, sureness in zip(one.boxes.tolist(), one.labels, one.scores, strict=True):
             box = [left * width, top * height, (right - left) * width, (bottom - top) * height]
-            listed.append({
-                "id": len(listed) + 1, "image_id": number, "category_id": int(label), "bbox": box,
-                "area": box[2] * box[3], "iscrowd": 0, "score": float(sureness),
-            })  # fmt: skip
+            listed.append(
+                {
+                    "id": len(listed) + 1,
+                    "image_id": number,
+                    "category_id": int(label),
+                    "bbox": box,
+                    "area": box[2] * box[3],
+                    "iscrowd": 0,
+                    "score": float(sureness),
+                }
+            )
     return listed
 
 
 def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
     """Return the average precision over some images, which may repeat: (overlaps, classes), NaN without a true box."""
-    chosen, whole = copy.copy(evaluation), evaluation.evalImgs
+    chosen = copy.copy(evaluation)
+    whole = evaluation.evalImgs
     starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class
     chosen.evalImgs = [whole[start + image] for start in starts for image in images]
     chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
@@ -241,7 +254,8 @@ def match_centres(true: Sequence[Detections], found: Sequence[Detections], least
     """
     matched = []
     for objects, marks in zip(true, (one.above(least) for one in found), strict=True):
-        seen, right = np.zeros(len(objects.labels), bool), np.zeros(len(marks.labels), bool)
+        seen = np.zeros(len(objects.labels), bool)
+        right = np.zeros(len(marks.labels), bool)
         middles, places = ((one.boxes[:, :2] + one.boxes[:, 2:]) / 2 for one in (objects, marks))
         for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
             inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
@@ -257,7 +271,8 @@ def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int]
     table = counts(matched, classes)
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")
-    total, units = table.sum(axis=0), units_of(groups, len(table))
+    total = table.sum(axis=0)
+    units = units_of(groups, len(table))
     by_class = f1_of(total)
     without = _class_mean(f1_of(total - sums_of_units(table, units)))
     mean = of_other_images(float(np.nanmean(by_class)), without)
@@ -268,8 +283,10 @@ def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int]
 def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
     """Return each image's share in the mean F1; :func:`shares` does so for the mAP."""
     table = counts(matched, classes)
-    images, total = len(table), table.sum(axis=0)
-    whole, left = float(_class_mean(f1_of(total))), _class_mean(f1_of(total - table))
+    images = len(table)
+    total = table.sum(axis=0)
+    whole = float(_class_mean(f1_of(total)))
+    left = _class_mean(f1_of(total - table))
     values = images * whole - (images - 1) * np.where(np.isnan(left), whole, left)
     return np.asarray((values - values.mean() + whole).astype(np.float32))
 

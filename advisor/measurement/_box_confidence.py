@@ -29,8 +29,12 @@ from advisor.measurement._confidence import (
     threshold,
 )
 
-PRECISION, RECALL = "precision", "recall"  # Kinds of a guarantee: of the found boxes, and of the true ones
-LEAST_SCORE, MOST_SCORE = 1e-4, 1 - 1e-4  # Scores outside count as these, so that logits are finite
+# Kinds of a guarantee: of the found boxes, and of the true ones.
+PRECISION = "precision"
+RECALL = "recall"
+# Scores outside count as these, so that logits are finite.
+LEAST_SCORE = 1e-4
+MOST_SCORE = 1 - 1e-4
 SPREADS = (0.7, 2.0)
 """Standard deviations of the logarithm of the slope and of the offset before anything is seen; they decide only where
 boxes are few."""
@@ -76,11 +80,13 @@ class BoxAnswers:
         """
         count = np.bincount(self.images, minlength=len(self.true)).astype(float)
         some = count > 0
-        boxes, groups = count.sum(), int(some.sum())
+        boxes = count.sum()
+        groups = int(some.sum())
         if groups < 2 or boxes <= groups:
             return 1.0
         hits = np.bincount(self.images, self.right, len(self.true))[some]
-        count, mean = count[some], hits.sum() / boxes
+        count = count[some]
+        mean = hits.sum() / boxes
         between = float((count * (hits / count - mean) ** 2).sum() / (groups - 1))
         within = float((hits - hits**2 / count).sum() / (boxes - groups))
         usual = float(boxes - (count**2).sum() / boxes) / (groups - 1)
@@ -124,7 +130,9 @@ def calibration(given: BoxAnswers) -> ScoreCalibration:
 
     if not len(given.scores):
         return ScoreCalibration()
-    logits, signs, apart = _logits(given.scores), np.where(given.right, 1.0, -1.0), given.apart
+    logits = _logits(given.scores)
+    signs = np.where(given.right, 1.0, -1.0)
+    apart = given.apart
 
     def loss(values: Floats) -> float:
         drawn = float(np.logaddexp(0, -signs * (math.exp(values[0]) * logits + values[1])).sum())
@@ -137,7 +145,8 @@ def calibration(given: BoxAnswers) -> ScoreCalibration:
 
 def crossfit_scores(given: BoxAnswers) -> Floats:
     """Return calibrated scores (M,), those of an image by the boxes of other images."""
-    order, found = np.random.default_rng(0).permutation(len(given.true)), np.array(given.scores, float)
+    order = np.random.default_rng(0).permutation(len(given.true))
+    found = np.array(given.scores, float)
     for fold in range(min(FOLDS, len(order)) if len(order) > 1 else 0):
         out = np.isin(given.images, order[fold::FOLDS])
         kept = calibration(given.among(np.setdiff1d(order, order[fold::FOLDS])))
@@ -147,7 +156,8 @@ def crossfit_scores(given: BoxAnswers) -> Floats:
 
 def calibration_error(given: BoxAnswers, scores: Floats) -> Interval:
     """Return the expected calibration error of scores (M,) with a 95 % interval by a bootstrap over the images."""
-    draw, scored = np.random.default_rng(0), BoxAnswers(scores, given.right, given.images, given.true)
+    draw = np.random.default_rng(0)
+    scored = BoxAnswers(scores, given.right, given.images, given.true)
     rows = [scored.among(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
     drawn = [binned_error(row.scores, row.right) for row in rows if len(row.scores)]
     return interval(binned_error(scores, given.right), np.array(drawn))
@@ -160,7 +170,8 @@ def promised(given: BoxAnswers, guarantees: Guarantees, batch: float) -> tuple[f
     one from which on the wanted share of true boxes is found. Not kept: no score does; the score is 0. None: nothing
     was asked for. ``batch``: see :mod:`advisor.measurement._confidence`.
     """
-    precision, recall = guarantees.precision.plain, guarantees.recall.plain
+    precision = guarantees.precision.plain
+    recall = guarantees.recall.plain
     if precision is not None:
         found = threshold(given.scores, given.right, precision, batch, given.apart)
         return (found.score if found else 0.0), BoxGuarantee(PRECISION, precision, found is not None)
@@ -178,7 +189,8 @@ def seen_at(given: BoxAnswers, score: float, chosen: BoxGuarantee | None) -> Box
     if chosen is None:
         return None
     taken = given.scores >= score
-    hits, of = int(given.right[taken].sum()), int(taken.sum() if chosen.of == PRECISION else given.true.sum())
+    hits = int(given.right[taken].sum())
+    of = int(taken.sum() if chosen.of == PRECISION else given.true.sum())
     return replace(chosen, seen=wilson(hits, of) if of else None)
 
 

@@ -40,7 +40,8 @@ SPREAD = 1.0
 """Standard deviation of the logarithm of the temperature before anything is seen. It decides only where images are few
 or all answers are right: there the likelihood alone would ask for a temperature of zero."""
 
-COOLEST, HOTTEST = 0.2, 5.0
+COOLEST = 0.2
+HOTTEST = 5.0
 
 LEAST_GAIN = 1.92
 """Least gain of the log-likelihood: half of the 95 % quantile of chi-squared with one degree of freedom."""
@@ -132,7 +133,8 @@ def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
     The first fold takes every fifth image of a random order, and so on. Figures of calibration from these rows do not
     flatter the temperature that is fitted to all of them.
     """
-    order, found = np.random.default_rng(0).permutation(len(labels)), np.array(probabilities, float)
+    order = np.random.default_rng(0).permutation(len(labels))
+    found = np.array(probabilities, float)
     for fold in range(min(FOLDS, len(labels)) if len(labels) > 1 else 0):
         out = order[fold::FOLDS]
         kept = np.setdiff1d(order, out)
@@ -144,7 +146,8 @@ def reliability(probabilities: Floats, labels: Labels) -> Reliability:
     """Return how well probabilities (N, C) agree with the true labels (N,), with 95 % intervals over the images."""
     if not len(labels):
         raise ValueError("reliability: no image")
-    sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    sure = probabilities.max(axis=1)
+    right = probabilities.argmax(axis=1) == labels
     squares = np.square(probabilities - np.eye(probabilities.shape[1])[labels]).sum(axis=1)
     draws = np.random.default_rng(0).integers(0, len(labels), (RESAMPLES, len(labels)))
     means, shares, sizes = _binned(sure[None], right[None])
@@ -167,7 +170,8 @@ def _errors(means: Floats, shares: Floats, sizes: Labels) -> Floats:
 def _binned(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
     """Return mean probability and share of right answers (R, B) of the bins of each row (R, N), and their sizes."""
     count = sure.shape[1]
-    order, bins = np.argsort(sure, axis=1, kind="stable"), min(BINS, count)
+    order = np.argsort(sure, axis=1, kind="stable")
+    bins = min(BINS, count)
     starts = np.arange(bins) * count // bins
     sizes = np.diff(np.append(starts, count))
     means, shares = (
@@ -193,7 +197,8 @@ def threshold(sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apa
     probability of an error. None if no score passes. An answer counts as ``apart`` independent ones (0-1).
     """
     order, ends, hits = _ranked(sure, right)
-    starts, best = [math.ceil(each / apart) for each in _starts(wanted, int(len(order) * apart), batch)], 0
+    starts = [math.ceil(each / apart) for each in _starts(wanted, int(len(order) * apart), batch)]
+    best = 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
     ends = ends[np.unique(np.linspace(0, len(ends) - 1, min(MOST_ENDS, len(ends))).round().astype(int))]
     fails = _likely(hits[ends - 1] * apart, ends * apart, wanted, batch) < 1 - (1 - LEVEL) / max(1, len(starts))
@@ -210,7 +215,9 @@ def reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
 
     It says what to ask for; asked for alone, it is a guarantee chosen by its data.
     """
-    low, high, found = 99, 200, None
+    low = 99
+    high = 200
+    found = None
     while high - low > 1:
         middle = (low + high) // 2
         one = threshold(sure, right, middle / 200, batch)
@@ -220,7 +227,8 @@ def reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
 
 def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
     """Return precision and number of the answers from a score on."""
-    taken, hits = int((sure >= score).sum()), int(right[sure >= score].sum())
+    taken = int((sure >= score).sum())
+    hits = int(right[sure >= score].sum())
     return Threshold(score, _share(hits, taken), taken, len(sure))
 
 
@@ -273,8 +281,10 @@ def recalling(column: Floats, members: Flags, wanted: float, batch: float = 0.0)
 def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> RecallThreshold:
     """Return a threshold with its figures on other images; arguments as of :func:`recalling`."""
     flagged = column >= chosen.score
-    found, images = int(members[flagged].sum()), int(flagged.sum())
-    recall, precision = _share(found, int(members.sum())), _share(found, images)
+    found = int(members[flagged].sum())
+    images = int(flagged.sum())
+    recall = _share(found, int(members.sum()))
+    precision = _share(found, images)
     return RecallThreshold(chosen.wanted, chosen.guaranteed, chosen.score, recall, precision, images, len(column))
 
 
@@ -331,7 +341,9 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
     failures = np.arange(int((new - np.ceil(wanted * new - 1e-9)).max()) + 1)[None]
 
     def chances(rows: slice) -> Floats:
-        count, one, other = new[rows, None].astype(float), np.maximum(first[rows], 1e-9)[:, None], second[rows, None]
+        count = new[rows, None].astype(float)
+        one = np.maximum(first[rows], 1e-9)[:, None]
+        other = second[rows, None]
         left = np.maximum(count - failures, 0.0)
         logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + one, failures + other)
         allowed = failures <= count - np.ceil(wanted * count - 1e-9)

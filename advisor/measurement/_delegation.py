@@ -24,10 +24,22 @@ class Delegation(Written):
     """The delegation of a file to an accelerator."""
 
     entries = (
-        "accelerator=accelerator.name", "title=accelerator.title", "provenance", "sources=accelerator.sources", "share",
-        "operators", "taken", "macs", "taken_macs", "partitions", "partitions_kept=kept", "worth_it", "objections",
-        "sentence", "refused",
-    )  # fmt: skip
+        "accelerator=accelerator.name",
+        "title=accelerator.title",
+        "provenance",
+        "sources=accelerator.sources",
+        "share",
+        "operators",
+        "taken",
+        "macs",
+        "taken_macs",
+        "partitions",
+        "partitions_kept=kept",
+        "worth_it",
+        "objections",
+        "sentence",
+        "refused",
+    )
     provenance = "computed"
 
     accelerator: Accelerator  #: the accelerator with its rules
@@ -95,7 +107,8 @@ def delegate(model: Model, accelerator: Accelerator) -> Delegation:
         reasons[index] = otherwise
     refused = tuple(RefusedOperator(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
     taken_macs = sum(macs) - sum(macs[row.index] for row in refused)
-    operators, taken = len(reasons), len(reasons) - len(refused)
+    operators = len(reasons)
+    taken = len(reasons) - len(refused)
     return Delegation(accelerator, operators, taken, sum(macs), taken_macs, len(found), len(kept), refused)
 
 
@@ -122,7 +135,8 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
     ready = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant} | {-1}
     ready |= set(model.subgraphs[0].inputs)
     ready |= {index for index, tensor in enumerate(model.tensors) if tensor.is_variable}
-    left, order = list(range(len(model.operators))), list[int]()
+    left = list(range(len(model.operators)))
+    order = list[int]()
     while left:
         side = next((index in builtin for index in left if set(model.operators[index].inputs) <= ready), None)
         if side is None:
@@ -140,7 +154,8 @@ def _delegated(
     found: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]
 ) -> tuple[list[list[int]], str]:
     """Return the partitions that the runtime delegates, and why it does not delegate the others."""
-    large, keeps = [piece for piece in found if len(piece) >= accelerator.least_operators], accelerator.keeps
+    large = [piece for piece in found if len(piece) >= accelerator.least_operators]
+    keeps = accelerator.keeps
     if keeps is None:
         return large, f"in a partition of fewer than {accelerator.least_operators} operators"
     if keeps.choose == "largest":

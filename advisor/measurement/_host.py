@@ -93,7 +93,8 @@ def trains_on(driver: Path = GPU_DRIVER) -> str:
     names = [name.strip() for key, _, name in lines if key == "Model"]
     if not names:
         return "CPU: no GPU is visible"
-    shown, seen = ", ".join(names), os.environ.get("CUDA_VISIBLE_DEVICES")
+    shown = ", ".join(names)
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if seen is not None and not seen[:1].isdigit() and not seen.startswith(("GPU-", "MIG-")):
         return f"CPU: CUDA_VISIBLE_DEVICES hides {shown}"
     with contextlib.suppress(PackageNotFoundError):

@@ -90,7 +90,9 @@ def top5(judged: Judged) -> Score | None:
 
 def balanced_accuracy(judged: Judged) -> Score:
     """Return the mean recall of the classes that have images."""
-    right, labels, classes = _answers(judged) == judged.labels, judged.labels, judged.probabilities.shape[1]
+    right = _answers(judged) == judged.labels
+    labels = judged.labels
+    classes = judged.probabilities.shape[1]
     sizes = np.bincount(labels, minlength=classes)
     recall = np.bincount(labels, right, classes) / np.maximum(sizes, 1)
     there = sizes > 0
@@ -101,12 +103,16 @@ def balanced_accuracy(judged: Judged) -> Score:
 
 def macro_f1(judged: Judged) -> Score:
     """Return the mean F1 of the classes that have images."""
-    answers, labels, classes = _answers(judged), judged.labels, judged.probabilities.shape[1]
+    answers = _answers(judged)
+    labels = judged.labels
+    classes = judged.probabilities.shape[1]
     right = answers == labels
     table = np.stack([np.bincount(each, minlength=classes) for each in (labels, answers, labels[right])], axis=1)
-    by_class, sizes = f1_of(table), table[:, 0]
+    by_class = f1_of(table)
+    sizes = table[:, 0]
     there = sizes > 0
-    value, f1 = float(by_class[there].mean()), np.where(there, by_class, 0.0)
+    value = float(by_class[there].mean())
+    f1 = np.where(there, by_class, 0.0)
     # The influence on the F1 of a class is (2 right - F1 (is of the class + answered so)) / (share true + share found).
     scale = np.where(there, len(labels) / np.maximum(sizes + table[:, 1], 1), 0.0) / there.sum()
     shares = value + scale[labels] * (2 * right - f1[labels]) - scale[answers] * f1[answers]
@@ -120,7 +126,8 @@ def mean_probability(judged: Judged) -> Score:
     """
     rows = judged.probabilities if judged.calibrated is None else judged.calibrated
     logs = np.log(np.clip(rows[np.arange(len(rows)), judged.labels].astype(float), FLOOR, 1.0))
-    mean, error = float(logs.mean()), _error(logs)
+    mean = float(logs.mean())
+    error = _error(logs)
     value, low, high = (math.exp(min(0.0, mean + side * DEVIATIONS * error)) for side in (0, -1, 1))
     return Score(Interval(value, low, high), value * (1 + logs - mean))
 
@@ -152,7 +159,8 @@ def worst_group(judged: Judged) -> Score | None:
 
     Of equal groups, the largest one counts.
     """
-    right, groups = _answers(judged) == judged.labels, np.asarray(judged.groups)
+    right = _answers(judged) == judged.labels
+    groups = np.asarray(judged.groups)
     names, sizes = np.unique(groups, return_counts=True)
     compared = names[sizes >= LEAST_GROUP_IMAGES]
     if len(compared) < 2:
@@ -160,7 +168,8 @@ def worst_group(judged: Judged) -> Score | None:
     worst = min(compared, key=lambda name: (right[groups == name].mean(), -(groups == name).sum(), name))
     inside = groups == worst
     score = _of_flags(right[inside])
-    value, size = score.figure.value, int(inside.sum())
+    value = score.figure.value
+    size = int(inside.sum())
     shares = value + inside * len(right) / size * (right - value)
     note = f"group '{worst}' ({size} images), the lowest of {len(compared)} groups"
     return Score(score.figure, shares, note, size)

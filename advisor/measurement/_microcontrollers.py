@@ -11,6 +11,9 @@ from advisor.core import Provenance, Quantity, Written, integration, plural, reg
 INTERPRETERS = "advisor.interpreters"
 """Entry points of :class:`Interpreter`: modules or objects, by the name of the runtime of a device."""
 
+COMPILERS = "advisor.compilers"
+"""Entry points of :class:`Compiler`: modules or objects, by the beginning of the names of their accelerators."""
+
 
 @dataclass(frozen=True)
 class OutputDifference:
@@ -25,9 +28,16 @@ class MicroCheck(Written):
     """The run of a file in TFLM on this machine, whose pointers have 64 bits."""
 
     entries = (
-        "runtime", "runs", "reason=reason?", "operators", "missing_operators=missing", "arena_bytes=arena_bytes?",
-        "activation_bytes=activation_bytes?", "compared_values=values", "differences_from_litert=differences",
-    )  # fmt: skip
+        "runtime",
+        "runs",
+        "reason=reason?",
+        "operators",
+        "missing_operators=missing",
+        "arena_bytes=arena_bytes?",
+        "activation_bytes=activation_bytes?",
+        "compared_values=values",
+        "differences_from_litert=differences",
+    )
 
     runtime: str  #: name and version
     operators: tuple[str, ...]  #: operator types of the file
@@ -61,7 +71,8 @@ class MicroCheck(Written):
     @property
     def agreement(self) -> str:
         """The comparison with LiteRT in words."""
-        exact, usual = self.differences["reference"], self.differences["default"]
+        exact = self.differences["reference"]
+        usual = self.differences["default"]
         said = f"of {plural(self.values, 'output')} {exact.differing or 'none'} differ from LiteRT's reference kernels"
         said += f" (by at most {exact.largest:g})" if exact.differing else ""
         return f"{said}, {usual.differing or 'none'} from its default ones" + (
@@ -100,10 +111,6 @@ def installed_interpreter(runtime: str) -> Interpreter | None:
     return found if found is not None and found.available() else None
 
 
-COMPILERS = "advisor.compilers"
-"""Entry points of :class:`Compiler`: modules or objects, by the beginning of the names of their accelerators."""
-
-
 @dataclass(frozen=True)
 class Unit:
     """A configuration of an accelerator, such as ``ethos-u55-128``, in a memory mode, such as ``sram-only``.
@@ -126,9 +133,23 @@ class EthosEstimate(Written):
     """A compiled file; every figure is the compiler's estimate."""
 
     entries = (
-        "accelerator=unit.name", "memory_mode=unit.mode", "system=unit.system", "compiler", "clock_mhz", "operators",
-        "on_npu", "on_cpu", "reasons", "macs", "latency", "cycles", "sram", "dram", "flash", "sentence",
-    )  # fmt: skip
+        "accelerator=unit.name",
+        "memory_mode=unit.mode",
+        "system=unit.system",
+        "compiler",
+        "clock_mhz",
+        "operators",
+        "on_npu",
+        "on_cpu",
+        "reasons",
+        "macs",
+        "latency",
+        "cycles",
+        "sram",
+        "dram",
+        "flash",
+        "sentence",
+    )
 
     unit: Unit
     compiler: str

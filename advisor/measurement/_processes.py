@@ -44,7 +44,8 @@ class ModelFile:
         """Raise UsageError if its constants and activations do not fit into the memory of a measuring process."""
         import psutil
 
-        needed, free = self.graph.size_bytes + self.arena_bytes, int(psutil.virtual_memory().available)
+        needed = self.graph.size_bytes + self.arena_bytes
+        free = int(psutil.virtual_memory().available)
         if needed > min(free, CHILD_MEMORY_LIMIT):
             limit = show_bytes(CHILD_MEMORY_LIMIT)
             raise UsageError(

@@ -50,7 +50,8 @@ class Neighbours:
 
         rows = _unit(features)
         count, width = rows.shape
-        most, least = min(rank, count, width), min(count, width)
+        most = min(rank, count, width)
+        least = min(count, width)
         products = rows @ rows.T if count < width else rows.T @ rows  # of both, the smaller one
         squares, vectors = eigh(products, subset_by_index=[least - most, least - 1])
         axes = rows.T @ vectors / np.sqrt(np.maximum(squares, LEAST_SQUARE)) if count < width else vectors
@@ -63,7 +64,8 @@ class Neighbours:
 
     def similarity(self, features: Floats) -> Floats:
         """Return the cosine of each row (N, F) with the nearest training image, (N,)."""
-        rows, step = _unit(features) @ self.axes, max(1, MOST_COSINES // self.images.shape[1])
+        rows = _unit(features) @ self.axes
+        step = max(1, MOST_COSINES // self.images.shape[1])
         parts = (rows[start : start + step] @ self.images for start in range(0, max(1, len(rows)), step))
         return np.concatenate([cosines.max(axis=1) for cosines in parts])
 

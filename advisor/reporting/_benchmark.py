@@ -34,21 +34,68 @@ FileTiming = tuple[FileBenchmark, LatencyResult | None]
 
 TIMINGS: Rows[FileTiming] = rows_of(
     {
-        "file": "0.model", "size_bytes": "0.size_bytes", "arena_bytes": "0.arena_bytes", "threads": "1.threads",
-        "latency_median_ms": "1.wall.median", "latency_p90_ms": "1.wall.p90", "latency_cpu_ms": "1.cpu.median",
-        "load_ms": "1.load_ms", "first_ms": "1.first_ms", "verdict": "1.verdict", "failure": "0.failure",
+        "file": "0.model",
+        "size_bytes": "0.size_bytes",
+        "arena_bytes": "0.arena_bytes",
+        "threads": "1.threads",
+        "latency_median_ms": "1.wall.median",
+        "latency_p90_ms": "1.wall.p90",
+        "latency_cpu_ms": "1.cpu.median",
+        "load_ms": "1.load_ms",
+        "first_ms": "1.first_ms",
+        "verdict": "1.verdict",
+        "failure": "0.failure",
     }
-)  # fmt: skip
+)
 """Timings of files on this machine."""
 
 DEVICE_ROWS: Rows[DeviceRow] = rows_of(
     {
-        "file": "model", "device": "device", "threads": "threads", "latency_median_ms": "latency.value",
-        "first_ms": "first_ms", "load_ms": "load_ms", "memory_bytes": "memory_bytes", "arena_bytes": "arena_bytes",
-        "size_bytes": "size_bytes", "runtime": "runtime", "status": "status",
+        "file": "model",
+        "device": "device",
+        "threads": "threads",
+        "latency_median_ms": "latency.value",
+        "first_ms": "first_ms",
+        "load_ms": "load_ms",
+        "memory_bytes": "memory_bytes",
+        "arena_bytes": "arena_bytes",
+        "size_bytes": "size_bytes",
+        "runtime": "runtime",
+        "status": "status",
     }
-)  # fmt: skip
+)
 """Timings of files on devices."""
+
+LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("file MB", lambda own: own[1].size_bytes / 1e6),
+    TableColumn("arena MB", lambda own: own[1].arena_bytes / 1e6),
+    TableColumn("peak MB", lambda own: _mega(own[2].peak_memory_bytes)),
+    TableColumn("load ms", lambda own: own[2].results[0].load_ms),
+    TableColumn("from bytes ms", lambda own: own[2].load_content_ms),
+    TableColumn("first run ms", lambda own: own[2].results[0].first_ms),
+)
+RATIOS: tuple[TableColumn[tuple[str, Ratio]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("thr.", lambda own: own[1].threads),
+    TableColumn("times the first", lambda own: f"{own[1].ratio:.3f}"),
+    TableColumn("95 %", lambda own: f"{own[1].low:.3f}\u2013{own[1].high:.3f}"),
+    TableColumn(
+        "differs",
+        lambda own: "no, the interval contains 1" if not own[1].differs else "slower" if own[1].ratio > 1 else "faster",
+        left=True,
+    ),
+)
+PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("decode", lambda own: own[1].decode_ms),
+    TableColumn("norm.", lambda own: own[1].normalise_ms),
+    TableColumn("copy in", lambda own: own[1].copy_in_ms),
+    TableColumn("model", lambda own: own[1].invoke_ms),
+    TableColumn("copy out", lambda own: own[1].copy_out_ms),
+    TableColumn("answer", lambda own: own[1].answer_ms),
+    TableColumn("pipeline ms", lambda own: own[1].pipeline_ms),
+)
 
 
 def timings(found: Benchmark) -> tuple[FileTiming, ...]:
@@ -136,36 +183,6 @@ LATENCY: tuple[TableColumn[Timed], ...] = (
     _timed("CPU ms", lambda row: row.cpu.median if row.cpu else None),
     _timed("runs", lambda row: row.wall.runs, WIDE),
     TableColumn("verdict", lambda own: own[2], left=True),
-)
-LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
-    TableColumn("", lambda own: own[0], left=True),
-    TableColumn("file MB", lambda own: own[1].size_bytes / 1e6),
-    TableColumn("arena MB", lambda own: own[1].arena_bytes / 1e6),
-    TableColumn("peak MB", lambda own: _mega(own[2].peak_memory_bytes)),
-    TableColumn("load ms", lambda own: own[2].results[0].load_ms),
-    TableColumn("from bytes ms", lambda own: own[2].load_content_ms),
-    TableColumn("first run ms", lambda own: own[2].results[0].first_ms),
-)
-RATIOS: tuple[TableColumn[tuple[str, Ratio]], ...] = (
-    TableColumn("", lambda own: own[0], left=True),
-    TableColumn("thr.", lambda own: own[1].threads),
-    TableColumn("times the first", lambda own: f"{own[1].ratio:.3f}"),
-    TableColumn("95 %", lambda own: f"{own[1].low:.3f}\u2013{own[1].high:.3f}"),
-    TableColumn(
-        "differs",
-        lambda own: "no, the interval contains 1" if not own[1].differs else "slower" if own[1].ratio > 1 else "faster",
-        left=True,
-    ),
-)
-PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
-    TableColumn("", lambda own: own[0], left=True),
-    TableColumn("decode", lambda own: own[1].decode_ms),
-    TableColumn("norm.", lambda own: own[1].normalise_ms),
-    TableColumn("copy in", lambda own: own[1].copy_in_ms),
-    TableColumn("model", lambda own: own[1].invoke_ms),
-    TableColumn("copy out", lambda own: own[1].copy_out_ms),
-    TableColumn("answer", lambda own: own[1].answer_ms),
-    TableColumn("pipeline ms", lambda own: own[1].pipeline_ms),
 )
 
 

@@ -21,6 +21,33 @@ from advisor.reporting import _text as text
 
 T = TypeVar("T")
 
+PAGES = 100_000
+"""Width of a column that only pages show."""
+
+WIDE = 118
+"""Terminal width from which the tables show every figure."""
+
+PIPE_WIDTH = 160
+"""Width assumed where the output is not a terminal, so that a log file is complete."""
+
+NARROW = 72
+"""Terminal width below which names are folded, to leave space for a figure."""
+
+STYLES: Mapping[str, str] = {
+    "strong": "bold",
+    "dim": "dim",
+    "good": "green",
+    "warn": "yellow",
+    "warning": "yellow",
+    "bad": "red",
+    "command": "cyan",
+}
+"""Style of each look."""
+
+_ASCII = str.maketrans(
+    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
+)
+
 
 @dataclass(frozen=True)
 class Span:
@@ -93,10 +120,6 @@ class TableColumn(Generic[T]):
     short: str = ""
     whole: bool = False
     head: bool = False
-
-
-PAGES = 100_000
-"""Width of a column that only pages show."""
 
 
 @dataclass(frozen=True)
@@ -203,25 +226,6 @@ def next_command(command: str) -> Labelled:
 
 # ---- the terminal, for any width and encoding ----
 
-WIDE = 118
-"""Terminal width from which the tables show every figure."""
-
-PIPE_WIDTH = 160
-"""Width assumed where the output is not a terminal, so that a log file is complete."""
-
-NARROW = 72
-"""Terminal width below which names are folded, to leave space for a figure."""
-
-STYLES: Mapping[str, str] = {
-    "strong": "bold", "dim": "dim", "good": "green", "warn": "yellow", "warning": "yellow", "bad": "red",
-    "command": "cyan",
-}  # fmt: skip
-"""Style of each look."""
-
-_ASCII = str.maketrans(
-    {"\u2013": "-", "\u2212": "-", "\u202f": " ", "×": "x", "…": "~", "±": "+", "≈": "~", "─": "-", "▶": ">"}
-)
-
 
 def default_console() -> Console:
     """Return a console on standard output that is wide enough where nobody looks at a window."""
@@ -253,10 +257,33 @@ def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType
             case Heading():
                 yield styled(block.words, "bold")
             case Paragraph():
-                yield styled(block.words, style(block.look))
+                line = styled(block.words, style(block.look))
+                line.no_wrap = "whole" in block.look
+                line.overflow = "ignore" if line.no_wrap else None
+                yield line
             case Labelled():
-                label = f"{text.plain(block.label)}{': ' if block.colon else ' '}"
-                yield Text.assemble((label, f"bold {style(block.look)}".strip()), styled(block.words))
+                yield from _labelled(block)
+
+
+def _labelled(block: Labelled) -> Iterator[Text]:
+    """Yield a sentence, and a command in it on a line of its own: one that is broken cannot be copied."""
+    label = (f"{text.plain(block.label)}{': ' if block.colon else ' '}", f"bold {style(block.look)}".strip())
+    *words, last = _spans(block.words)
+    if last.look != "command":
+        yield Text.assemble(label, styled(block.words))
+    elif words:
+        yield Text.assemble(label, styled(tuple(words)))
+        yield whole(f"  {text.plain(last.text)}", style("command"))
+    else:
+        line = whole("")
+        line.append(*label)
+        line.append_text(styled(last))
+        yield line
+
+
+def whole(words: str, look: str = "") -> Text:
+    """Return words that stay on one line, however narrow the terminal is."""
+    return Text(words, style=look, no_wrap=True, overflow="ignore")
 
 
 def style(look: str) -> str:
@@ -357,7 +384,7 @@ def _words(said: Words) -> str:
     """Return text with its looks, escaped, on one line."""
     shown = []
     for part in _spans(said):
-        if part.look == "code" and "`" not in part.text:
+        if part.look in ("code", "command") and "`" not in part.text:
             shown.append(f"`{text.plain(part.text)}`")
         else:
             shown.append(f"**{escaped(part.text)}**" if part.look == "strong" else text.inner(part.text, escaped))

@@ -64,11 +64,13 @@ def print_cache(found: CacheContents) -> None:
     """Print the cache."""
     share = f"{show_bytes(found.size_bytes)} of {show_bytes(found.limit_bytes)} in {found.root}"
     runs = _runs(found)
-    show([
-        Labelled("Cache", share),
-        table_of(KINDS, _kinds(found)),
-        *([table_of(RUNS, runs)] if runs else []),
-    ])  # fmt: skip
+    show(
+        [
+            Labelled("Cache", share),
+            table_of(KINDS, _kinds(found)),
+            *([table_of(RUNS, runs)] if runs else []),
+        ]
+    )
 
 
 def cache_json(found: CacheContents) -> Mapping[str, object]:

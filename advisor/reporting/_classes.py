@@ -103,7 +103,8 @@ class Heatmap:
 
 def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None:
     """Return the confusion matrix as counts, or None where it is missing; a damaged one is a ``UsageError``."""
-    table, size = answers.confusion, len(labels)
+    table = answers.confusion
+    size = len(labels)
     if not table:
         return None
     square = len(table) == size and all(len(row) == size for row in table)
@@ -209,7 +210,8 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
                 tuple(after - before for before, after in zip(*rows, strict=True))
                 for rows in zip(first, second, strict=True)
             )
-            maps, wrong = (heatmap(own, labels), heatmap(other, labels)), (_wrong(first), _wrong(second))
+            maps = (heatmap(own, labels), heatmap(other, labels))
+            wrong = (_wrong(first), _wrong(second))
             pairs = _differences(first, changes, labels)
             return Confusions(part, sum(map(sum, first)), wrong, *maps, changes, pairs)
     for part, own, _ in parts:
@@ -235,7 +237,8 @@ def _differences(pick: Matrix, changes: Matrix, labels: Sequence[str]) -> tuple[
 
 def class_blocks(view: RunView) -> Iterator[Block]:
     """Return the weakest classes of the pick, and what it and the runner-up take for what."""
-    pick, task = view.decision.pick, view.task
+    pick = view.decision.pick
+    task = view.task
     if pick is None or not pick.answers.has_classes:
         return
     answers = pick.holdout_answers or pick.answers
@@ -295,7 +298,8 @@ def metric_blocks(view: RunView) -> list[Block]:
 
     There is a title, what the table shows, and the table; nothing without any metrics.
     """
-    pick, other = view.decision.pick, view.decision.runner_up
+    pick = view.decision.pick
+    other = view.decision.runner_up
     if pick is None or not pick.answers.metrics:
         return []
     known = [row for row in (pick, other) if row is not None]
@@ -304,7 +308,8 @@ def metric_blocks(view: RunView) -> list[Block]:
     for name, metric in METRICS.items():
         own, its = (metric_on_parts(row, name)[judged] if row else None for row in (pick, other))
         if own or its:
-            counts, budget = metric == view.counted, view.budget
+            counts = metric == view.counted
+            budget = view.budget
             limit = budget.min_accuracy if counts else dict(budget.min_metrics).get(name)
             marks = ", ".join(filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else "")))
             label = f"{metric.label} ({marks})" if marks else metric.label
@@ -313,7 +318,8 @@ def metric_blocks(view: RunView) -> list[Block]:
     both = f"{text.name(pick)} and the runner-up{f', {text.name(other)},' if other else ''}"
     said = f"Other ways to count right and wrong answers, of {both} on the {'hold-out' if judged else 'validation'}."
     ask = "" if view.other_metric else "; --metric asks for another one"
-    picked, names = "pick" if view.decision.feasible else "closest", ("metric", "what it is")
+    picked = "pick" if view.decision.feasible else "closest"
+    names = ("metric", "what it is")
     cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
     caption = "In %, with 95 % intervals; higher is better"
     return [

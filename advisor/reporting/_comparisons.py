@@ -70,7 +70,8 @@ def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
 
 
 def _shown(rows: Sequence[Change]) -> list[str]:
-    lines, more = [row.line for row in rows[:SHOWN]], len(rows) - SHOWN
+    lines = [row.line for row in rows[:SHOWN]]
+    more = len(rows) - SHOWN
     return [*lines, f"and {more} more: --format json shows all"] if more > 0 else lines
 
 
@@ -86,7 +87,8 @@ def _changed(row: ChangedFigure) -> Change:
 
 def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
     """Return the results as ``text`` or ``markdown``, ending in a line break."""
-    changed, failed = sum(result.changed for result in found), sum(bool(result.error) for result in found)
+    changed = sum(result.changed for result in found)
+    failed = sum(bool(result.error) for result in found)
     summary = f"{plural(len(found), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
     summary = summary if found else "no new answer"
     if form == "markdown":
@@ -105,7 +107,8 @@ def reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
 
 
 def _lines(result: Reevaluation) -> list[str]:
-    subject, causes = f"{result.parent} on {result.device}", "; ".join(result.causes)
+    subject = f"{result.parent} on {result.device}"
+    causes = "; ".join(result.causes)
     if result.error:
         return [f"{subject}: skipped: {result.error}"]
     if result.comparison is None:

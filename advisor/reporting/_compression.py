@@ -17,17 +17,62 @@ from advisor.store import value_at
 
 FORMS: Rows[RecipeResult] = rows_of(
     {
-        "form": "recipe", "status": "status", "size_bytes": "sizes.size_bytes",
-        "download_bytes": "sizes.download_bytes", "arena_bytes": "sizes.arena_bytes",
+        "form": "recipe",
+        "status": "status",
+        "size_bytes": "sizes.size_bytes",
+        "download_bytes": "sizes.download_bytes",
+        "arena_bytes": "sizes.arena_bytes",
         "accuracy_share": "agreement.accuracy.value",
-        "drop_share": "agreement.drop.value", "agreement_share": "agreement.share.value", "snr_db": "agreement.snr_db",
-        "latency_median_ms": "speed.latency_ms", "memory_bytes": "speed.memory_bytes", "verdict": "speed.verdict",
+        "drop_share": "agreement.drop.value",
+        "agreement_share": "agreement.share.value",
+        "snr_db": "agreement.snr_db",
+        "latency_median_ms": "speed.latency_ms",
+        "memory_bytes": "speed.memory_bytes",
+        "verdict": "speed.verdict",
     }
-)  # fmt: skip
+)
 """Forms of a file."""
 
 ALL = 0.999
 """Share of the arithmetic from which the rest is not worth a line."""
+
+SHOWN = 10
+
+WIDTH = 640
+HEIGHT = 170
+LEFT = 44
+BOTTOM = 22
+BARS = 200
+"""Bars drawn for a layer; with more channels, neighbours share a bar."""
+
+TOP_DB = 60.0
+
+LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
+    TableColumn("op", lambda layer: layer.index),
+    TableColumn("type", lambda layer: layer.operator, left=True, width=WIDE),
+    TableColumn("layer", lambda layer: blocks.Span(layer.name, "name"), left=True, head=True),
+    TableColumn("data", lambda layer: layer.data, left=True, width=blocks.PAGES),
+    TableColumn("SNR dB alone", lambda layer: decibel(layer.own_snr_db), short="alone"),
+    TableColumn("arriving", lambda layer: decibel(layer.snr_db)),
+    TableColumn("range", lambda layer: _span(layer.range), width=76),
+    TableColumn("values", lambda layer: _span(layer.used), width=blocks.PAGES),
+    TableColumn("used %", lambda layer: _scaled(layer.range_used, 100, 0)),
+    TableColumn("clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"),
+    TableColumn("widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"),
+    TableColumn("kernel", lambda layer: _outlier(layer.kernel), width=WIDE),
+    TableColumn(
+        "scale",
+        lambda layer: None if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor",
+        left=True,
+        width=WIDE,
+    ),
+    TableColumn("left by XNNPACK", lambda layer: layer.refused, left=True, width=blocks.PAGES),
+    TableColumn("why", lambda layer: layer.cause, left=True, width=blocks.PAGES),
+)
+CAPTION = (
+    "Noise of each layer quantized alone, and arriving with all layers before it, in dB; how much of the quantized "
+    "range its values use; its widest channel and the widest channel of its kernel, as multiples of the median"
+)
 
 
 def _figure(path: str, factor: float, digits: int, sign: str = "") -> Callable[[RecipeResult], Cell]:
@@ -103,7 +148,8 @@ def _sentences(found: Compression) -> Iterator[Labelled]:
             yield Labelled(f"{form.recipe} {form.status}", form.reason, "bad" if form.status == "failed" else "warn")
         elif form.reason:
             yield Labelled(form.recipe, f"not timed: {form.reason}", "warn")
-        taken, ratios = form.taken, form.agreement.by_output if form.agreement else {}
+        taken = form.taken
+        ratios = form.agreement.by_output if form.agreement else {}
         if taken and taken.left and (taken.share < ALL or taken.pieces > 1):
             reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
             runs = f"{found.accelerator} runs {taken.share:.0%} of the arithmetic"
@@ -127,16 +173,6 @@ def _sentences(found: Compression) -> Iterator[Labelled]:
             yield next_command(f"advisor profile {worst} --against {found.model}")
 
 
-SHOWN = 10
-
-WIDTH, HEIGHT = 640, 170
-LEFT, BOTTOM = 44, 22
-BARS = 200
-"""Bars drawn for a layer; with more channels, neighbours share a bar."""
-
-TOP_DB = 60.0
-
-
 def decibel(value: float | None) -> str:
     """Format a ratio in dB; a dash where nothing differs."""
     return text.MISSING if value is None else f"{value:.0f}"
@@ -149,34 +185,6 @@ def _span(ends: tuple[float, float] | None) -> str | None:
 def _outlier(found: Outlier | None) -> str | None:
     """Return a channel and its range as a multiple of the median."""
     return None if found is None else f"{found.channel}: {found.ratio:.1f}x"
-
-
-LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
-    TableColumn("op", lambda layer: layer.index),
-    TableColumn("type", lambda layer: layer.operator, left=True, width=WIDE),
-    TableColumn("layer", lambda layer: blocks.Span(layer.name, "name"), left=True, head=True),
-    TableColumn("data", lambda layer: layer.data, left=True, width=blocks.PAGES),
-    TableColumn("SNR dB alone", lambda layer: decibel(layer.own_snr_db), short="alone"),
-    TableColumn("arriving", lambda layer: decibel(layer.snr_db)),
-    TableColumn("range", lambda layer: _span(layer.range), width=76),
-    TableColumn("values", lambda layer: _span(layer.used), width=blocks.PAGES),
-    TableColumn("used %", lambda layer: _scaled(layer.range_used, 100, 0)),
-    TableColumn("clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"),
-    TableColumn("widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"),
-    TableColumn("kernel", lambda layer: _outlier(layer.kernel), width=WIDE),
-    TableColumn(
-        "scale",
-        lambda layer: None if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor",
-        left=True,
-        width=WIDE,
-    ),
-    TableColumn("left by XNNPACK", lambda layer: layer.refused, left=True, width=blocks.PAGES),
-    TableColumn("why", lambda layer: layer.cause, left=True, width=blocks.PAGES),
-)
-CAPTION = (
-    "Noise of each layer quantized alone, and arriving with all layers before it, in dB; how much of the quantized "
-    "range its values use; its widest channel and the widest channel of its kernel, as multiples of the median"
-)
 
 
 def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
@@ -205,12 +213,15 @@ def diagnosis_html(found: Diagnosis) -> Markup:
 
 def snr_plot(found: Diagnosis) -> Markup:
     """Draw the signal-to-noise ratio of each layer: quantized alone as a bar, with all layers before it as a line."""
-    bars, points = "", []
+    bars = ""
+    points = []
     step = (WIDTH - LEFT) / max(1, len(found.layers))
     for index, layer in enumerate(found.layers):
         if (own := layer.own_snr_db) is not None:
-            top, title = _decibel_y(own), f"{layer.index} {layer.name}: {own:.0f} dB"
-            kind, height = "weak" if layer.cause else "bar", HEIGHT - BOTTOM - top
+            top = _decibel_y(own)
+            title = f"{layer.index} {layer.name}: {own:.0f} dB"
+            kind = "weak" if layer.cause else "bar"
+            height = HEIGHT - BOTTOM - top
             bars += _bar(kind, LEFT + index * step, top, max(1.0, step - 1), height, title)
         if layer.snr_db is not None:
             points.append(f"{LEFT + (index + 0.5) * step:.1f},{_decibel_y(layer.snr_db):.1f}")
@@ -222,7 +233,8 @@ def snr_plot(found: Diagnosis) -> Markup:
 def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
     """Draw the range of each channel's values over the range that the quantized file can hold."""
     ends = [*(layer.range or ()), *layer.used]
-    low, high = float(min(ends)), float(max(ends))
+    low = float(min(ends))
+    high = float(max(ends))
 
     def place(value: float) -> float:
         return 8 + (high - value) / ((high - low) or 1.0) * (HEIGHT - BOTTOM - 8)
@@ -242,9 +254,11 @@ def _channel_bars(layer: DiagnosedLayer, channels: Channels, place: Callable[[fl
     groups = range(0, len(channels.least), size)
     step = (WIDTH - LEFT) / max(1, len(groups))
     for index, start in enumerate(groups):
-        least, most = min(channels.least[start : start + size]), max(channels.most[start : start + size])
+        least = min(channels.least[start : start + size])
+        most = max(channels.most[start : start + size])
         kind = "weak" if start <= widest < start + size else "bar"
-        title, height = f"channel {start}: {least:.3g} to {most:.3g}", place(least) - place(most)
+        title = f"channel {start}: {least:.3g} to {most:.3g}"
+        height = place(least) - place(most)
         yield _bar(kind, LEFT + index * step, place(most), max(0.8, step - 0.6), max(0.8, height), title)
 
 

@@ -34,7 +34,9 @@ NAMED = 3
 SURE = "95 %"
 """Probability with which a threshold keeps its guarantee, in words."""
 
-PRECISION, RECALL, COVERAGE = "Precision", "Recall", "Coverage"
+PRECISION = "Precision"
+RECALL = "Recall"
+COVERAGE = "Coverage"
 
 SHOWN = 100
 """Rows of a table, at most."""
@@ -44,6 +46,11 @@ BOXES = {"precision": "the boxes that count are right", "recall": "the true boxe
 
 ROUND = 0.1
 """The curve's axis begins at the next multiple of this share of right answers below its lowest point."""
+
+SAMPLE = "advisor search --unknown DIR"
+"""The search that judges the user's own images of other things."""
+
+TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
 
 
 class Mark(NamedTuple):
@@ -91,7 +98,8 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     floor = min(ROUND * (lowest // ROUND), 1 - ROUND)
 
     def mark(images: int, right: float, score: float) -> Mark:
-        share, said = images / of, f"from {score:.3f} on: {100 * images / of:.1f} % answered, {100 * right:.1f} % right"
+        share = images / of
+        said = f"from {score:.3f} on: {100 * images / of:.1f} % answered, {100 * right:.1f} % right"
         return Mark(100 * share, 100 * (1 - right) / (1 - floor), said)
 
     chosen = facts.answered or facts.threshold
@@ -107,7 +115,8 @@ def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
     Each has the name of the guarantee, and a sentence that says what is reachable or what was seen.
     """
-    chosen, held = evaluation.answers.confidence, evaluation.holdout_answers
+    chosen = evaluation.answers.confidence
+    held = evaluation.holdout_answers
     for boxes in (evaluation.answers.boxes, held.boxes if held else None):
         asked = boxes.guarantee if boxes else None
         if asked and (broken := _broken(asked, held is not None and boxes is held.boxes)):
@@ -150,7 +159,8 @@ def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
 
 
 def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
-    wanted, cover = chosen.wanted.precision, chosen.coverage
+    wanted = chosen.wanted.precision
+    cover = chosen.coverage
     if wanted.plain is not None and chosen.threshold is None:
         others = " of the other classes" if wanted.by_class else ""
         left = "no threshold"
@@ -190,7 +200,9 @@ def _best(one: RecallThreshold) -> str:
 
 def _contradicted(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     """Yield what the hold-out says against a guarantee: its 95 % interval lies below what was guaranteed."""
-    asked, cover, end = seen.wanted.precision, seen.coverage, "that was guaranteed."
+    asked = seen.wanted.precision
+    cover = seen.coverage
+    end = "that was guaranteed."
     own = [(f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()]
     for what, share, one in (("the answers", asked.plain, seen.threshold), *own):
         if share is not None and one and one.precision and one.precision.high < share:
@@ -241,7 +253,8 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
 
 def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
     """Yield what a detector's threshold guarantees, and how far its scores can be believed."""
-    on, asked = "the hold-out" if held_out else "validation", boxes.guarantee
+    on = "the hold-out" if held_out else "validation"
+    asked = boxes.guarantee
     if asked and asked.kept:
         seen = f" On {on} it is {text.share(asked.seen)} %." if asked.seen else ""
         kept = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {SURE} certainty"
@@ -256,7 +269,9 @@ def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
 
 def _counting(facts: ConfidenceFacts) -> Iterator[str]:
     """Yield from which probability on an answer counts, and what this guarantees."""
-    limits, asked, cover = facts.thresholds, facts.wanted.precision, facts.coverage
+    limits = facts.thresholds
+    asked = facts.wanted.precision
+    cover = facts.coverage
     if limits.plain is not None:
         kept = f"{_percent(asked.plain)} of these answers are right" if asked.plain and facts.threshold else ""
         if not kept and cover is not None:
@@ -274,10 +289,6 @@ def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
             "From these probabilities of a class on, an image may be of it, with the share of its images that is "
             f"guaranteed to reach them: {listed(own, NAMED)}."
         )
-
-
-SAMPLE = "advisor search --unknown DIR"
-"""The search that judges the user's own images of other things."""
 
 
 def unknown(view: RunView) -> Mapping[str, object] | None:
@@ -304,7 +315,9 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     pick = view.decision.pick
     if pick is None or pick.unknown is None:
         return
-    facts, ships, more = pick.unknown, command(view, pick.unknown), larger(pick, pick.unknown)
+    facts = pick.unknown
+    ships = command(view, pick.unknown)
+    more = larger(pick, pick.unknown)
     yield Labelled("Unknown images", left_out(pick, facts))
     yield Labelled("Your images of other things", other_things(facts) or (Span(SAMPLE, "code"), " judges them."))
     costs = [f"is {more} larger"] if more else []
@@ -331,9 +344,6 @@ def left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     )
 
 
-TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
-
-
 def flattered(pick: Evaluation) -> bool:
     """Return whether the network learnt from the classes that were left out: only the head was fitted without them."""
     return recipe_of(pick.configuration.training).tunes_backbone
@@ -343,7 +353,8 @@ def other_things(facts: UnknownFacts) -> str:
     """Return how the user's images of other things are answered; empty without any."""
     if facts.others is None:
         return ""
-    found, images = text.share(facts.others.found), plural(facts.others.images, "image")
+    found = text.share(facts.others.found)
+    images = plural(facts.others.images, "image")
     return (
         f"The file with the class '{facts.label}' finds {found} % of your {images} of other things; "
         f"AUROC {text.bounds(facts.others.auroc, 2)}."

@@ -21,7 +21,8 @@ FAULTS: Rows[Finding] = Rows(
 )
 """Possible faults in a set of images."""
 
-GROUPS, MEMBERS = 60, 6
+GROUPS = 60
+MEMBERS = 6
 """Groups shown of each finding, and images shown of each group; the rest is counted."""
 
 CLASSES = 20
@@ -30,7 +31,8 @@ CLASSES = 20
 FEWEST = 5
 """Classes with the fewest images that are named instead, at most."""
 
-SIDE, BOXED_SIDE = 132, 240
+SIDE = 132
+BOXED_SIDE = 240
 """Longer side of a thumbnail in pixels, and that of images with boxes."""
 
 SAMPLES = 12
@@ -92,7 +94,8 @@ def _counts(counts: Mapping[str, int]) -> str:
     ascending = sorted(counts, key=lambda name: counts[name])
     if len(counts) <= CLASSES:
         return ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    fewest, most = counts[ascending[0]], counts[ascending[-1]]
+    fewest = counts[ascending[0]]
+    most = counts[ascending[-1]]
     if fewest == most:
         return f"{fewest:,} in each"
     smallest = ", ".join(f"{name} {counts[name]:,}" for name in ascending[:FEWEST])
@@ -122,7 +125,8 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[bl
     marked = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
     boxes = f"; {plural(marked, 'box', 'boxes')} excluded" if marked else ""
     if manifest:
-        images, excluded = checked.survey.dataset.images, checked.left_out
+        images = checked.survey.dataset.images
+        excluded = checked.left_out
         left = sum(image.path in excluded for image in images)
         yield Labelled("Written", f"{manifest} ({plural(len(images) - left, 'image')}, {left} excluded{boxes})")
         if checked.content.next_command:
@@ -133,7 +137,8 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[bl
 
 def render(checked: DataCheck) -> str:
     """Return the whole page; names and labels are escaped."""
-    figures, shown = _Figures(checked), samples(checked)
+    figures = _Figures(checked)
+    shown = samples(checked)
     return render_page(
         "sheet",
         styles=["report.css", "sheet.css"],
@@ -152,7 +157,8 @@ def render(checked: DataCheck) -> str:
 
 def samples(checked: DataCheck) -> list[Path]:
     """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
-    images, shots = checked.survey.dataset.images, checked.survey.shots
+    images = checked.survey.dataset.images
+    shots = checked.survey.shots
     drawn = [(shot.orientation == 1, image.path) for image, shot in zip(images, shots, strict=True)]
     drawn = [
         (straight, path)
@@ -166,7 +172,8 @@ def samples(checked: DataCheck) -> list[Path]:
 
 def sections(checked: DataCheck) -> list[dict[str, Any]]:
     """Return the findings with their images, as the template shows them; each image is read once."""
-    figures, found = _Figures(checked), []
+    figures = _Figures(checked)
+    found = []
     for finding in checked.findings:
         notes, marked = (
             (*known, *[nothing] * len(finding.groups)) for known, nothing in ((finding.notes, ""), (finding.marked, ()))
@@ -187,13 +194,15 @@ class _Figures:
     """Makes the figures of a page; each image is read once."""
 
     def __init__(self, checked: DataCheck) -> None:
-        self._checked, self._excluded = checked, checked.left_out
+        self._checked = checked
+        self._excluded = checked.left_out
         self.colours = {name: number % COLOURS for number, name in enumerate(checked.content.counts)}
         self._image = cache(partial(data_uri, side=BOXED_SIDE if checked.content.sizes else SIDE))
 
     def show(self, path: Path, marked: Sequence[Box] = ()) -> dict[str, object]:
         """Return an image as the template shows it, with its boxes and those that a finding is about."""
-        content, label = self._checked.content, self._checked.content.label(path)
+        content = self._checked.content
+        label = self._checked.content.label(path)
         drawing = content.drawing(path)
         return {
             "name": self._checked.survey.dataset.shown(path),

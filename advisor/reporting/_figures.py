@@ -43,7 +43,9 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
 
 
 def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
-    quantity, judged, floor = evaluation.accuracy, evaluation.holdout_accuracy, view.budget.min_accuracy
+    quantity = evaluation.accuracy
+    judged = evaluation.holdout_accuracy
+    floor = view.budget.min_accuracy
     if quantity is not None:
         sample = f" on {quantity.n} images" if quantity.n else ""
         required = f"at least {floor:g} % required" if floor is not None else ""
@@ -66,7 +68,8 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
     for name, figure in (evaluation.holdout_answers or evaluation.answers).figures.items():
         remark = _join(f"95 %: {text.interval(figure)}" if figure.low is not None else "", figure.source)
         yield Figure(name, f"{figure.value:.1f} {figure.unit}".rstrip(), remark)
-    expected, robust = evaluation.new_conditions, evaluation.capture.holdout
+    expected = evaluation.new_conditions
+    robust = evaluation.capture.holdout
     if expected is not None and expected.provenance is not Provenance.MEASURED:
         remark = f"95 %: {text.interval(expected, 0)} · estimated for another visit, camera or day"
         yield Figure("Top-1 in new conditions", f"about {expected.value:.0f} %", remark)
@@ -77,8 +80,11 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
 
 
 def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
-    budget, median, file = view.budget, evaluation.latency, evaluation.file_facts
-    latency, limit = evaluation.latency_p90 or median, budget.latency_ms
+    budget = view.budget
+    median = evaluation.latency
+    file = evaluation.file_facts
+    latency = evaluation.latency_p90 or median
+    limit = budget.latency_ms
     if latency is not None:
         middle = f"median {show_ms(median.value)}" if median and evaluation.latency_p90 else ""
         certain = show_budget_probability(evaluation, limit) if limit is not None else ""
@@ -96,7 +102,8 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         if quantity is not None:
             remark = _join(_limit(most, show_bytes), more, text.provenance(quantity))
             yield Figure(label, show_bytes(quantity.value), remark, _share(quantity, most))
-    drop, limit = evaluation.drop, budget.max_drop_points
+    drop = evaluation.drop
+    limit = budget.max_drop_points
     if drop is not None and evaluation.configuration.compression != FLOAT:
         allowed = f"of {limit:g} allowed" if limit is not None else ""
         allowed = ", ".join(filter(None, (allowed, show_met(budget, evaluation).get("drop"))))
@@ -122,8 +129,10 @@ def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str]
     The estimate for new conditions is top-1, and says so where accuracy is another metric.
     """
     metric, top1 = (f" {view.other_metric}", " top-1") if view.other_metric else ("", "")
-    judged, estimate = evaluation.holdout_accuracy, evaluation.new_conditions
-    plain, unknown = judged or evaluation.accuracy, view.unknown_conditions(evaluation)
+    judged = evaluation.holdout_accuracy
+    estimate = evaluation.new_conditions
+    plain = judged or evaluation.accuracy
+    unknown = view.unknown_conditions(evaluation)
     if plain is None or (estimate is None and not unknown):
         return ()
     where = (
@@ -175,7 +184,8 @@ def on_all_images(evaluation: Evaluation) -> str:
 
 
 def _accuracy_basis(evaluation: Evaluation) -> str:
-    quantity, judged = evaluation.accuracy, evaluation.holdout_accuracy
+    quantity = evaluation.accuracy
+    judged = evaluation.holdout_accuracy
     if quantity is None:
         return "Its accuracy is unknown."
     if evaluation.card_facts.as_it_is:
@@ -200,7 +210,8 @@ def _unknown(view: RunView, why: str) -> str:
 
 
 def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
-    quantity, named = evaluation.new_conditions, " top-1" if view.other_metric else ""
+    quantity = evaluation.new_conditions
+    named = " top-1" if view.other_metric else ""
     if unknown := view.unknown_conditions(evaluation):
         return f"Its accuracy in new conditions (another visit, camera or day) is {_unknown(view, unknown)}."
     if quantity is None:
@@ -306,7 +317,8 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
     target = f"{figures.accelerator}, {plural(figures.threads, 'thread')}, {figures.runtime}"
     if figures.reason or figures.latency_ms is None:
         return DeviceResult(device, target, figures.reason or "not known", "", False, required)
-    p90_ms, limit = figures.p90_ms or figures.latency_ms, view.budget.latency_ms
+    p90_ms = figures.p90_ms or figures.latency_ms
+    limit = view.budget.latency_ms
     latency = f"{figures.provenance} {show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
     compared = f"{show_probability(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
     return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required)

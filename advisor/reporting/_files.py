@@ -31,16 +31,32 @@ from advisor.store import RunFolder, ensure_output_dir, write_atomically
 
 _log = logging.getLogger(__name__)
 
-FAILURES_SHOWN, CLASSES_NAMED = 20, 20
+FAILURES_SHOWN = 20
+CLASSES_NAMED = 20
+
+ANSWER_FILE = "recommendation.json"
+PARQUET = "front.parquet"
+SCHEMA_VERSION = 1
+"""Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
 
 
 def render_markdown(view: RunView) -> str:
     """Return the report. A part that fails becomes an error line; the other parts are not affected."""
     added = (part.blocks for part in report_parts().values())
     contents = (
-        headline, *added, _figures, _alternatives, written_table, class_blocks, _metrics, unknown_blocks, _losses,
-        _failures, _data, _method,
-    )  # fmt: skip
+        headline,
+        *added,
+        _figures,
+        _alternatives,
+        written_table,
+        class_blocks,
+        _metrics,
+        unknown_blocks,
+        _losses,
+        _failures,
+        _data,
+        _method,
+    )
     return "\n\n".join(filter(None, (_part(content, view) for content in contents))) + "\n"
 
 
@@ -98,11 +114,6 @@ def _method(view: RunView) -> Iterator[blocks.Block]:
     if command := phrases.command_line(view):
         yield blocks.Code(command)
     yield Paragraph(f"Run {view.name}. {phrases.shown(view.manifest.get('versions') or {})}".rstrip())
-
-
-ANSWER_FILE, PARQUET = "recommendation.json", "front.parquet"
-SCHEMA_VERSION = 1
-"""Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
 
 
 def report_folder(folder: Path, force: bool = False) -> Path:
@@ -224,7 +235,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "front": [_brief(evaluation) for evaluation in chosen(view, decision.front, rows)],
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
         "labels": asdict(view.labels) if view.labels else None,
-        "remarks": [*view.problems, *view.remarks, *foreign_runtimes(view)],
+        "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],
         "devices": {device: _device(own) for device, own in view.by_device.items()},
         **{name: part.document(view) for name, part in report_parts().items()},
     }

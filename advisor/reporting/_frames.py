@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 
 UNITS: Mapping[str, tuple[Mapping[str, float], str]] = {
     "_bytes": (units.BYTES, "5MB"),

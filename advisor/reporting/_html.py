@@ -32,6 +32,20 @@ ROWS_SHOWN = 1000
 
 Variables = Mapping[str, object]
 
+LOG_RATIO = 8.0
+"""An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
+
+QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
+
+_FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
+    ("family", "Family", lambda e: e.family),
+    ("compression", "Compression", lambda e: e.configuration.compression),
+    ("training", "Training", lambda e: e.configuration.training),
+    ("threads", "Threads", lambda e: e.configuration.target.threads),
+    ("device", "Device", lambda e: e.configuration.target.device),
+    ("accelerator", "Accelerator", lambda e: e.configuration.target.accelerator),
+)
+
 
 @dataclass(frozen=True)
 class Section:
@@ -93,7 +107,8 @@ def _devices(view: RunView) -> Variables | None:
 
 
 def _classes(view: RunView) -> Variables | None:
-    pick, labels = view.decision.pick, view.classes
+    pick = view.decision.pick
+    labels = view.classes
     if pick is None or not pick.answers.has_classes:
         return None
     answers = pick.holdout_answers or pick.answers
@@ -116,7 +131,8 @@ def _classes(view: RunView) -> Variables | None:
 
 
 def _images(view: RunView) -> Variables | None:
-    labels, changed = view.classes, view.disagreements
+    labels = view.classes
+    changed = view.disagreements
     mistakes = _mistakes(view)
     if not mistakes and changed is None:
         return None
@@ -176,7 +192,8 @@ def _evaluations(view: RunView) -> Variables | None:
 
 
 def _data(view: RunView) -> Variables | None:
-    dataset, shown = view.dataset, REJECTED_SHOWN
+    dataset = view.dataset
+    shown = REJECTED_SHOWN
     return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
 
 
@@ -247,20 +264,6 @@ def _script_data(view: RunView) -> str:
 
 # ---- the data of the script: the figures of every evaluation, the limits, the filters and the scales ----
 
-LOG_RATIO = 8.0
-"""An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
-
-QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
-
-_FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
-    ("family", "Family", lambda e: e.family),
-    ("compression", "Compression", lambda e: e.configuration.compression),
-    ("training", "Training", lambda e: e.configuration.training),
-    ("threads", "Threads", lambda e: e.configuration.target.threads),
-    ("device", "Device", lambda e: e.configuration.target.device),
-    ("accelerator", "Accelerator", lambda e: e.configuration.target.accelerator),
-)
-
 
 def facets(view: RunView) -> list[dict[str, Any]]:
     """Return the filters with at least two values: their field, their title, and each value with its label."""
@@ -289,7 +292,9 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 def payload(view: RunView) -> dict[str, object]:
     """Return the data of the page's script, plain JSON values."""
-    rows, licences, budget = phrases.ranked(view), _licences(view), view.budget
+    rows = phrases.ranked(view)
+    licences = _licences(view)
+    budget = view.budget
     sources: dict[str, int] = {}
     positions = {row.configuration.key: index for index, row in enumerate(rows)}
     first = [each.configuration.key for each in (view.decision.pick, view.decision.runner_up) if each is not None]
@@ -307,9 +312,12 @@ def payload(view: RunView) -> dict[str, object]:
 
 
 def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
-    configuration, target = evaluation.configuration, evaluation.configuration.target
-    key, probability = configuration.key, evaluation.budget_probability
-    timing, file = evaluation.timing or TimingFacts(), evaluation.file_facts
+    configuration = evaluation.configuration
+    target = evaluation.configuration.target
+    key = configuration.key
+    probability = evaluation.budget_probability
+    timing = evaluation.timing or TimingFacts()
+    file = evaluation.file_facts
     flags = {
         "pick": key == view.pick_key,
         "front": key in view.front_keys,
@@ -330,10 +338,14 @@ def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict
         "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
         # What hover and comparison show besides, in the order that the script expects.
         "x": [
-            timing.load_ms, timing.first_ms, file.arena_bytes, evaluation.card_facts.macs, file.download_bytes,
+            timing.load_ms,
+            timing.first_ms,
+            file.arena_bytes,
+            evaluation.card_facts.macs,
+            file.download_bytes,
             file.download_zstd_bytes,
         ],
-    }  # fmt: skip
+    }
 
 
 def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:

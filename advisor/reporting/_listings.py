@@ -32,6 +32,10 @@ DEVICES = Rows(devices.LIST_COLUMNS, devices.list_row)
 RICH_ROWS = 300
 """Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""
 
+CARD_LATENCY = TableColumn[listing.CardRow](
+    "latency", lambda row: show_latency(row.latency) if row.latency else "", left=True, whole=True
+)
+
 
 def _percent(value: float | None) -> str:
     return MISSING if value is None else f"{value:.1f}"
@@ -42,9 +46,6 @@ def _int8(row: CardRow) -> str:
     return _percent(row.top1_int8) if row.top1_int8 or not row.top1_int8_qat else f"{_percent(row.top1_int8_qat)}*"
 
 
-CARD_LATENCY = TableColumn[listing.CardRow](
-    "latency", lambda row: show_latency(row.latency) if row.latency else "", left=True, whole=True
-)
 CARD_COLUMNS: tuple[TableColumn[CardRow], ...] = (
     TableColumn("card", lambda row: row.card.name, left=True, whole=True),
     TableColumn("top-1 %", lambda row: _percent(row.top1)),
@@ -242,7 +243,8 @@ def print_judged(card: Card, images: str, found: FileAgreement) -> None:
     """Print the accuracy of a user's own file on the user's images."""
     reached = found.accuracy
     assert reached is not None, "the images were labelled"
-    low, high = 100 * reached.low, 100 * reached.high
+    low = 100 * reached.low
+    high = 100 * reached.high
     metric = TASKS[card.task].metric
     typer.echo(f"{metric} on {images}: {100 * reached.value:.1f} % (95 %: {low:.1f} to {high:.1f})")
 
@@ -262,11 +264,15 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
 
 def print_device(profile: DeviceProfile) -> None:
     """Print the content of a profile; for its measurements, the number and the sources."""
-    limits, reach = profile.limits, profile.connection
+    limits = profile.limits
+    reach = profile.connection
     sizes = {
-        "memory": profile.memory_bytes, "storage": profile.storage_bytes, "max arena": limits.arena_bytes,
-        "max flash": limits.flash_bytes, "max app": limits.package_bytes,
-    }  # fmt: skip
+        "memory": profile.memory_bytes,
+        "storage": profile.storage_bytes,
+        "max arena": limits.arena_bytes,
+        "max flash": limits.flash_bytes,
+        "max app": limits.package_bytes,
+    }
     clusters = ((each, f" at {each.max_mhz} MHz" if each.max_mhz else "") for each in profile.cores)
     facts = (
         ("title", profile.title),

@@ -18,10 +18,12 @@ from advisor.reporting._view import RunView
 EVERY_S = 0.5
 """Least seconds between two states of the bar: a kernel may be far from its reader."""
 
-LINES, LENGTH = 3, 300
+LINES = 3
+LENGTH = 300
 """Last lines about failures that are kept, and characters of each."""
 
-WIDTH, HEIGHT = 360, 150
+WIDTH = 360
+HEIGHT = 150
 """Size of the plot in pixels; points that fall on one pixel are one, which limits its bytes."""
 
 
@@ -81,7 +83,8 @@ def _plot(view: RunView) -> dict[str, object]:
     known = [each for each in view.ok if each.accuracy and 0.0 < latency_of(each) < math.inf]
     if not known:
         return {"points": ""}
-    accuracies, times = sorted(map(accuracy_of, known)), sorted(map(latency_of, known))
+    accuracies = sorted(map(accuracy_of, known))
+    times = sorted(map(latency_of, known))
 
     def place(evaluation: Evaluation) -> tuple[int, int]:
         x = _share(math.log(latency_of(evaluation)), math.log(times[0]), math.log(times[-1]))

@@ -29,6 +29,37 @@ if TYPE_CHECKING:
 
 _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
+DRAWN = 400
+"""Boxes drawn in one image, at most."""
+
+COLOURS = 8
+"""Classes with a colour of their own; further ones share them."""
+
+SIDE = 320
+"""Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
+
+SMALL_SIDE = 160
+"""The same for the images with wrong or changed answers, of which there are more."""
+
+CHANGED_SHOWN = 24
+"""Images on which the pick and its float32 file disagree."""
+
+RIGHT = "\u2713"
+WRONG = "\u2717"
+
+TRUE = "truth"
+
+MARK = 0.045
+"""Side of the square that marks a centre, over the shorter side of the image."""
+
+LOOKS = {
+    "seen": "true box, found",
+    "missed": "true box, missed",
+    "right": "found, right",
+    "wrong": "found, wrong",
+}
+"""Classes of the style sheet and their meanings."""
+
 
 def render_page(
     template: str, styles: Sequence[str], scripts: Sequence[str], packed_scripts: Sequence[str] = (), **values: object
@@ -134,13 +165,6 @@ def data_uri(path: Path, side: int, sha256: str = "") -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(thumbnail).decode()}" if thumbnail else ""
 
 
-DRAWN = 400
-"""Boxes drawn in one image, at most."""
-
-COLOURS = 8
-"""Classes with a colour of their own; further ones share them."""
-
-
 @dataclass(frozen=True)
 class Outline:
     """Boxes of one look: the class of the style sheet, and the SVG path of their edges."""
@@ -160,28 +184,6 @@ def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, 
 
 def _path(boxes: Iterable[Box]) -> str:
     return "".join(f"M{box.left:.1f} {box.top:.1f}h{box.width:.1f}v{box.height:.1f}h{-box.width:.1f}z" for box in boxes)
-
-
-SIDE = 320
-"""Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
-
-SMALL_SIDE = 160
-"""The same for the images with wrong or changed answers, of which there are more."""
-
-CHANGED_SHOWN = 24
-"""Images on which the pick and its float32 file disagree."""
-
-RIGHT, WRONG = "\u2713", "\u2717"
-
-TRUE = "truth"
-
-MARK = 0.045
-"""Side of the square that marks a centre, over the shorter side of the image."""
-
-LOOKS = {
-    "seen": "true box, found", "missed": "true box, missed", "right": "found, right", "wrong": "found, wrong",
-}  # fmt: skip
-"""Classes of the style sheet and their meanings."""
 
 
 @dataclass(frozen=True)
@@ -289,11 +291,14 @@ def _label(label: int, labels: Sequence[str]) -> str:
 
 
 def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
-    left, top = box.left * image.width, box.top * image.height
-    width, height = box.right * image.width - left, box.bottom * image.height - top
+    left = box.left * image.width
+    top = box.top * image.height
+    width = box.right * image.width - left
+    height = box.bottom * image.height - top
     if width <= 0 and height <= 0:
         width = height = MARK * min(image.width, image.height)
-        left, top = left - width / 2, top - height / 2
+        left = left - width / 2
+        top = top - height / 2
     score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""
     title = f"{_label(box.label, labels)}: {LOOKS[look]}{score}"
     return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), title)

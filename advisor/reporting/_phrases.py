@@ -42,7 +42,10 @@ NOT_STARTED = "not started"
 WRONG_NAMED = 3
 """Images with a likely wrong label that are named; the others are counted."""
 
-TABLE_ROWS, TIES_SHOWN, REASONS_SHOWN, FAILURES_SHOWN = 10, 4, 3, 500
+TABLE_ROWS = 10
+TIES_SHOWN = 4
+REASONS_SHOWN = 3
+FAILURES_SHOWN = 500
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,8 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
     """Return the one count of a run's configurations, which every part of a report uses."""
     meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
     unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
-    failed, skipped = len(view.with_status(Status.FAILED)), view.with_status(Status.SKIPPED)
+    failed = len(view.with_status(Status.FAILED))
+    skipped = view.with_status(Status.SKIPPED)
     stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
     planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
     return ConfigurationCounts(
@@ -161,7 +165,8 @@ def wrong_labels(view: RunView) -> str:
     checked = view.labels
     if checked is None or not checked.found:
         return ""
-    count, data = len(checked.found), view.request.written["data"]
+    count = len(checked.found)
+    data = view.request.written["data"]
     named = listed([f"{one.path} ({one.label}, rather {one.suggested})" for one in checked.found], WRONG_NAMED)
     return (
         f"{count:,} of {checked.images:,} images outside the hold-out ({100 * count / checked.images:.1f} %) "
@@ -239,7 +244,8 @@ def ranked(view: RunView) -> tuple[Evaluation, ...]:
     front = view.front_keys
 
     def rank(row: Evaluation) -> tuple[int, float]:
-        key, ok = row.configuration.key, row.status is Status.OK
+        key = row.configuration.key
+        ok = row.status is Status.OK
         groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
         return groups.index(True), -accuracy_of(row)
 
@@ -283,7 +289,8 @@ def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.Da
         (text.name(row), Span(row.status.value, f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
         for row in rows
     ]
-    header, caption = blocks.columns(*titles, left=titles), "Configurations without a result"
+    header = blocks.columns(*titles, left=titles)
+    caption = "Configurations without a result"
     return blocks.DataTable(header, cells, caption, "stopped", notes=notes)
 
 

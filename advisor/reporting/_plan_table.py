@@ -80,13 +80,15 @@ def _filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
     if filtered:
         yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations, marked x:"
     for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
-        first, same = rows[0], len({row.filtered for row in rows}) == 1
+        first = rows[0]
+        same = len({row.filtered for row in rows}) == 1
         which = "" if same else f", such as {first.configuration.card} {first.configuration.variant_name}:"
         yield f"  {len(rows)} x{which} {first.filtered}"
 
 
 def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
-    cards, question = {card.card: card for card in view.cards}, view.request.question
+    cards = {card.card: card for card in view.cards}
+    question = view.request.question
     if by_card := shown is None:
         order = {card: index for index, card in enumerate(cards)}
         shown = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
@@ -108,7 +110,8 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     variants: dict[tuple[str, str], list[Forecast]] = {}
     for each in shown:
         variants.setdefault((each.configuration.card, each.configuration.variant_name), []).append(each)
-    rows, previous = list[Sequence[Words]](), ""
+    rows = list[Sequence[Words]]()
+    previous = ""
     for (name, variant), forecasts in variants.items():
         by_count = sorted(forecasts, key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0)
         if by_card and name != previous:
@@ -125,7 +128,8 @@ def _threads(row: Forecast) -> int:
 
 def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str]:
     """Return the accuracy, the latency by threads and its interval, the probability to meet a budget, size and cost."""
-    row, chances = rows[0], [each.chance for each in rows if each.chance is not None]
+    row = rows[0]
+    chances = [each.chance for each in rows if each.chance is not None]
     latencies = (f"{MARKS.get(each.latency.provenance, '')}{show_ms(each.latency.value)}" for each in rows)
     return [
         f"{row.accuracy.value:.1f}" if row.accuracy else "-",
@@ -158,7 +162,8 @@ def _images(view: PlanView) -> Iterator[str]:
     counts = Counter[str]()
     for part in (view.split.boxes or view.split.parts).values():
         counts.update(part)
-    fewest, most = min(counts.values()), max(counts.values())
+    fewest = min(counts.values())
+    most = max(counts.values())
     each = f"{fewest} in each" if fewest == most else f"{fewest} to {most} in each"
     boxes = f" with {counts.total():,} boxes" if view.split.boxes else ""
     yield f"Images: {view.images:,}{boxes} in {plural(len(counts), 'class', 'classes')}, {each}."
@@ -166,7 +171,8 @@ def _images(view: PlanView) -> Iterator[str]:
 
 
 def _cost(view: PlanView) -> str:
-    count, execution = sum(not forecast.filtered for forecast in view.forecasts), view.request.execution
+    count = sum(not forecast.filtered for forecast in view.forecasts)
+    execution = view.request.execution
     if not count:
         return "Nothing would be trained: no candidate is left."
     planned = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"

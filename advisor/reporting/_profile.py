@@ -25,31 +25,23 @@ BARS = 20
 
 STEPS: Rows[OperatorTime] = rows_of(
     {
-        "position": "position", "type": "type", "where": "where", "time_us": "time_us", "time_share": "share",
-        "macs": "node.macs", "moved_bytes": "node.bytes_moved", "gflops": "gflops", "output": "node.outputs.0",
+        "position": "position",
+        "type": "type",
+        "where": "where",
+        "time_us": "time_us",
+        "time_share": "share",
+        "macs": "node.macs",
+        "moved_bytes": "node.bytes_moved",
+        "gflops": "gflops",
+        "output": "node.outputs.0",
     }
-)  # fmt: skip
+)
 """Steps of a run."""
 
 SHOWN = 10
 REASONS_SHOWN = 6
 GOOD_COVERAGE = (0.95, 1.02)
 
-
-def _where(row: OperatorTime | TypeTime) -> blocks.Words:
-    return Span(row.where, "warn") if row.where == "builtin" else row.where
-
-
-TYPES: tuple[TableColumn[TypeTime], ...] = (
-    TableColumn("type", lambda row: Span(row.type, "name"), left=True),
-    TableColumn("where", _where, left=True),
-    TableColumn("count", lambda row: row.count),
-    TableColumn("time us", lambda row: row.time_us),
-    TableColumn("share %", lambda row: f"{100 * row.share:.1f}"),
-    TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
-    TableColumn("million MACs", lambda row: row.macs / 1e6 if row.macs else None),
-    TableColumn("data", lambda row: row.data_type, left=True),
-)
 Step = tuple[OperatorTime, float]
 """A step with the sum of the shares up to it (0-1)."""
 
@@ -72,6 +64,22 @@ OPERATORS: tuple[TableColumn[Step], ...] = (
     TableColumn("output", lambda step: ", ".join(shape for _, shape in _outputs(step)) or None, left=True),
     TableColumn("data", lambda step: next((kind for kind, _ in _outputs(step)), None), left=True, width=128),
     TableColumn("kernel", lambda step: Span(step[0].kernel, "name"), left=True, width=blocks.PAGES),
+)
+
+
+def _where(row: OperatorTime | TypeTime) -> blocks.Words:
+    return Span(row.where, "warn") if row.where == "builtin" else row.where
+
+
+TYPES: tuple[TableColumn[TypeTime], ...] = (
+    TableColumn("type", lambda row: Span(row.type, "name"), left=True),
+    TableColumn("where", _where, left=True),
+    TableColumn("count", lambda row: row.count),
+    TableColumn("time us", lambda row: row.time_us),
+    TableColumn("share %", lambda row: f"{100 * row.share:.1f}"),
+    TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
+    TableColumn("million MACs", lambda row: row.macs / 1e6 if row.macs else None),
+    TableColumn("data", lambda row: row.data_type, left=True),
 )
 
 
@@ -183,7 +191,8 @@ def _quality(profile: Profile) -> str:
 
 def _operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.DataTable:
     """Return steps of a run; ``in_order`` says that the rows are all of them."""
-    cumulative, steps = 0.0, []
+    cumulative = 0.0
+    steps = []
     for row in rows:
         cumulative = row.cumulative if in_order else cumulative + row.share
         steps.append((row, cumulative))
@@ -241,7 +250,8 @@ def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
     slowest = profile.top(1)[0]
     partitions = "off" if profile.kernels == "builtin" else plural(profile.partitions, "partition")
     runs = f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}"
-    good, parameters = "good is 95 to 102 %; profiler", f"{profile.parameters / 1e6:.2f} million parameters"
+    good = "good is 95 to 102 %; profiler"
+    parameters = f"{profile.parameters / 1e6:.2f} million parameters"
     return (
         blocks.Figure("A run", f"{figure(profile.plain_us / 1e3)} ms", runs),
         blocks.Figure("Operators / run", f"{profile.coverage:.1%}", f"{good} {profile.overhead:+.1%}"),
@@ -253,7 +263,8 @@ def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
 
 def _payload(profile: Profile) -> dict[str, object]:
     """Return the data of the plots: the slowest operators, the roofline, and every operator below it."""
-    roof, steps = profile.roofline, [row for row in profile.operators if row.gflops and row.gbytes]
+    roof = profile.roofline
+    steps = [row for row in profile.operators if row.gflops and row.gbytes]
     return {
         "bars": [_drawn(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
         "points": [

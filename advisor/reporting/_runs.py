@@ -36,7 +36,7 @@ from advisor.core import (
     size_of,
     to_json,
 )
-from advisor.engine import Standing, read_standing
+from advisor.engine import Snapshot, read_snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting._frames import Rows
 from advisor.store import (
@@ -52,9 +52,19 @@ from advisor.store import (
 )
 from advisor.version import __version__
 
-ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
+ANSWER = "recommendation.json"
+MANIFEST = "manifest.json"
+REPORT = "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
 LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
+
+_COLUMNS = (
+    TableColumn[Any]("run", left=True, whole=True),
+    *columns("state", "pick", "accuracy", left=("state", "pick")),
+    *(TableColumn[Any](title, width=100) for title in ("latency", "size")),
+)
+
+INDEX = f"{__version__}, 1"  # What makes rows; the number is raised when equal runs have another one
 
 
 class RunState(StrEnum):
@@ -82,7 +92,7 @@ class RunRow:
     done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
     configurations: int = 0  #: all configurations of the search; 0 if not known
     latest: Evaluation | None = None  #: the last evaluation that is ok, while the search runs
-    standing: Standing | None = None  #: what the search is doing, while it runs
+    snapshot: Snapshot | None = None  #: what the search is doing, while it runs
     changed: str = ""  #: date and time of the last result, with the time zone
     report: bool = False  #: it has a ``report.html``
     remark: str = ""  #: why nobody can tell whether it was changed; empty if it proves itself
@@ -167,12 +177,6 @@ def _values(row: RunRow) -> dict[str, object]:
 ROWS: Rows[RunRow] = Rows(tuple(_values(RunRow("", RunState.DAMAGED))), _values)
 """Runs, one row each."""
 
-_COLUMNS = (
-    TableColumn[Any]("run", left=True, whole=True),
-    *columns("state", "pick", "accuracy", left=("state", "pick")),
-    *(TableColumn[Any](title, width=100) for title in ("latency", "size")),
-)
-
 
 def print_runs(rows: Sequence[RunRow]) -> None:
     """Write a table of runs to standard output; those without a pick say why."""
@@ -232,10 +236,7 @@ class Runs:
             known = self._known[path.name] = (stamp, row or _read(path, running))
             if not (running or row):
                 self._index.keep(path.name, stamp, known[1])
-        return replace(known[1], standing=read_standing(RunFolder(path))) if running else known[1]
-
-
-INDEX = f"{__version__}, 1"  # What makes rows; the number is raised when equal runs have another one
+        return replace(known[1], snapshot=read_snapshot(RunFolder(path))) if running else known[1]
 
 
 class RunIndex:
@@ -265,7 +266,8 @@ class RunIndex:
         """Remember the row of a run, unless its name is no text."""
         if name.encode(errors="replace").decode() != name:
             return
-        self._rows[name], self._changed = {"stamp": repr(stamp), "row": to_json(row)}, True
+        self._rows[name] = {"stamp": repr(stamp), "row": to_json(row)}
+        self._changed = True
 
     def write(self, names: Sequence[str]) -> None:
         """Write the rows of these runs if something changed; a cache that cannot be written is no error."""
@@ -300,7 +302,8 @@ def _read(path: Path, running: bool) -> RunRow:
 
 def _row(run: RunFolder, running: bool) -> RunRow:
     """Return the row of a run. Raises UsageError: its request is damaged."""
-    request, manifest = run.read_request(), run.read_json(MANIFEST)
+    request = run.read_request()
+    manifest = run.read_json(MANIFEST)
     document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
     answer = document.entries if document else {}
     evaluations = run.evaluations()
@@ -317,7 +320,8 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
     state, why = (RunState.DAMAGED, "; ".join(found)) if found else (state, why)
     limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
-    task, metric = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK]), METRICS.get(str(request.get("metric")))
+    task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
+    metric = METRICS.get(str(request.get("metric")))
     asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
     finished = [each for each in evaluations if each.status is Status.OK]
     results = _stamp(run.evaluations_file)
@@ -356,7 +360,7 @@ def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[
         return RunState.INTERRUPTED, "it was interrupted"
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
         return RunState.FINISHED, stopped.get("text", "")
-    last = read_standing(run)
+    last = read_snapshot(run)
     return RunState.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
 
 

@@ -28,7 +28,7 @@ from advisor.core import (
     parse,
     registered,
 )
-from advisor.datasets import HOLDOUT, PARTS, VALIDATION, copies_sentence
+from advisor.datasets import DEMO_NOTE, HOLDOUT, PARTS, VALIDATION, copies_sentence
 from advisor.engine import (
     DIAGNOSES,
     CheckedLabels,
@@ -52,6 +52,9 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     from advisor.reporting._blocks import Block
     from advisor.tasks import Task
+
+REPORT_PARTS = "advisor.report_parts"
+"""Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,11 @@ class RunView:
         return tuple(map(str, written)) if isinstance(written, list) else ()
 
     @property
+    def demonstration(self) -> str:
+        """A sentence that says that the images are those of a demonstration; empty for a user's own."""
+        return DEMO_NOTE if self.dataset and DEMO_NOTE in self.dataset.notes else ""
+
+    @property
     def task(self) -> Task:
         """The facts of the run's task, with the metric of its question."""
         return self.request.question.of_task
@@ -249,10 +257,6 @@ class RunView:
         """The evaluations with a diagnosis of their file."""
         found = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
         return tuple((row, diagnosis) for row, diagnosis in found if diagnosis is not None)
-
-
-REPORT_PARTS = "advisor.report_parts"
-"""Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
 
 
 class ReportPart(Protocol):

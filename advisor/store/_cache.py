@@ -17,13 +17,25 @@ from platformdirs import user_cache_path
 
 from advisor.core import StageError, UsageError
 from advisor.isolation import TimedOut, run_program
-from advisor.store._files import changed_file, full_disk, is_full_disk, is_unchanged, sha256_json, write_hashes
+from advisor.store._files import (
+    changed_file,
+    full_disk,
+    is_full_disk,
+    is_unchanged,
+    sha256_json,
+    write_atomically,
+    write_hashes,
+)
 from advisor.store._limit import RESULTS, Hold, evict, hold_of_process, limit_bytes, warn_if_too_small
+from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)
 
 _TRIM_EVERY_S = 60.0  # Least seconds between two looks at the size of the cache: one takes about 0.1 s
+_MOST_HOLDER_BYTES = 1000  # of the file that names the maker of a result
 _MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
+
+TIMEOUT_S = 600.0
 
 
 def cache_root() -> Path:
@@ -112,7 +124,8 @@ def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[A
     """
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
-    hold, most = Hold(root, run), limit_bytes(root, size_bytes)
+    hold = Hold(root, run)
+    most = limit_bytes(root, size_bytes)
     _evict(root, most)
     try:
         yield ArtifactCache(root / RESULTS, hold, most)
@@ -160,15 +173,16 @@ def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], No
 @contextlib.contextmanager
 def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
     """Hold a folder's lock, and write the holder's name next to it."""
-    lock, holder = FileLock(f"{folder}.lock"), Path(f"{folder}.holder")
+    lock = FileLock(f"{folder}.lock")
+    holder = Path(f"{folder}.holder")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        with contextlib.suppress(OSError):
-            waits(holder.read_text(encoding="ascii"))
+        with contextlib.suppress(UsageError):
+            waits(read_text(holder, _MOST_HOLDER_BYTES, errors="replace"))
         lock.acquire()
     try:
-        holder.write_text(f"process {os.getpid()}", encoding="ascii")
+        write_atomically(holder, f"process {os.getpid()}")  # never through a link
         yield
     finally:
         holder.unlink(missing_ok=True)
@@ -178,8 +192,6 @@ def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
 # Install packages that do not fit those of this environment, with the user's pip and its index, proxy, certificates.
 #
 # Only wheels are installed, so that no set-up code of a package runs.
-
-TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)

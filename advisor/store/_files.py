@@ -43,6 +43,10 @@ _UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary fi
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
+ROWS = "rows.npy"
+NAMES = "names.npy"
+_NAME_BYTES = 32
+
 
 def shipped_folder(name: str) -> Path:
     """Return a folder of shipped data: inside an installed package, next to the package in a checkout."""
@@ -198,9 +202,6 @@ def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
 # A block is a folder with ``rows.npy`` (N, F) and ``names.npy`` (N, 32), the hash of each row. A list of blocks is a
 # text file with one folder per line. Blocks are written atomically (see :mod:`advisor.store._cache`). If a process is
 # killed before it adds its block to the list, only the work for this block is lost.
-
-ROWS, NAMES = "rows.npy", "names.npy"
-_NAME_BYTES = 32
 
 
 def cached_rows(

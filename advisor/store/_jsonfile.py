@@ -23,6 +23,95 @@ MAX_INTEGER = 2**63
 
 _SHOWN = 40  # Characters of a key in an error
 
+SCHEMA_VERSION = 1
+
+_Texts = Mapping[str, str]
+_Names = tuple[str, ...]
+_Rows = tuple[Mapping[str, object], ...]
+
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "manifest.json": {
+        "advisor": str,
+        "command_line": _Names,
+        "updated": str,
+        "versions": _Texts,
+        "host": Mapping[str, object],
+        "data_fingerprint": str,
+        "weights": Mapping[str, object],
+        "cards": _Texts,
+        "without_weights": _Texts,
+        "configurations": int,
+        "space": Mapping[str, object],
+        "durations": Mapping[str, float],
+        "stopped": _Texts,
+        "reevaluated": _Texts,
+        "devices": Mapping[str, object],
+        "targets": _Texts,
+        "seal": Mapping[str, object],
+    },
+    "dataset.json": {
+        "folder": str,
+        "pictures_per_class": Mapping[str, int],
+        "train": int,
+        "validation": int,
+        "holdout": int,
+        "own_split": _Names,
+        "notes": _Names,
+        "rejected": _Rows,
+        "leaks": tuple[_Names, ...],
+        "fingerprint": str,
+        "boxes_per_class": Mapping[str, int],
+        "listed": int,
+        "most_images": int,
+        "copies": Mapping[str, int],
+    },
+    "split.json": {"fingerprint": str, "classes": _Names, "train": _Rows, "validation": _Rows, "holdout": _Rows},
+    "labels.json": {"card": str, "images": int, "found": _Rows},
+    "diagnosis.json": {"forms": tuple[Mapping[str, object], ...]},
+    "study.json": {"study": str},
+    "inputs.json": {"folder": str, "catalogs": _Texts},
+}
+"""Type of each entry of each document, as :func:`advisor.core.parse` takes it; other entries are only shown."""
+
+TEXT = "str"
+NUMBER = "float64"
+COUNT = "Int64"
+FLAG = "boolean"
+"""Types of columns. A missing value is ``NaN`` in texts and numbers, ``<NA>`` in counts and flags."""
+
+NUMBERS = (
+    "_percent",
+    "_points",
+    "_ms",
+    "_us",
+    "_s",
+    "_probability",
+    "_share",
+    "_auroc",
+    "_db",
+    "gflops",
+    "before",
+    "after",
+)
+"""Ends of the names of columns that hold numbers."""
+
+COUNTS = (
+    "_bytes",
+    "threads",
+    "params",
+    "macs",
+    "classes",
+    "measurements",
+    "targets",
+    "position",
+    "images",
+    "_px",
+)
+"""Ends of the names of columns that hold whole numbers."""
+
+FLAGS = ("meets_budget", "contended", "beyond_noise", "weights_here", "is_default", "changed")
+"""Names of columns that are true or false."""
+
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
     """Return the value in a JSON file; UsageError if it cannot be read, or :func:`parse_json` refuses its text."""
@@ -82,33 +171,6 @@ def _text_fault(value: str) -> str:
     return ""
 
 
-SCHEMA_VERSION = 1
-
-_Texts = Mapping[str, str]
-_Names = tuple[str, ...]
-_Rows = tuple[Mapping[str, object], ...]
-
-KINDS: Mapping[str, Mapping[str, Any]] = {
-    "manifest.json": {
-        "advisor": str, "command_line": _Names, "updated": str, "versions": _Texts, "host": Mapping[str, object],
-        "data_fingerprint": str, "weights": Mapping[str, object], "cards": _Texts, "without_weights": _Texts,
-        "configurations": int, "space": Mapping[str, object], "durations": Mapping[str, float], "stopped": _Texts,
-        "reevaluated": _Texts, "devices": Mapping[str, object], "targets": _Texts, "seal": Mapping[str, object],
-    },
-    "dataset.json": {
-        "folder": str, "pictures_per_class": Mapping[str, int], "train": int, "validation": int, "holdout": int,
-        "own_split": _Names, "notes": _Names, "rejected": _Rows, "leaks": tuple[_Names, ...], "fingerprint": str,
-        "boxes_per_class": Mapping[str, int], "listed": int, "most_images": int, "copies": Mapping[str, int],
-    },
-    "split.json": {"fingerprint": str, "classes": _Names, "train": _Rows, "validation": _Rows, "holdout": _Rows},
-    "labels.json": {"card": str, "images": int, "found": _Rows},
-    "diagnosis.json": {"forms": tuple[Mapping[str, object], ...]},
-    "study.json": {"study": str},
-    "inputs.json": {"folder": str, "catalogs": _Texts},
-}  # fmt: skip
-"""Type of each entry of each document, as :func:`advisor.core.parse` takes it; other entries are only shown."""
-
-
 @dataclass(frozen=True)
 class Document:
     """A JSON document as far as it can be used."""
@@ -134,23 +196,6 @@ def read_document(path: Path) -> Document:
         shown = version if isinstance(version, int) else "unknown"
         problems.append(f"is of schema {shown}, not {SCHEMA_VERSION}: its content may be misread")
     return Document({name: value for name, value in found.items() if name not in wrong}, tuple(problems))
-
-
-TEXT, NUMBER, COUNT, FLAG = "str", "float64", "Int64", "boolean"
-"""Types of columns. A missing value is ``NaN`` in texts and numbers, ``<NA>`` in counts and flags."""
-
-NUMBERS = (
-    "_percent", "_points", "_ms", "_us", "_s", "_probability", "_share", "_auroc", "_db", "gflops", "before", "after",
-)  # fmt: skip
-"""Ends of the names of columns that hold numbers."""
-
-COUNTS = (
-    "_bytes", "threads", "params", "macs", "classes", "measurements", "targets", "position", "images", "_px",
-)  # fmt: skip
-"""Ends of the names of columns that hold whole numbers."""
-
-FLAGS = ("meets_budget", "contended", "beyond_noise", "weights_here", "is_default", "changed")
-"""Names of columns that are true or false."""
 
 
 def type_of(column: str) -> str:

@@ -33,8 +33,11 @@ MOST_BYTES = 20_000_000_000
 _DISK_SHARE = 10  # The default limit is at most this part of the disk
 _GOING = ".going-"  # Begin of the name of a result that an eviction removes
 _PARTS = ("", ".checkpoints", ".sha256")  # A result, its checkpoints and its hashes, by suffix
-_USES, _KEPT = "uses", ".kept"
+_USES = "uses"
+_KEPT = ".kept"
 _STAGE = re.compile(r"[a-z][a-z_]*-\d+")  # A folder of results: the name of a stage and its version
+_RECORD = re.compile(r"run-[0-9a-f]{16}|process-\d+-[0-9a-f]{8}")  # Who uses results, see :class:`Hold`
+_MOST_RECORD_BYTES = 100_000_000  # A million keys
 _RESULT = re.compile(r"[0-9a-f]{64}")  # A result: the hash of its inputs
 
 _log = logging.getLogger(__name__)
@@ -97,9 +100,11 @@ class Hold:
     """A record of the results that one run or process uses; none of them goes before :meth:`release`."""
 
     def __init__(self, root: Path, run: Path | None = None) -> None:
-        self.root, self.keys = root, set[str]()
+        self.root = root
+        self.keys = set[str]()
         self._file = root / _USES / (_record_name(run) if run else f"process-{os.getpid()}-{os.urandom(4).hex()}")
-        self._run, self._mutex = run, threading.Lock()
+        self._run = run
+        self._mutex = threading.Lock()
         self._lock = FileLock(f"{self._file}.lock", thread_local=False)
 
     def add(self, key: str) -> None:
@@ -107,7 +112,7 @@ class Hold:
 
         A full disk or a cache that is read only changes nothing: the result may then go, and is made again.
         """
-        with self._mutex, contextlib.suppress(OSError):
+        with self._mutex, contextlib.suppress(OSError, UsageError):
             if key in self.keys:
                 return
             self.keys.add(key)
@@ -120,7 +125,7 @@ class Hold:
 
     def release(self) -> None:
         """Let the results go; what a run used stays known, so that it can be kept."""
-        with self._mutex, contextlib.suppress(OSError), _exclusive(self.root):
+        with self._mutex, contextlib.suppress(OSError, UsageError), _exclusive(self.root):
             self._lock.release(force=True)
             if self._run is None:
                 for left in (self._file, Path(f"{self._file}.lock")):
@@ -139,8 +144,19 @@ def _record_name(run: Path) -> str:
 
 @contextlib.contextmanager
 def _exclusive(root: Path) -> Iterator[None]:
-    with FileLock(root / _USES / ".lock"):
+    lock = _folder_of_uses(root) / ".lock"
+    if lock.is_symlink() or lock.is_dir():
+        raise UsageError(f"{lock} is no plain file: the cache locks itself with it", "remove it")
+    with FileLock(lock):
         yield
+
+
+def _folder_of_uses(root: Path) -> Path:
+    """Return the folder of records, which may be a link to one; UsageError if something else has its name."""
+    uses = root / _USES
+    if os.path.lexists(uses) and not uses.is_dir():
+        raise UsageError(f"{uses} is no folder: the cache keeps there who uses its results", "move it to another place")
+    return uses
 
 
 def entries_of(root: Path) -> tuple[CacheEntry, ...]:
@@ -174,7 +190,8 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
-    sizes, used = [0], [0.0]
+    sizes = [0]
+    used = [0.0]
     for path in paths:
         with contextlib.suppress(OSError):  # removed meanwhile
             used.append(0.0 if path.suffix == ".sha256" else path.lstat().st_mtime)
@@ -187,7 +204,7 @@ def uses_of(root: Path) -> tuple[CacheUse, ...]:
 
     In a cache that is read only they stay, and nothing says which processes are at work.
     """
-    if not (root / _USES).is_dir():
+    if not os.path.lexists(root / _USES):
         return ()
     try:
         with _exclusive(root):
@@ -200,15 +217,29 @@ def uses_of(root: Path) -> tuple[CacheUse, ...]:
 
 def _uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
     found = []
-    for file in (file for file in _listed(root / _USES) if "." not in file.name):
-        run, *keys = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-        live, kept = not read_only and _is_live(file), file.with_suffix(_KEPT).exists()
-        if live or kept or (run and Path(run).is_dir()):
+    for file in _records(root):
+        run, *keys = _lines(file)
+        live = not read_only and _is_live(file)
+        kept = file.with_suffix(_KEPT).exists()
+        if live or kept or (run and os.path.isdir(run)):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
             found.append(CacheUse(run, frozenset(keys), live, kept))
             continue
         for left in () if read_only else (file, Path(f"{file}.lock")):
             left.unlink(missing_ok=True)
     return tuple(found)
+
+
+def _records(root: Path) -> list[Path]:
+    """Return the records that :class:`Hold` wrote: their folder may be a link to one that has other files too."""
+    named = [path for path in _listed(root / _USES) if _RECORD.fullmatch(path.name)]
+    return [path for path in named if path.is_file() and not path.is_symlink()]
+
+
+def _lines(record: Path) -> list[str]:
+    """Return the run of a record, and its keys; no run and no key if it is too large to be one."""
+    if record.stat().st_size > _MOST_RECORD_BYTES:
+        return [""]
+    return record.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
 
 
 def _is_live(record: Path) -> bool:
@@ -243,11 +274,13 @@ def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
     nothing runs. A process that is killed here leaves renamed folders, which the next eviction removes.
     """
     _sweep(root)
-    wanted, going = set(kinds), list[Path]()
-    (root / _USES).mkdir(parents=True, exist_ok=True)
+    wanted = set(kinds)
+    going = list[Path]()
+    _folder_of_uses(root).mkdir(parents=True, exist_ok=True)
     count = freed = 0
     with _exclusive(root):
-        users, found = _uses(root), entries_of(root)
+        users = _uses(root)
+        found = entries_of(root)
         running = any(use.live for use in users)
         held = {key for use in users if use.live or use.kept for key in use.keys}
         left = sum(entry.size_bytes for entry in found)
@@ -256,7 +289,9 @@ def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
             goes = entry.kind in wanted and (result or not running) if wanted else result and left > most_bytes
             if goes and entry.key not in held and (aside := _set_aside(root / entry.key)):
                 going += aside
-                count, freed, left = count + 1, freed + entry.size_bytes, left - entry.size_bytes
+                count = count + 1
+                freed = freed + entry.size_bytes
+                left = left - entry.size_bytes
     for path in going:
         _remove(path)
     held_bytes = sum(entry.size_bytes for entry in found if entry.key in held)
@@ -267,7 +302,8 @@ def _set_aside(place: Path) -> list[Path]:
     """Rename the parts of an entry, the result first: without it the others say nothing. Return the new paths."""
     aside = []
     for suffix in _PARTS:
-        part, there = Path(f"{place}{suffix}"), place.with_name(f"{_GOING}{place.name}-{os.urandom(4).hex()}{suffix}")
+        part = Path(f"{place}{suffix}")
+        there = place.with_name(f"{_GOING}{place.name}-{os.urandom(4).hex()}{suffix}")
         with contextlib.suppress(OSError):  # there is none, or it is another user's
             part.rename(there)
             aside.append(there)

@@ -44,6 +44,33 @@ from advisor.store._yamlfile import read_text, read_yaml
 REQUEST_BYTES = 4 * 2**20  # Largest request in bytes: a command line is at most half as long
 KEPT_BYTES = 2**22  # Largest JSON document that is kept in memory: the split of 25,000 images fits
 
+MANIFEST = "manifest.json"
+SEAL = "seal"
+REPORTS = ("recommendation.json", "front.", "report.")  # How the names of reports begin
+UNSEALED = (".", MANIFEST, "evaluations.jsonl", "study.journal", "study.sqlite", "log.txt", "progress.json")
+SEALED_SINCE = "0.2.0"
+
+GITIGNORE = """\
+# What a re-evaluation reads: the request and the answers. The files of models and the reports stay out of git.
+*
+!.gitignore
+!request.yaml
+!manifest.json
+!evaluations.jsonl
+!dataset.json
+!split.json
+!inputs.json
+!answers/
+!answers/*
+!catalogs/
+!catalogs/*
+"""
+"""Content of ``.gitignore`` in a run folder."""
+
+SHOWN = 5  # Most line numbers in a message
+CHANGED = "changed"
+OLD = "old"
+
 
 def answers_file(name: str) -> str:
     """Return the path within a run of the answers of this name."""
@@ -66,18 +93,17 @@ class RunFolder:
         self._lock = FileLock(path / ".lock", thread_local=False)  # the thread that works releases it
 
     @classmethod
-    def create(cls, out: Path, slug: str, now: datetime | None = None) -> RunFolder:
-        """Make a new folder ``out/<date>-<time>-<slug>`` and link ``out/latest`` to it."""
+    def create(cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True) -> RunFolder:
+        """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
         try:
             out.mkdir(parents=True, exist_ok=True)
             path = _new_folder(out, name)
             (path / "artifacts").mkdir()
-            unfinished = out / f".latest-{os.getpid()}"
-            unfinished.unlink(missing_ok=True)  # of a killed process with the same id
-            unfinished.symlink_to(path.name)
-            unfinished.replace(out / "latest")
+            (path / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
+            if is_latest:
+                _link_latest(out, path.name)
         except OSError as error:
             raise UsageError(
                 f"--out: cannot write to the folder '{out}' ({error.strerror or error})",
@@ -145,7 +171,8 @@ class RunFolder:
 
     def hold(self) -> FileLock:
         """Return the lock of the run, acquired; release it at the end. UsageError if another process uses the run."""
-        holder, _ = self.place(".holder"), self.place(".lock")
+        holder = self.place(".holder")
+        _ = self.place(".lock")
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -198,7 +225,8 @@ class RunFolder:
 
         A file that was not written here keeps the hash that it had, so that a changed one does not get one that fits.
         """
-        rows, known = [row for row in self.rows() if row.hash], self.seal.files
+        rows = [row for row in self.rows() if row.hash]
+        known = self.seal.files
         hashes = {file: sha256 for row in rows if row.evaluation for file, sha256 in files_of(row.evaluation)}
         for path in sorted(filter(Path.is_file, self.path.rglob("*"))):
             name = path.relative_to(self.path).as_posix()
@@ -231,7 +259,8 @@ class RunFolder:
         """Return whether a file is as it was written: it is missing, has its hash of the manifest, or none is there."""
         if name == MANIFEST:
             return self.seal.whole
-        path, sha256 = self.path / name, self.seal.files.get(name)
+        path = self.path / name
+        sha256 = self.seal.files.get(name)
         return sha256 is None or name in self._written or not path.is_file() or self._kept(path, sha256_file) == sha256
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -279,7 +308,9 @@ class RunFolder:
         """
         import numpy as np
 
-        values, file, content = np.asarray(answers), answers_file(name), io.BytesIO()
+        values = np.asarray(answers)
+        file = answers_file(name)
+        content = io.BytesIO()
         np.save(content, values.astype(np.int32 if values.dtype.kind in "iu" else np.float32))
         self.write(file, content.getvalue())
         return file
@@ -305,6 +336,14 @@ def _inside(entry: Path, root: Path) -> bool:
     if not (entry.is_file() or entry.is_dir()):
         return False
     return not entry.is_symlink() or entry.resolve().is_relative_to(root)
+
+
+def _link_latest(out: Path, name: str) -> None:
+    """Make ``out/latest`` lead to a run folder, in one step: a reader sees the old one or the new one."""
+    unfinished = out / f".latest-{os.getpid()}"
+    unfinished.unlink(missing_ok=True)  # of a killed process with the same id
+    unfinished.symlink_to(name)
+    unfinished.replace(out / "latest")
 
 
 def _new_folder(out: Path, name: str) -> Path:
@@ -358,7 +397,8 @@ def chained(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str, str
 
 
 def _rows(file: Path) -> list[Row]:
-    rows, last = list[Row](), ""
+    rows = list[Row]()
+    last = ""
     text = read_text(file, MAX_BYTES, errors="replace") if file.is_file() else ""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
@@ -375,7 +415,8 @@ def _row(number: int, line: str, last: str) -> Row:
         evaluation = evaluation_from_json(found)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Row(number)
-    text, fault = line.rstrip().removesuffix(f', "hash": "{own}"}}') + "}", ""
+    text = line.rstrip().removesuffix(f', "hash": "{own}"}}') + "}"
+    fault = ""
     if own and hashlib.sha256(text.encode()).hexdigest() != own:
         fault = "has changed since it was written"
     elif last and not own:
@@ -392,12 +433,6 @@ def files_of(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     """Return path and hash of each model file that an evaluation names."""
     more = ((each.file, each.sha256) for each in (evaluation.unknown, evaluation.on_all) if each is not None)
     return tuple(pair for pair in ((evaluation.artefact, evaluation.artefact_sha256), *more) if pair[0])
-
-
-MANIFEST, SEAL = "manifest.json", "seal"
-REPORTS = ("recommendation.json", "front.", "report.")  # How the names of reports begin
-UNSEALED = (".", MANIFEST, "evaluations.jsonl", "study.journal", "study.sqlite", "log.txt", "progress.json")
-SEALED_SINCE = "0.2.0"
 
 
 @dataclass(frozen=True)
@@ -430,10 +465,6 @@ def _read_seal(manifest: Path) -> Seal:
     return Seal()
 
 
-SHOWN = 5  # Most line numbers in a message
-CHANGED, OLD = "changed", "old"
-
-
 @dataclass(frozen=True)
 class Problem:
     """One problem of a run folder."""
@@ -448,7 +479,9 @@ class Problem:
 
 def seal_problems(run: RunFolder) -> Iterator[Problem]:
     """Return what is not as it was written: lines of the evaluations, and files other than artefacts."""
-    lines, seal, rows = run.evaluations_file.name, run.seal, run.rows()
+    lines = run.evaluations_file.name
+    seal = run.seal
+    rows = run.rows()
     faults = [Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED) for row in rows if row.fault]
     yield from faults[:SHOWN]
     if faults[SHOWN:]:
@@ -487,7 +520,8 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
             found += [Problem(name, what) for what in read_document(path).problems]
         elif name == MANIFEST:
             found.append(Problem(name, "is missing: versions, host and weights are not known"))
-    lines, unread = run.evaluations_file, [str(row.number) for row in run.rows() if not row.key]
+    lines = run.evaluations_file
+    unread = [str(row.number) for row in run.rows() if not row.key]
     if not lines.is_file():
         found.append(Problem(lines.name, "is missing: nothing was evaluated"))
     if unread:

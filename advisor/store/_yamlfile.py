@@ -52,7 +52,8 @@ class YamlDocument:
                 entries = [(key, value) for key, value in entries if key.value == step]
             if not entries:
                 break
-            line, node = entries[0][0].start_mark.line + 1, entries[0][1]
+            line = entries[0][0].start_mark.line + 1
+            node = entries[0][1]
         return line
 
     def at(self, location: Sequence[str | int] = ()) -> str:
@@ -160,7 +161,8 @@ class _Reading:
         if event.anchor is not None:
             self._anchors[event.anchor] = (None, 0)
         if isinstance(event, yaml.ScalarEvent):
-            value, size = self._scalar(event), 1
+            value = self._scalar(event)
+            size = 1
         else:
             is_sequence = isinstance(event, yaml.SequenceStartEvent)
             if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):

@@ -46,8 +46,19 @@ class Counting(Detection):
 
 
 COUNTING = Counting(
-    "object-counting", "Object detector", "F1", "F1", "F1 of a class's centres", (HEAD,), "images with boxes",
+    "object-counting",
+    "Object detector",
+    "F1",
+    "F1",
+    "F1 of a class's centres",
+    (HEAD,),
+    "images with boxes",
     "A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
-    side=320, cards=4, conditions=True, robust=True, retrains=True,
-    other_conditions="on playing cards, another camera cost up to 6 points", judging_s=0.005,
-)  # fmt: skip
+    side=320,
+    cards=4,
+    conditions=True,
+    robust=True,
+    retrains=True,
+    other_conditions="on playing cards, another camera cost up to 6 points",
+    judging_s=0.005,
+)

@@ -25,10 +25,12 @@ VALIDATED = "on the validation part of --data, run in LiteRT"
 HELD_OUT = "on the hold-out of --data, run in LiteRT"
 PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#42d4f4", "#f032e6", "#9a6324")
 """Colours of classes over an image; the background has none. Further classes have them again."""
-WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their pixels, and the longer side of these
+# Images of the hold-out that are kept with their pixels, and the longer side of these.
+WORST = 8
+SHOWN_SIDE = 160
 
 
-class Reached(Protocol):
+class ImageScores(Protocol):
     """What a file reached on some images."""
 
     @property
@@ -40,11 +42,11 @@ class Reached(Protocol):
         """Each image's share in it, whose mean it is."""
 
 
-R = TypeVar("R", bound=Reached)
+R = TypeVar("R", bound=ImageScores)
 
 
 @dataclass(frozen=True)
-class ByShares(ABC, Generic[R]):
+class JudgeByShares(ABC, Generic[R]):
     """See :class:`advisor.engine.Judge`; files are compared image by image."""
 
     metric: str  # name of the figure
@@ -95,15 +97,19 @@ def png(image: Image.Image, **options: Any) -> bytes:
 
 
 def overlays(
-    images: Images, scores: Scores, said: Callable[[int], str], layers: Callable[[int], Iterable[bytes]],
+    images: Images,
+    scores: Scores,
+    said: Callable[[int], str],
+    layers: Callable[[int], Iterable[bytes]],
     legend: Mapping[str, str],
-) -> Overlays:  # fmt: skip
+) -> Overlays:
     """Return the :data:`WORST` images of the hold-out, those with the lowest scores, with a colour for each pixel.
 
     Of an image, ``said`` is what is written below it, and ``layers`` are PNG files: what is true, empty if that is not
     known, and what was found. ``legend`` is the colour of each class.
     """
-    part, rows = images.part(Role.HOLDOUT), []
+    part = images.part(Role.HOLDOUT)
+    rows = []
     for place in np.argsort(scores, kind="stable")[:WORST].tolist():
         with open_image(part.paths[place]) as image:
             width, height = Frame(image.size, orientation(image)).upright

@@ -55,7 +55,9 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
     The compared one learns from the training part; fine-tuning starts from the compared head. The one that ships goes
     on from the compared one, with everything but the hold-out, if the task's networks can.
     """
-    role, recipe, task = purpose.learns, recipe_of(training), cast("OnMaps", workload.question.of_task)
+    role = purpose.learns
+    recipe = recipe_of(training)
+    task = cast("OnMaps", workload.question.of_task)
     layers = recipe.layers if recipe.tunes_backbone else 0.0
     goes_on = task.goes_on and purpose is not Purpose.COMPARE
     earlier = None
@@ -85,11 +87,20 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
     which = "the final network" if purpose is Purpose.SHIP else "the network"
     seconds = task.seconds(card, workload.images[role], layers) * (GOING_ON if goes_on else 1.0)
     return Stage(
-        StageName(training), scope, task.version, f"{'fine-tuning' if layers else 'training'} {which} of",
-        (earlier,) if earlier else (), inputs, job, FloatModel.within, seconds, TRAINING,
-        reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
+        StageName(training),
+        scope,
+        task.version,
+        f"{'fine-tuning' if layers else 'training'} {which} of",
+        (earlier,) if earlier else (),
+        inputs,
+        job,
+        FloatModel.within,
+        seconds,
+        TRAINING,
+        reads=lambda materials: materials.part(role),
+        epochs=lambda _materials, _results: epochs_done,
         keep_if=(lambda result: not result["out_of_time"]) if task.goes_on else None,
-    )  # fmt: skip
+    )
 
 
 def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
@@ -106,7 +117,9 @@ class _Progress:
 
     def __init__(self, checkpoints: Path) -> None:
         checkpoints.mkdir(parents=True, exist_ok=True)
-        self._file, self._began, self._first = checkpoints / EPOCHS, time.monotonic(), 0.0
+        self._file = checkpoints / EPOCHS
+        self._began = time.monotonic()
+        self._first = 0.0
         self._file.unlink(missing_ok=True)  # of a training that was ended
 
     def __call__(self, done: int, epochs: int) -> None:
@@ -120,9 +133,14 @@ class _Progress:
 
 
 def answered(
-    own: TaskFunctions, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float,
+    own: TaskFunctions,
+    scope: Scope,
+    spec: InputSpec,
+    source: Source,
+    role: Role,
+    cost_s: float,
     captured: bool = False,
-) -> Stage[Path]:  # fmt: skip
+) -> Stage[Path]:
     """Run a file over images, as they are or under capture conditions; arguments as of :func:`.over_images`."""
 
     def inputs(materials: Materials) -> Inputs:

@@ -227,6 +227,8 @@ class HeadOnMaps(OnMaps):
         """Return the training of the head, or of head and backbone."""
         from advisor.tasks._on_maps import train
 
-        images, classes = tuple(zip(part.paths, part.objects, strict=True)), len(materials.require_images().classes)
-        weights, seed = materials.weights[card.name], materials.question.seed
+        images = tuple(zip(part.paths, part.objects, strict=True))
+        classes = len(materials.require_images().classes)
+        weights = materials.weights[card.name]
+        seed = materials.question.seed
         return partial(train, card, weights, images, classes, self.name, seed, to.model, to.checkpoints, start)

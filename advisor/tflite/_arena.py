@@ -25,6 +25,44 @@ _IN_PLACE: Mapping[str, tuple[int, ...]] = MappingProxyType(
 _MOVES_NOTHING = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST"})
 """Operators whose output has the same bytes as their input, so that other readers of the input are not disturbed."""
 
+_POINTER_BYTES = 8
+
+MICRO_ALIGNMENT = 16
+"""TFLM's alignment of buffers (``MicroArenaBufferAlignment``)."""
+
+FIXED_BYTES = 704
+"""The allocators, the planner, and the tensors and quantization of one input and one output."""
+
+TENSOR_BYTES = 24
+OPERATOR_BYTES = 64
+"""``TfLiteEvalTensor`` and ``NodeAndRegistration`` with pointers of 64 bits; a controller of 32 bits needs half."""
+
+_KEPT: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), 108),
+        "TRANSPOSE_CONV": 128,
+        "FULLY_CONNECTED": 112,
+        **dict.fromkeys(("ADD", "SUB", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM"), 72),
+        **dict.fromkeys(("CONCATENATION", "SOFTMAX"), 84),
+        **dict.fromkeys(("RELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE", "LEAKY_RELU", "PRELU"), 32),
+        **dict.fromkeys(("RELU6", "LOGISTIC", "TANH"), 16),
+        "MUL": 56,
+        "PAD": 64,
+        **dict.fromkeys(("RESHAPE", "PACK"), 40),
+        "STRIDED_SLICE": 120,
+        "ELU": 256,
+        **dict.fromkeys(("SPLIT", "TRANSPOSE", "EXPAND_DIMS", "MAXIMUM", "MINIMUM"), 0),
+        **dict.fromkeys(("RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"), 0),
+    }
+)
+"""Bytes that the interpreter keeps for an operator: its options, and the data of its kernel. Each is the difference
+between files with four and two such operators in the reference kernels of TFLM 0.dev20261023182759."""
+
+_KEPT_OTHERWISE = 64
+
+_BY_CHANNEL = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"})
+"""Operators that keep a multiplier and a shift for each channel."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
@@ -82,8 +120,10 @@ def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
         for place in _IN_PLACE.get(operator.name, ()):
             if place >= len(operator.inputs) or not operator.outputs or operator.outputs[0] in graph.outputs:
                 continue
-            index, stays = operator.inputs[place], operator.name in _MOVES_NOTHING
-            size, output = graph.tensors[index].size_bytes, graph.tensors[operator.outputs[0]].size_bytes
+            index = operator.inputs[place]
+            stays = operator.name in _MOVES_NOTHING
+            size = graph.tensors[index].size_bytes
+            output = graph.tensors[operator.outputs[0]].size_bytes
             may_share = size == output and (stays or (size > _SCALAR_BYTES and uses[index] <= 1))
             if index >= 0 and index not in fixed and may_share:
                 owner = owners.get(index, index)
@@ -118,7 +158,8 @@ def _placed(blocks: Iterable[Lifetime], first_gap: bool) -> int:
     """
     placed: list[tuple[int, Lifetime]] = []
     for block in blocks:
-        gaps, end = list[tuple[int, int]](), 0
+        gaps = list[tuple[int, int]]()
+        end = 0
         taken = sorted((start, start + other.size_bytes) for start, other in placed if block.overlaps(other))
         for start, stop in taken:
             if start - end >= block.size_bytes:
@@ -126,9 +167,6 @@ def _placed(blocks: Iterable[Lifetime], first_gap: bool) -> int:
             end = max(end, stop)
         placed.append((min(gaps, default=(0, end))[1], block))
     return max((offset + block.size_bytes for offset, block in placed), default=0)
-
-
-_POINTER_BYTES = 8
 
 
 def indirection_bytes(graph: Subgraph) -> int:
@@ -151,42 +189,6 @@ def indirection_bytes(graph: Subgraph) -> int:
         elif height * width * stride > 1:
             pointers += rows * columns * height * width
     return pointers * _POINTER_BYTES
-
-
-MICRO_ALIGNMENT = 16
-"""TFLM's alignment of buffers (``MicroArenaBufferAlignment``)."""
-
-FIXED_BYTES = 704
-"""The allocators, the planner, and the tensors and quantization of one input and one output."""
-
-TENSOR_BYTES, OPERATOR_BYTES = 24, 64
-"""``TfLiteEvalTensor`` and ``NodeAndRegistration`` with pointers of 64 bits; a controller of 32 bits needs half."""
-
-_KEPT: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), 108),
-        "TRANSPOSE_CONV": 128,
-        "FULLY_CONNECTED": 112,
-        **dict.fromkeys(("ADD", "SUB", "AVERAGE_POOL_2D", "MAX_POOL_2D", "MEAN", "SUM"), 72),
-        **dict.fromkeys(("CONCATENATION", "SOFTMAX"), 84),
-        **dict.fromkeys(("RELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE", "LEAKY_RELU", "PRELU"), 32),
-        **dict.fromkeys(("RELU6", "LOGISTIC", "TANH"), 16),
-        "MUL": 56,
-        "PAD": 64,
-        **dict.fromkeys(("RESHAPE", "PACK"), 40),
-        "STRIDED_SLICE": 120,
-        "ELU": 256,
-        **dict.fromkeys(("SPLIT", "TRANSPOSE", "EXPAND_DIMS", "MAXIMUM", "MINIMUM"), 0),
-        **dict.fromkeys(("RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"), 0),
-    }
-)
-"""Bytes that the interpreter keeps for an operator: its options, and the data of its kernel. Each is the difference
-between files with four and two such operators in the reference kernels of TFLM 0.dev20261023182759."""
-
-_KEPT_OTHERWISE = 64
-
-_BY_CHANNEL = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"})
-"""Operators that keep a multiplier and a shift for each channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,8 @@ def _preparing(graph: Subgraph, operator: Operator) -> int:
     """Return what the kernel needs while it reads its tensors' scales; a convolution reads its weights' twice."""
     if operator.name not in _BY_CHANNEL:
         return 0
-    weights, bias = _channels(graph, operator, 1), _channels(graph, operator, 2)
+    weights = _channels(graph, operator, 1)
+    bias = _channels(graph, operator, 2)
     if operator.name != "FULLY_CONNECTED":
         return 628 + 4 * (2 * weights + bias)
     return 240 + 4 * weights + (136 + 4 * bias if bias else 0)

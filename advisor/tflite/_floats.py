@@ -13,8 +13,10 @@ from advisor.tflite._model import read, text_of
 from advisor.tflite._rewrite import add_buffer, content_of, drop_unused_buffers, operator_name, pack, unpack
 from advisor.tflite._values import Tensor, real_values
 
-_FLOAT32, _FLOAT16 = schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
-_ACTIVATIONS, _CONVERTING = ("int8", "uint8", "int16", "int32"), ("QUANTIZE", "DEQUANTIZE")
+_FLOAT32 = schema.TensorType.FLOAT32
+_FLOAT16 = schema.TensorType.FLOAT16
+_ACTIVATIONS = ("int8", "uint8", "int16", "int32")
+_CONVERTING = ("QUANTIZE", "DEQUANTIZE")
 _SPARSE = {_FLOAT32: "<f4", _FLOAT16: "<f2", schema.TensorType.INT8: "i1"}
 """Types that sparse weights are read in here; the schema has no sparse values of others but 4 bits."""
 
@@ -48,7 +50,8 @@ def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
         except (ValueError, IndexError, TypeError, AttributeError) as error:
             message = f"{name}: the sparse weights '{text_of(tensor.name)}' contradict their shape: {error}"
             raise UsageError(message, "export it again with dense weights") from error
-        tensor.buffer, tensor.sparsity = add_buffer(model, values.tobytes()), None
+        tensor.buffer = add_buffer(model, values.tobytes())
+        tensor.sparsity = None
     return len(sparse)
 
 
@@ -58,7 +61,8 @@ def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Seq
     The format is that of the schema: dimensions in the order in which they are stored, each whole or as the places of
     its values (compressed sparse rows); those after the tensor's own divide it into blocks.
     """
-    order, blocks = list(sparsity.traversalOrder), [] if sparsity.blockMap is None else list(sparsity.blockMap)
+    order = list(sparsity.traversalOrder)
+    blocks = [] if sparsity.blockMap is None else list(sparsity.blockMap)
     sides = {dimension: int(level.denseSize) for dimension, level in zip(order, sparsity.dimMetadata, strict=True)}
     places = np.zeros((1, 0), np.int64)
     for level in sparsity.dimMetadata:
@@ -95,7 +99,8 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     constants = dict.fromkeys(expanded.values())
     for constant in (graph.tensors[place] for place in constants if graph.tensors[place].type == _FLOAT16):
         values: NDArray[np.float16] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f2")
-        constant.type, constant.buffer = _FLOAT32, add_buffer(model, values.astype("<f4").tobytes())
+        constant.type = _FLOAT32
+        constant.buffer = add_buffer(model, values.astype("<f4").tobytes())
     _replace(graph, expanded)
     return len(expanded)
 
@@ -116,7 +121,8 @@ def _source(index: int, by: Mapping[int, int]) -> int:
 
 def _dequantized(data: bytes, name: str) -> bytes:
     """Return a file in which integers that stand for real numbers are these numbers."""
-    model, known = unpack(data, name), read(data, name)
+    model = unpack(data, name)
+    known = read(data, name)
     rounded = [
         (tensor, seen)
         for graph, kept in zip(model.subgraphs, known.subgraphs, strict=True)
@@ -130,7 +136,8 @@ def _dequantized(data: bytes, name: str) -> bytes:
             tensor.buffer = add_buffer(model, _real(seen).astype("<f4").tobytes())
         elif seen.dtype not in _ACTIVATIONS:
             raise _unread(seen.name)
-        tensor.type, tensor.quantization = _FLOAT32, None
+        tensor.type = _FLOAT32
+        tensor.quantization = None
     by_graph = list[Mapping[int, int]]()
     for graph in model.subgraphs:
         conversions = [each for each in graph.operators if operator_name(model, each) in _CONVERTING]

@@ -31,10 +31,12 @@ _LEAST_STEP = 1e-8  # Step of a layer whose weights, or results, are all 0
 
 def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
     """Return the input of the SOFTMAX that gives the only output, given the operator that makes each tensor."""
-    graphs, outputs = len(model.subgraphs), len(graph.outputs)
+    graphs = len(model.subgraphs)
+    outputs = len(graph.outputs)
     if (graphs, outputs) != (1, 1):
         raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
-    index, found = int(graph.outputs[0]), _INPUT
+    index = int(graph.outputs[0])
+    found = _INPUT
     for _ in graph.operators:
         found = name_of(model, makers.get(index))
         if found != "SOFTMAX" and found not in AFTER_SOFTMAX:
@@ -59,7 +61,8 @@ def _layers_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tupl
     """Return the linear layers of the head, in the order of the features, and the tensor of the logits."""
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
     logits = logits_of(model, graph, makers, name)
-    layers, waiting = list[schema.OperatorT](), [logits]
+    layers = list[schema.OperatorT]()
+    waiting = [logits]
     for _ in graph.operators:
         if not waiting:
             break
@@ -96,8 +99,11 @@ def with_head(
     not finite, or the weights are kept in another type than float32 and int8.
     """
     tables, value = opened(data, name)
-    metadata, model = described_in(value, data, name), editable(tables)
-    graph, results, start = model.subgraphs[0], dict[int, Floats](), 0
+    metadata = described_in(value, data, name)
+    model = editable(tables)
+    graph = model.subgraphs[0]
+    results = dict[int, Floats]()
+    start = 0
     with guarded(name):
         layers, logits = _layers_of(model, graph, name)
         widths = [int(graph.tensors[layer.inputs[1]].shape[1]) for layer in layers]
@@ -108,7 +114,8 @@ def with_head(
         if not all(np.isfinite(each).all() for each in (weights, bias, rows)):
             raise StageError(f"{name}: the values of the new head are not finite")
         for layer, width in zip(layers, widths, strict=True):
-            part, seen = weights[start : start + width], rows[:, start : start + width]
+            part = weights[start : start + width]
+            seen = rows[:, start : start + width]
             shift = np.zeros_like(bias) if start else bias
             results[int(layer.outputs[0])] = _write_layer(model, graph, layer, part, shift, seen, rounding)
             start += width
@@ -172,9 +179,11 @@ def _set_range(tensor: schema.TensorT, found: Floats) -> None:
     """Give an integer activation the steps that hold these values; a float one stays as it is."""
     if tensor.type not in (_TYPES.INT8, _TYPES.INT16):
         return
-    low, high = min(float(found.min()), 0.0), max(float(found.max()), 0.0)
+    low = min(float(found.min()), 0.0)
+    high = max(float(found.max()), 0.0)
     if tensor.type == _TYPES.INT16:  # symmetric, as kernels need it
-        step, zero = max(-low, high) / 32767, 0
+        step = max(-low, high) / 32767
+        zero = 0
     else:
         step = max(high - low, 255 * _LEAST_STEP) / 255
         zero = round(-128 - low / step)

@@ -30,7 +30,8 @@ from advisor.tflite._rewrite import (
 )
 
 TRANSPOSE = "TRANSPOSE"
-TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
+TO_NCHW = (0, 3, 1, 2)
+TO_NHWC = (0, 2, 3, 1)
 """The order of the old dimensions in the new ones."""
 
 _FLOAT32 = schema.TensorType.FLOAT32
@@ -52,6 +53,10 @@ _REDUCING = frozenset({"MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"})
 _AXIS_OPTION = frozenset({"CONCATENATION", "GATHER"})
 _AXIS_INPUT: Mapping[str, int] = MappingProxyType({"SPLIT": 0, "SPLIT_V": 2})
 _PARAMETERS: Mapping[str, frozenset[int]] = MappingProxyType({"GATHER": frozenset({1}), "SPLIT_V": frozenset({1})})
+
+_KINDS = schema.ActivationFunctionType
+_ACTIVATIONS: Mapping[str, int] = MappingProxyType({"RELU": _KINDS.RELU, "RELU6": _KINDS.RELU6})
+_TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"})
 
 
 def transposes(model: Model) -> int:
@@ -99,7 +104,8 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
         return pack(model)
     order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
     given.shapeSignature = None
-    builtin, version = schema.BuiltinOperator.TRANSPOSE, 1 + (given.type == schema.TensorType.INT8)
+    builtin = schema.BuiltinOperator.TRANSPOSE
+    version = 1 + (given.type == schema.TensorType.INT8)
     options = schema.TransposeOptionsT()
     graph.operators = [new_operator(model, builtin, [image, order], source, options, version), *graph.operators]
     return pack(model)
@@ -123,7 +129,9 @@ class _Relayout:
     """One pass over the operators of a graph, in their order."""
 
     def __init__(self, model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT) -> None:
-        self._model, self._graph, self._signature = model, graph, signature
+        self._model = model
+        self._graph = graph
+        self._signature = signature
         self._turned_of: dict[int, int] = {}
         self._same: dict[int, int] = {}
         self._operators: list[schema.OperatorT] = []
@@ -153,7 +161,8 @@ class _Relayout:
 
     def _take(self, operator: schema.OperatorT, name: str) -> None:
         order = self._order(operator, name)
-        source, target = int(operator.inputs[0]) if len(operator.inputs) else -1, int(operator.outputs[0])
+        source = int(operator.inputs[0]) if len(operator.inputs) else -1
+        target = int(operator.outputs[0])
         if order == TO_NHWC and source in self._turned_of:
             self._same[target] = self._turned_of[source]
             return
@@ -169,7 +178,8 @@ class _Relayout:
             axes = self._numbers(operator.inputs[1])
             return None if axes is None else tuple(int(axis) for axis in axes)
         if name == "RESHAPE":
-            before, after = self._shape(operator.inputs[0]), self._shape(operator.outputs[0])
+            before = self._shape(operator.inputs[0])
+            after = self._shape(operator.outputs[0])
             for order in (TO_NCHW, TO_NHWC):
                 if len(before) == _IMAGE_RANK and after == _ordered(before, order) and _is_view(before, order):
                     return order
@@ -223,7 +233,8 @@ class _Relayout:
         """Turn the constants that a pointwise operator combines with an image."""
         inputs = []
         for tensor in operator.inputs:
-            entry, shape = self._graph.tensors[tensor], self._shape(tensor)
+            entry = self._graph.tensors[tensor]
+            shape = self._shape(tensor)
             content = content_of(self._model, entry)
             if content is None or prod(shape) == 1:
                 inputs.append(tensor)
@@ -237,7 +248,8 @@ class _Relayout:
         return True
 
     def _turn_rows(self, operator: schema.OperatorT, place: int) -> bool:
-        numbers, shape = self._numbers(operator.inputs[place]), self._shape(operator.inputs[place])
+        numbers = self._numbers(operator.inputs[place])
+        shape = self._shape(operator.inputs[place])
         if numbers is None or shape[0] != _IMAGE_RANK:
             return False
         operator.inputs[place] = self._integers(numbers.reshape(shape)[list(TO_NHWC)])
@@ -277,9 +289,12 @@ class _Relayout:
     def _write(self, target: int, source: int, order: tuple[int, ...]) -> None:
         """Add the operator that turns ``source`` into ``target``: a view of it where that is enough."""
         shape = self._shape(target)
-        code, parameter, options = schema.BuiltinOperator.TRANSPOSE, order, schema.TransposeOptionsT()
+        code = schema.BuiltinOperator.TRANSPOSE
+        parameter = order
+        options = schema.TransposeOptionsT()
         if _is_view(self._shape(source), order):
-            code, parameter = schema.BuiltinOperator.RESHAPE, shape
+            code = schema.BuiltinOperator.RESHAPE
+            parameter = shape
             options = schema.ReshapeOptionsT(newShape=list(shape))
         self._operators.append(new_operator(self._model, code, [source, self._integers(parameter)], target, options))
 
@@ -307,11 +322,6 @@ def _is_view(shape: Sequence[int], order: Sequence[int]) -> bool:
     """Return whether the transposed values lie in the same order: only sides of one are moved."""
     long = [axis for axis in order if shape[axis] > 1]
     return long == sorted(long)
-
-
-_KINDS = schema.ActivationFunctionType
-_ACTIVATIONS: Mapping[str, int] = MappingProxyType({"RELU": _KINDS.RELU, "RELU6": _KINDS.RELU6})
-_TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"})
 
 
 def simplified(data: bytes) -> bytes:
@@ -357,7 +367,8 @@ def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     for operator in graph.operators:
         if operator_name(model, operator) != "PADV2":
             continue
-        source, padded = int(operator.inputs[0]), int(operator.outputs[0])
+        source = int(operator.inputs[0])
+        padded = int(operator.outputs[0])
         readers = [operator_name(model, one) for one in graph.operators if padded in one.inputs]
         if source in makers and _is_positive(model, makers[source]) and set(readers) == {"MAX_POOL_2D"}:
             operator.inputs = operator.inputs[:2]
@@ -393,7 +404,8 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
             continue
         scale, last = _scale_after(model, graph, total, readers)
         for place, both in enumerate(sums, 1):
-            shape, merged = graph.tensors[one.inputs[place]].shape, (both * scale).astype("<f4")
+            shape = graph.tensors[one.inputs[place]].shape
+            merged = (both * scale).astype("<f4")
             name = f"merged/{one.inputs[place]}"
             one.inputs[place] = add_tensor(model, graph, name, shape, _FLOAT32, merged.tobytes())
         one.outputs = last.outputs

@@ -63,7 +63,8 @@ def with_levels(data: bytes) -> bytes:
         return data
     means = _add_means(model, graph, levels)
     width = int(graph.tensors[features].shape[1]) + sum(level.channels for level in levels)
-    code, options = schema.BuiltinOperator.CONCATENATION, schema.ConcatenationOptionsT(axis=1)
+    code = schema.BuiltinOperator.CONCATENATION
+    options = schema.ConcatenationOptionsT(axis=1)
     output = append_operator(model, graph, code, [features, *means], _JOINED, (1, width), options)
     graph.outputs = [output]
     signature.outputs[0].tensorIndex = output
@@ -129,7 +130,8 @@ def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Leve
     """Add a mean over height and width after the operator that makes each map; return the means' tensors."""
     content = np.array([1, 2], "<i4").tobytes()
     axes = add_tensor(model, graph, "levels/axes", (2,), schema.TensorType.INT32, content)
-    means, behind = [], {}
+    means = []
+    behind = {}
     for number, level in enumerate(levels):
         mean = add_tensor(model, graph, f"levels/{number}", (1, level.channels), _FLOAT32)
         options = schema.ReducerOptionsT(keepDims=False)
@@ -155,11 +157,14 @@ def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArra
     width = _width(graph.tensors[features])
     if weights.ndim != 2 or weights.shape[0] != width or bias.shape != weights.shape[1:] or not bias.size:
         raise StageError(f"a head of {weights.shape} and {bias.shape} does not fit {width} features")
-    kernel, offset = np.ascontiguousarray(weights.T, dtype="<f4"), np.ascontiguousarray(bias, dtype="<f4")
+    kernel = np.ascontiguousarray(weights.T, dtype="<f4")
+    offset = np.ascontiguousarray(bias, dtype="<f4")
     if not (np.isfinite(kernel).all() and np.isfinite(offset).all()):
         raise StageError("the head's weights are not finite")
     logits = _logits(model, graph, _parts(model, graph, features), kernel, offset)
-    softmax, name, shape = schema.SoftmaxOptionsT(beta=1.0), f"head/{PROBABILITIES}", (1, len(offset))
+    softmax = schema.SoftmaxOptionsT(beta=1.0)
+    name = f"head/{PROBABILITIES}"
+    shape = (1, len(offset))
     output = append_operator(model, graph, schema.BuiltinOperator.SOFTMAX, [logits], name, shape, softmax)
     graph.outputs = [output]
     signature.outputs[0].name = PROBABILITIES.encode()
@@ -190,7 +195,10 @@ def _logits(
     offset: npt.NDArray[np.floating],
 ) -> int:
     """Add a fully connected operator for each part and sum them up; return the tensor of the sum, (1, C)."""
-    operator, classes, total, start = schema.BuiltinOperator, len(offset), -1, 0
+    operator = schema.BuiltinOperator
+    classes = len(offset)
+    total = -1
+    start = 0
     shape = (1, classes)
     for number, part in enumerate(parts):
         mark = f"/{number}" if number else ""
@@ -201,12 +209,14 @@ def _logits(
         shift = offset if number == 0 else np.zeros_like(offset)
         kernel_index = add_tensor(model, graph, f"head/weights{mark}", columns.shape, _FLOAT32, columns.tobytes())
         bias_index = add_tensor(model, graph, f"head/bias{mark}", (classes,), _FLOAT32, shift.tobytes())
-        inputs, options = [part, kernel_index, bias_index], schema.FullyConnectedOptionsT()
+        inputs = [part, kernel_index, bias_index]
+        options = schema.FullyConnectedOptionsT()
         logits = append_operator(model, graph, operator.FULLY_CONNECTED, inputs, f"head/logits{mark}", shape, options)
         if number == 0:
             total = logits
         else:
-            inputs, options = [total, logits], schema.AddOptionsT()
+            inputs = [total, logits]
+            options = schema.AddOptionsT()
             total = append_operator(model, graph, operator.ADD, inputs, f"head/sum{mark}", shape, options)
     return total
 

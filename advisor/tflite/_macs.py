@@ -7,6 +7,14 @@ from dataclasses import dataclass, fields
 
 from advisor.tflite._values import Model, Operator, Subgraph, Tensor
 
+CONVOLUTION = "CONV_2D"
+DEPTHWISE = "DEPTHWISE_CONV_2D"
+DENSE = "FULLY_CONNECTED"
+
+CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
+_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
+"""Operators that read only what they write."""
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
@@ -69,7 +77,9 @@ def _macs(graph: Subgraph, operator: Operator) -> int:
     tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
     if len(tensors) < 2 or not operator.outputs:
         return 0
-    source, kernel, output = tensors[0], tensors[1], graph.tensors[operator.outputs[0]]
+    source = tensors[0]
+    kernel = tensors[1]
+    output = graph.tensors[operator.outputs[0]]
     if not kernel.shape or not output.shape:
         return 0
     match operator.name:
@@ -102,8 +112,10 @@ def form_of(model: Model, cost: Cost) -> str:
 
 def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
     """Return the form of one operator, from its input and its weights as they are stored before a DEQUANTIZE."""
-    source, kernel = operator.inputs[0], operator.inputs[1]
-    activations, weights = graph.tensors[source].dtype, graph.tensors[kernel].dtype
+    source = operator.inputs[0]
+    kernel = operator.inputs[1]
+    activations = graph.tensors[source].dtype
+    weights = graph.tensors[kernel].dtype
     if activations == "int16":
         return "int16x8"
     if activations in ("int8", "uint8"):
@@ -111,13 +123,6 @@ def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> 
     if kernel in stored:
         return "float16" if stored[kernel] == "float16" else "weight_int8"
     return "float32" if weights.startswith("float") else "dynamic_int8"
-
-
-CONVOLUTION, DEPTHWISE, DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
-
-CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
-_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
-"""Operators that read only what they write."""
 
 
 @dataclass(frozen=True, order=True)
@@ -194,7 +199,8 @@ def _work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
     output = model.tensors[operator.outputs[0]]
     read = sum(source.elements for source in sources)
     channels = abs(output.shape[-1]) if output.shape else 1
-    pixels, stride = math.prod(map(abs, output.shape[:-1])), int(operator.options.get("stride_h", 1))
+    pixels = math.prod(map(abs, output.shape[:-1]))
+    stride = int(operator.options.get("stride_h", 1))
     if operator.name in (CONVOLUTION, DEPTHWISE, DENSE) and len(operator.inputs) > 1:
         kernel = model.tensors[operator.inputs[1]].shape
         taps = kernel[1] * kernel[2] if len(kernel) == 4 else 1

@@ -26,10 +26,14 @@ from advisor.tflite._model import Model, guarded, opened, read
 from advisor.tflite._verify import Damage, Field, Schema, strings, vectors, verify_tables
 
 _IDENTIFIER = b"M001"
-_AXIS_LABELS, _VALUE_LABELS, _AXIS_CALIBRATION = 2, 3, 4
+_AXIS_LABELS = 2
+_VALUE_LABELS = 3
+_AXIS_CALIBRATION = 4
 """Kinds of an associated file: labels of a row of scores or of class numbers, and a line for each score of a row."""
 
-_NORMALIZATION, _SCORE_CALIBRATION, _SCORE_THRESHOLD = 1, 2, 3
+_NORMALIZATION = 1
+_SCORE_CALIBRATION = 2
+_SCORE_THRESHOLD = 3
 """Kinds of a process unit."""
 
 _ENTRY = "TFLITE_METADATA"
@@ -53,7 +57,8 @@ _SCHEMA: Schema = MappingProxyType(
 :func:`read_metadata` checks it."""
 
 _LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_LABELS_FILE, _SCORES_FILE = "labels.txt", "scores.txt"
+_LABELS_FILE = "labels.txt"
+_SCORES_FILE = "scores.txt"
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The date of every associated file: the oldest of the zip format, so that equal models give equal bytes."""
@@ -61,8 +66,12 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MIN_PARSER_VERSION = "1.0.0"
 """The oldest parser that reads every field written here; the first one does."""
 
-_FEATURE_PROPERTIES, _IMAGE_PROPERTIES, _BOX_PROPERTIES = 1, 2, 3
-_BOUNDARIES, _RGB, _INVERSE_LOGISTIC = 1, 1, 2
+_FEATURE_PROPERTIES = 1
+_IMAGE_PROPERTIES = 2
+_BOX_PROPERTIES = 3
+_BOUNDARIES = 1
+_RGB = 1
+_INVERSE_LOGISTIC = 2
 _LEFT_TOP_RIGHT_BOTTOM = (1, 0, 3, 2)
 """Places of a box's sides in an output of top, left, bottom and right."""
 
@@ -176,7 +185,8 @@ def _normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float,
     for unit in image.children(12) if image else []:
         options = unit.child(6)
         if unit.kind(4) == _NORMALIZATION and options is not None:
-            mean, std = options.numbers(4), options.numbers(6)
+            mean = options.numbers(4)
+            std = options.numbers(6)
             if len(mean) != len(std):
                 raise Damage(f"it normalizes with {len(mean)} means and {len(std)} deviations")
             return mean, std
@@ -327,7 +337,8 @@ def _input(writer: _Writer, metadata: Metadata) -> int:
 
 def _scores(writer: _Writer, metadata: Metadata) -> int:
     by_class = bool(metadata.by_class)
-    feature, named = writer.feature(), {_LABELS_FILE: _AXIS_LABELS}
+    feature = writer.feature()
+    named = {_LABELS_FILE: _AXIS_LABELS}
     units = writer.units(metadata.threshold, by_class)
     files = writer.files(named | {_SCORES_FILE: _AXIS_CALIBRATION} if by_class else named)
     return writer.table(7, {0: writer.text("probabilities"), 3: feature, 6: files, **units})

@@ -16,6 +16,11 @@ from advisor.tflite._verify import MAX_FILE_BYTES, Damage, verify
 
 __all__ = ["Model", "Operator", "Subgraph", "Tensor", "guarded", "read"]
 
+_MAX_RANK = 32  # runtimes accept 8
+
+LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
+"""Custom operators that LiteRT has, so that every app with it can run them."""
+
 
 def read(source: bytes | Path, name: str = "") -> Model:
     """Return the value of a `.tflite` file; see :func:`opened`."""
@@ -69,9 +74,6 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {reason}", "Check the path of the .tflite file.") from None
 
 
-_MAX_RANK = 32  # runtimes accept 8
-
-
 def _names(kind: Any) -> dict[int, str]:
     """Return the names of an enumeration of the schema by their numbers."""
     return {number: name for name, number in vars(kind).items() if isinstance(number, int)}
@@ -81,9 +83,6 @@ _TYPES = _names(schema.TensorType)
 _ACTIVATIONS = _names(schema.ActivationFunctionType)
 BUILTINS = _names(schema.BuiltinOperator)
 """The names of the builtin operators by their numbers."""
-
-LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
-"""Custom operators that LiteRT has, so that every app with it can run them."""
 
 
 def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
@@ -117,9 +116,11 @@ def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
                 raise Damage(f"a buffer ends at byte {end}, but the file has {len(data)}")
             buffer.data = np.frombuffer(data, np.uint8)[buffer.offset : end]
     for graph in model.subgraphs:
-        graph.tensors, graph.operators = graph.tensors or [], graph.operators or []
+        graph.tensors = graph.tensors or []
+        graph.operators = graph.operators or []
         for owner in (graph, *graph.operators):
-            owner.inputs, owner.outputs = list(_indices(owner.inputs)), list(_indices(owner.outputs))
+            owner.inputs = list(_indices(owner.inputs))
+            owner.outputs = list(_indices(owner.outputs))
     return model
 
 
@@ -139,7 +140,8 @@ class _Reader:
             metadata[text_of(entry.name)] = self._buffer(entry.buffer, f"metadata {text_of(entry.name)!r}")
         graphs = []
         for graph in self._tables.subgraphs:
-            tensors, operators = tuple(map(self._tensor, graph.tensors)), tuple(map(self._operator, graph.operators))
+            tensors = tuple(map(self._tensor, graph.tensors))
+            operators = tuple(map(self._operator, graph.operators))
             ends = tuple(graph.inputs), tuple(graph.outputs)
             graphs.append(Subgraph(text_of(graph.name), tensors, operators, *ends))
         return Model(tuple(graphs), tuple(map(_signature, self._tables.signatureDefs)), metadata, size_bytes)
@@ -150,14 +152,16 @@ class _Reader:
         return self._buffers[int(index)]
 
     def _tensor(self, entry: schema.TensorT) -> Tensor:
-        name, shape = text_of(entry.name), _indices(entry.shape)
+        name = text_of(entry.name)
+        shape = _indices(entry.shape)
         content = self._buffer(entry.buffer, f"tensor {name!r}")
         if len(shape) > _MAX_RANK:
             raise Damage(f"tensor {name!r} has {len(shape)} dimensions")
         if any(dimension < -1 for dimension in shape):
             raise Damage(f"tensor {name!r} has shape {shape}")
         dtype = _TYPES.get(entry.type, f"type_{entry.type}").lower()
-        quantization, sparse = _quantization(entry.quantization), entry.sparsity is not None
+        quantization = _quantization(entry.quantization)
+        sparse = entry.sparsity is not None
         tensor = Tensor(name, shape, dtype, content, quantization, bool(entry.isVariable), sparse)
         if content and not sparse and dtype in BITS and len(content) != tensor.size_bytes:
             needed = f"of {dtype} {shape} needs {tensor.size_bytes} bytes"
@@ -173,7 +177,8 @@ class _Reader:
 
 def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    name, custom = BUILTINS.get(number, f"BUILTIN_{number}"), text_of(code.customCode)
+    name = BUILTINS.get(number, f"BUILTIN_{number}")
+    custom = text_of(code.customCode)
     return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.version
 
 

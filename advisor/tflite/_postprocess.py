@@ -29,13 +29,15 @@ from advisor.tflite._values import Operator, real_values
 
 OPERATOR = "TFLite_Detection_PostProcess"
 _NAME = f"CUSTOM:{OPERATOR}"
-ENCODINGS, SCORES = "encodings", "scores"
+ENCODINGS = "encodings"
+SCORES = "scores"
 """The outputs of a detector before post-processing."""
 
 CENTRES = "centres"
 """The output of a network that marks centres: a map of scores (1, rows, columns, C), one class a channel."""
 
-CENTRE_SCALE, SIDE_SCALE = 10.0, 5.0
+CENTRE_SCALE = 10.0
+SIDE_SCALE = 5.0
 """A centre is encoded as ten times its distance from the anchor's in sides of the anchor, a side as five times the
 logarithm of its ratio: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016) and its published implementation."""
 
@@ -132,7 +134,8 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     shape = [int(side) for side in graph.tensors[scores].shape]
     if process.anchors.shape != (shape[1], 4):
         raise StageError(f"anchors of shape {process.anchors.shape} for {shape[1]} places")
-    float32, content = schema.TensorType.FLOAT32, np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
+    float32 = schema.TensorType.FLOAT32
+    content = np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
     reference = add_tensor(model, graph, "anchors", process.anchors.shape, float32, content)
     sizes = ((1, process.most, 4), (1, process.most), (1, process.most), (1,))
     outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, sizes, strict=True)]
@@ -141,7 +144,8 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
     code.version = 1
     model.operatorCodes.append(code)
     operator = schema.OperatorT(inputs=[encodings, scores, reference], outputs=outputs)
-    operator.opcodeIndex, operator.customOptions = len(model.operatorCodes) - 1, list(process.options)
+    operator.opcodeIndex = len(model.operatorCodes) - 1
+    operator.customOptions = list(process.options)
     graph.operators.append(operator)
     image = next(iter(signature.inputs)).name.decode()
     sign(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
@@ -211,8 +215,10 @@ def post_processing(model: Model, name: str = "the model") -> Operator:
     found = [operator for operator in model.operators if operator.name == _NAME]
     if len(found) != 1:
         raise UsageError(f"{name} has {len(found)} operators {OPERATOR}, and a detector has 1", ENDS)
-    operator, graph = found[0], model.subgraphs[0]
-    graphs, inputs = len(model.subgraphs), len(model.inputs)
+    operator = found[0]
+    graph = model.subgraphs[0]
+    graphs = len(model.subgraphs)
+    inputs = len(model.inputs)
     if graphs > 1 or inputs != 1:
         raise UsageError(f"{name} has {graphs} graphs and {inputs} inputs, not 1 of each", ENDS)
     reader = next((each for each in model.operators if set(each.inputs) & set(operator.outputs)), None)

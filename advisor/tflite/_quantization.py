@@ -24,7 +24,8 @@ from advisor.tflite._rewrite import (
 )
 
 _OPERATOR = schema.BuiltinOperator
-_FLOAT32, _FLOAT16 = schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
+_FLOAT32 = schema.TensorType.FLOAT32
+_FLOAT16 = schema.TensorType.FLOAT16
 _INDICES = (schema.TensorType.INT32, schema.TensorType.INT64, schema.TensorType.BOOL)
 
 # The version of each operator that first took the type (TensorFlow Lite's tools/versioning/op_version.cc).
@@ -81,8 +82,10 @@ def take_floats(model: schema.ModelT) -> None:
     """Do to the tables of a file what :func:`to_float_io` does to a file."""
     if len(model.subgraphs) != 1 or len(model.signatureDefs) > 1:
         raise StageError("the model has several subgraphs or signatures, and one can be edited")
-    graph, signature = model.subgraphs[0], next(iter(model.signatureDefs), schema.SignatureDefT())
-    first, last = [], []
+    graph = model.subgraphs[0]
+    signature = next(iter(model.signatureDefs), schema.SignatureDefT())
+    first = []
+    last = []
     for place, stored in enumerate(graph.inputs):
         if version := _version(graph.tensors[stored], _QUANTIZE_VERSIONS):
             graph.inputs[place] = floats = float_stand_in(model, graph, stored, signature.inputs)
@@ -166,7 +169,8 @@ def _reshape(
 
 def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[bytes, bytes]:
     """Return the factor and the summand of (value - mean) / std as float32, computed in float64."""
-    means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
+    means = np.asarray(mean, np.float64)
+    deviations = np.asarray(std, np.float64)
     if means.shape != (channels,) or deviations.shape != (channels,):
         raise StageError(f"a normalization by {tuple(mean)} and {tuple(std)} does not fit {channels} channels")
     if not np.isfinite(means).all() or not (np.isfinite(deviations) & (deviations > 0)).all():
@@ -218,7 +222,8 @@ def _halved(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema
     if index in graph.outputs:
         index = add_tensor(model, graph, constant.name, constant.shape, _FLOAT16, half)
     else:
-        constant.type, constant.buffer = _FLOAT16, add_buffer(model, half)
+        constant.type = _FLOAT16
+        constant.buffer = add_buffer(model, half)
     output = add_tensor(model, graph, (constant.name or b"constant") + b"_float32", constant.shape, _FLOAT32)
     return new_operator(model, _OPERATOR.DEQUANTIZE, [index], output, version=DEQUANTIZE_VERSIONS[_FLOAT16])
 

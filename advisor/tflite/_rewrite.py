@@ -100,12 +100,14 @@ def sign(model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs
     if len(graph.inputs) != 1:
         raise StageError(f"the model has {len(graph.inputs)} inputs")
     signature = schema.SignatureDefT(signatureKey=_SIGNATURE, subgraphIndex=0)
-    signature.inputs, signature.outputs = (
-        [schema.TensorMapT(name=name.encode(), tensorIndex=index) for name, index in entries.items()]
-        for entries in ({input_name: int(graph.inputs[0])}, outputs)
-    )
+    signature.inputs = _tensor_maps({input_name: int(graph.inputs[0])})
+    signature.outputs = _tensor_maps(outputs)
     model.signatureDefs = [signature]
     graph.outputs = list(outputs.values())
+
+
+def _tensor_maps(indices: Mapping[str, int]) -> list[Any]:
+    return [schema.TensorMapT(name=name.encode(), tensorIndex=index) for name, index in indices.items()]
 
 
 def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
@@ -224,7 +226,8 @@ def _moved(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int
 
 def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     """Remove every operator, tensor, buffer and code that the outputs of the only graph do not need; inputs stay."""
-    needed, live = set(graph.outputs), list[schema.OperatorT]()
+    needed = set(graph.outputs)
+    live = list[schema.OperatorT]()
     for operator in reversed(graph.operators):
         if needed.intersection(operator.outputs):
             live.insert(0, operator)
@@ -236,7 +239,8 @@ def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     places = _new_places(used, len(graph.tensors))
     graph.tensors = [tensor for index, tensor in enumerate(graph.tensors) if index in places]
     for owner in (graph, *live):
-        owner.inputs, owner.outputs = _moved(owner.inputs, places), _moved(owner.outputs, places)
+        owner.inputs = _moved(owner.inputs, places)
+        owner.outputs = _moved(owner.outputs, places)
     codes = _new_places({operator.opcodeIndex for operator in live}, len(model.operatorCodes))
     model.operatorCodes = [code for index, code in enumerate(model.operatorCodes) if index in codes]
     for operator in live:
@@ -280,10 +284,14 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     ]
     made = {-1, *(tensor for maker in expanding for tensor in maker.outputs)}
     inputs = tuple(tensor for tensor in dict.fromkeys(operator.inputs) if tensor not in made and not stored(tensor))
-    small, file = copy.copy(graph), copy.copy(tables)
+    small = copy.copy(graph)
+    file = copy.copy(tables)
     small.tensors = [copy.copy(tensor) for tensor in graph.tensors]
     small.operators = [copy.copy(each) for each in (*expanding, operator)]
-    small.inputs, small.outputs = list(inputs), list(operator.outputs)
-    file.subgraphs, file.signatureDefs, file.metadata = [small], [], []
+    small.inputs = list(inputs)
+    small.outputs = list(operator.outputs)
+    file.subgraphs = [small]
+    file.signatureDefs = []
+    file.metadata = []
     prune(file, small)
     return pack(file), inputs

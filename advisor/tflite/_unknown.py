@@ -42,7 +42,9 @@ _SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
 the bias."""
 
 _FLOATS: Mapping[int, str] = MappingProxyType({schema.TensorType.FLOAT32: "<f4", schema.TensorType.FLOAT16: "<f2"})
-_OPERATOR, _FLOAT32, _FLOAT16 = schema.BuiltinOperator, schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
+_OPERATOR = schema.BuiltinOperator
+_FLOAT32 = schema.TensorType.FLOAT32
+_FLOAT16 = schema.TensorType.FLOAT16
 
 
 def with_temperature(data: bytes, temperature: float, name: str = "the model") -> bytes:
@@ -60,7 +62,8 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     if not (math.isfinite(temperature) and temperature > 0):
         raise StageError(f"a temperature of {temperature} is not finite and positive")
     tables, value = opened(data, name)
-    metadata, model = described_in(value, data, name), editable(tables)
+    metadata = described_in(value, data, name)
+    model = editable(tables)
     graph = model.subgraphs[0]
     with guarded(name):
         head = _head(model, graph, name)
@@ -74,7 +77,9 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
     """Return the tensors from the logits up to the constants of the linear layers."""
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
     logits = logits_of(model, graph, makers, name)
-    head, waiting, read_in_head = list[int](), [logits], Counter([logits])
+    head = list[int]()
+    waiting = [logits]
+    read_in_head = Counter([logits])
     while waiting:
         index = waiting.pop()
         if index in head:
@@ -104,7 +109,9 @@ def _scaled_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name
 
 def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) -> None:
     """Divide the real values of a tensor: the content of a float one, else the scale."""
-    content, quantization, name = content_of(model, tensor), tensor.quantization, text_of(tensor.name)
+    content = content_of(model, tensor)
+    quantization = tensor.quantization
+    name = text_of(tensor.name)
     if tensor.type in _FLOATS:
         if content is not None:
             values = np.frombuffer(content.tobytes(), _FLOATS[tensor.type])
@@ -128,7 +135,9 @@ class _Edit:
 
     def __init__(self, data: bytes, name: str) -> None:
         self._model = unpack(data, name)
-        self.graph, self._signature = single_graph(self._model)
+        graph, signature = single_graph(self._model)
+        self.graph = graph
+        self._signature = signature
         self._name = name
 
     def ends(self) -> tuple[list[int], int]:
@@ -151,7 +160,8 @@ class _Edit:
 
     def linear(self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2") -> int:
         """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
-        name, kind = f"{len(self.graph.tensors)}", _FLOAT16 if dtype == "<f2" else _FLOAT32
+        name = f"{len(self.graph.tensors)}"
+        kind = _FLOAT16 if dtype == "<f2" else _FLOAT32
         full = self.as_float(self.constant(f"{name}/kernel", kernel.astype(dtype), kind))
         inputs = [source, full, self.constant(f"{name}/bias", bias.astype("<f4"), _FLOAT32)]
         return self.append(_OPERATOR.FULLY_CONNECTED, inputs, (1, len(bias)), schema.FullyConnectedOptionsT())
@@ -219,7 +229,8 @@ def with_unknown(
     if edit.graph.tensors[edit.graph.outputs[0]].type != _FLOAT32:
         raise StageError(f"{name}: a class 'unknown' needs a float32 output")
     layers, scores = edit.ends()
-    features, logits = edit.together(layers), edit.as_float(scores)
+    features = edit.together(layers)
+    logits = edit.as_float(scores)
     if edit.width(features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
         raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {edit.width(features)}")
     rank, count, classes = *images.shape, edit.width(logits) + 1

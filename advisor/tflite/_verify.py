@@ -24,6 +24,11 @@ _MAX_HEADER = 512
 _SHARING = 2
 """Largest mean number of visits of a byte; writers may share strings and vectors, but rarely do."""
 
+# Operator options that hold strings, which the reader copies: (slot of the union's type, its type) to the table.
+_OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
+    {(10, 111): "VarHandleOptions", (26, 5): "StablehloCustomCallOptions", (26, 21): "StableHLOCompositeOptions"}
+)
+
 
 class Damage(Exception):
     """A fault of a file; its message follows "is not a usable .tflite file:"."""
@@ -98,11 +103,6 @@ _SCHEMA: Schema = MappingProxyType(
     }
 )
 
-# Operator options that hold strings, which the reader copies: (slot of the union's type, its type) to the table.
-_OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
-    {(10, 111): "VarHandleOptions", (26, 5): "StablehloCustomCallOptions", (26, 21): "StableHLOCompositeOptions"}
-)
-
 
 class _Walk:
     """One visit of a file, with the remaining budget of tables and bytes."""
@@ -130,7 +130,8 @@ class _Walk:
         if self._tables_left < 0:
             raise Damage(f"it claims more than {MAX_TABLES} parts")
         start = position - self.number("<i", position)
-        size, table_size = self.number("<H", start), self.number("<H", start + 2)
+        size = self.number("<H", start)
+        table_size = self.number("<H", start + 2)
         if size < 4 or size % 2 or size > _MAX_HEADER or start + size > len(self._data):
             raise Damage(f"the table at byte {position} has a broken header")
         if table_size < 4 or position + table_size > len(self._data):
@@ -157,7 +158,8 @@ class _Walk:
         if field.kind in {"table", "union"}:
             self.table(target, of)
             return
-        count, width = self.number("<I", target), 4 if field.kind == "tables" else field.width
+        count = self.number("<I", target)
+        width = 4 if field.kind == "tables" else field.width
         if target + 4 + count * width > len(self._data):
             raise Damage(f"the list of {count} at byte {target} ends beyond the file")
         self._spend(count * width)

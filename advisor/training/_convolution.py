@@ -31,16 +31,20 @@ def depthwise(
             below = tf.raw_ops.DepthwiseConv2dNativeBackpropInput(
                 input_sizes=tf.shape(maps), filter=kernel, out_backprop=after, strides=steps, padding=padding
             )
-            rows, last = (after.shape[1] - 1) * down + height, (after.shape[2] - 1) * right
+            rows = (after.shape[1] - 1) * down + height
+            last = (after.shape[2] - 1) * right
             around = [0, rows - maps.shape[1], last + width - maps.shape[2], 0] if padding == "SAME" else [0] * 4
             padded = tf.pad(maps, [(max(each, 0) // 2, max(each, 0) - max(each, 0) // 2) for each in around])
             parts = [
                 tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
-                    input=padded[:, :rows, first : first + last + columns], filter_sizes=[height, columns, *channels],
-                    out_backprop=after, strides=steps, padding="VALID",
+                    input=padded[:, :rows, first : first + last + columns],
+                    filter_sizes=[height, columns, *channels],
+                    out_backprop=after,
+                    strides=steps,
+                    padding="VALID",
                 )
                 for first, columns in ((each, min(COLUMNS, width - each)) for each in range(0, width, COLUMNS))
-            ]  # fmt: skip
+            ]
             return below, tf.concat(parts, axis=1)
 
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding), gradients
@@ -55,10 +59,12 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
 
     def __init__(self, convolution: keras.layers.Layer, norm: keras.layers.BatchNormalization) -> None:
         super().__init__(name=f"{convolution.name}_{norm.name}", autocast=False)
-        self._convolution, self._norm = convolution, norm
+        self._convolution = convolution
+        self._norm = norm
 
     def call(self, maps: tf.Tensor) -> tf.Tensor:
-        own, norm = self._convolution, self._norm
+        own = self._convolution
+        norm = self._norm
         scale = tf.math.rsqrt(norm.moving_variance + norm.epsilon)
         scale = scale * norm.gamma if norm.scale else scale
         offset = (own.bias if own.use_bias else 0.0) - norm.moving_mean

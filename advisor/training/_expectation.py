@@ -161,7 +161,8 @@ def _class(rows: Floats, places: Numbers) -> _Class:
 
 def _everywhere(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
     """Return the cluster (N,) of each image of all classes."""
-    found, number = np.zeros(count, np.int64), 0
+    found = np.zeros(count, np.int64)
+    number = 0
     for each in classes:
         inside = each.clusters(alike)
         found[each.places] = number + inside
@@ -182,7 +183,8 @@ def _reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: 
 def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:
     """Return the standard deviation of the accuracy if each class shows one of its clusters, drawn by its size."""
     share_of = np.bincount(clusters, right) / np.bincount(clusters)
-    shares, counts = share_of[clusters], np.bincount(labels)
+    shares = share_of[clusters]
+    counts = np.bincount(labels)
     means = np.bincount(labels, shares) / counts
     variances = np.bincount(labels, (shares - means[labels]) ** 2) / counts
     return float(np.sqrt((counts**2 * variances).sum())) / len(labels)

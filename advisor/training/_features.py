@@ -28,6 +28,8 @@ OUTPUT_NAME = "features"
 
 Pixels = NDArray[np.uint8]
 
+MAX_CACHE_BYTES = 4_000_000_000  # Above this size, images are decoded again in each epoch
+
 
 @dataclass(frozen=True)
 class CaptureAugmentation:
@@ -129,14 +131,16 @@ def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side:
     """Crop each image at a random place, size and tilt, mirror half of them, and resize; borders are mirrored."""
     import tensorflow as tf
 
-    count, whole = tf.shape(photos)[0], tf.cast(tf.shape(photos)[1], tf.float32)
+    count = tf.shape(photos)[0]
+    whole = tf.cast(tf.shape(photos)[1], tf.float32)
     drawn = tf.random.stateless_uniform((count, 7), seed)
     shares = least + (1.0 - least) * drawn[:, :2]
     centres = whole * (0.5 * shares + (1.0 - shares) * drawn[:, 2:4])
     scales = whole * shares / tf.cast(side, tf.float32)
     across = tf.where(drawn[:, 4] < 0.5, -scales[:, 0], scales[:, 0])
     angles = tf.where(drawn[:, 5] < 0.5, (2.0 * drawn[:, 6] - 1.0) * turn * math.pi / 180.0, 0.0)
-    cosine, sine = tf.cos(angles), tf.sin(angles)
+    cosine = tf.cos(angles)
+    sine = tf.sin(angles)
     middle = (tf.cast(side, tf.float32) - 1.0) / 2.0
     rows = (
         (across * cosine, -scales[:, 1] * sine, centres[:, 0] - 0.5),
@@ -146,9 +150,13 @@ def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side:
     nothing = tf.zeros(count)
     transforms = tf.stack([*lines[0], *lines[1], nothing, nothing], axis=1)
     found = tf.raw_ops.ImageProjectiveTransformV3(
-        images=photos, transforms=transforms, output_shape=tf.stack([side, side]), fill_value=0.0,
-        interpolation="BILINEAR", fill_mode="REFLECT",
-    )  # fmt: skip
+        images=photos,
+        transforms=transforms,
+        output_shape=tf.stack([side, side]),
+        fill_value=0.0,
+        interpolation="BILINEAR",
+        fill_mode="REFLECT",
+    )
     return tf.ensure_shape(found, (None, None, None, 3))
 
 
@@ -171,15 +179,18 @@ def _reframed(photo: Pixels, augmentation: Augmentation, random: np.random.Gener
 
     side = len(photo)
     across, down = augmentation.crop + (1.0 - augmentation.crop) * random.random(2)
-    left, top = (1.0 - across) * random.random(), (1.0 - down) * random.random()
+    left = (1.0 - across) * random.random()
+    top = (1.0 - down) * random.random()
     mirrored, tilted = random.random(2) < 0.5
     angle = math.radians(random.uniform(-augmentation.turn, augmentation.turn)) if tilted else 0.0
     if angle:
         margin = side // 4  # a tilt of 20 degrees reads a sixth of the side beyond the border
         image = Image.fromarray(np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="reflect"))
-        cosine, sine = math.cos(angle), math.sin(angle)
+        cosine = math.cos(angle)
+        sine = math.sin(angle)
         middle = margin + side * (left + 0.5 * across), margin + side * (top + 0.5 * down)
-        right, below = (across * cosine, across * sine), (-down * sine, down * cosine)
+        right = (across * cosine, across * sine)
+        below = (-down * sine, down * cosine)
         start = [at - 0.5 * side * (one + other) for at, one, other in zip(middle, right, below, strict=True)]
         lines = (right[0], below[0], start[0], right[1], below[1], start[1])
         image = image.transform((side, side), Image.Transform.AFFINE, lines, Image.Resampling.BILINEAR)
@@ -214,14 +225,12 @@ def mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.
     return blend, targets
 
 
-MAX_CACHE_BYTES = 4_000_000_000  # Above this size, images are decoded again in each epoch
-
-
 class Batches:
     """Images of one size and their labels. They are decoded once into the file ``cache``; without it, at each use."""
 
     def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None) -> None:
-        self._images, self._size = images, size
+        self._images = images
+        self._size = size
         self.labels = np.asarray(labels, dtype=np.int64)
         self._decoded = self._decode(cache) if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
 

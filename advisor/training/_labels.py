@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.float32]
 
 LANDMARKS = 3_000  # Time grows with images times their square: 20,000 images take half a minute on one core
-RIDGE, NARROWNESS = 0.2, 0.5  # Penalty, and factor on squared distance / variance; results change little with both
+# Penalty, and factor on squared distance / variance; results change little with both.
+RIDGE = 0.2
+NARROWNESS = 0.5
 SHARPER = 1.5  # Factor on the most likely scale of the scores: wrong labels make that scale too small
 DOUBTED = 0.05  # Only labels with a lower probability are named, as classifiers of small sets are often unsure
 
@@ -114,7 +116,8 @@ class _Regression:
 
     def _fitted_without(self, group: list[int]) -> Floats:
         """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
-        normal, moments = self.normal.copy(), self.moments.copy()
+        normal = self.normal.copy()
+        moments = self.moments.copy()
         for part, kernel in _kernels(self.rows, self.places, group):
             normal -= kernel.T @ kernel
             moments -= kernel.T @ self.wanted[part]
@@ -146,7 +149,8 @@ def _kernels(
 
 def _kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
     """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
-    these, those = rows[part].astype(np.float64), rows[places].astype(np.float64)
+    these = rows[part].astype(np.float64)
+    those = rows[places].astype(np.float64)
     kernel = these @ those.T
     kernel *= 2
     kernel -= np.einsum("nd,nd->n", these, these)[:, None]

@@ -24,7 +24,9 @@ HALF = "mixed_bfloat16"
 """Keras' policy for layers: float32 weights, computation in bfloat16. It has the range of float32, so that a loss needs
 no scale as in float16 (Kalamkar et al., "A Study of BFLOAT16 for Deep Learning Training", 2019)."""
 
-TIMED, GAIN = 5, 0.9  # gradients that are timed in each precision, and the time in bfloat16 over float32 to take it
+# Gradients that are timed in each precision, and the time in bfloat16 over float32 to take it.
+TIMED = 5
+GAIN = 0.9
 
 Tensors = Sequence[Any]
 """Tensors with the images along their first axis, or lists and tuples of such."""
@@ -60,7 +62,8 @@ class Steps:
     ) -> None:
         import tensorflow as tf
 
-        self._gradients, self._layers = gradients, layers
+        self._gradients = gradients
+        self._layers = layers
         self._names = gpus() if names is None else tuple(names)
         self._parts = 1
 
@@ -114,7 +117,8 @@ class Steps:
 
         images = len(tf.nest.flatten(batch)[0])
         bounds = [images * each // self._parts for each in range(self._parts + 1)]
-        loss, summed = tf.constant(0.0), list[Any]()
+        loss = tf.constant(0.0)
+        summed = list[Any]()
         for first, last in pairwise(bounds):
             share = (last - first) / images
             part, found = compiled(tf.nest.map_structure(lambda one, at=slice(first, last): one[at], batch), values)
@@ -124,7 +128,8 @@ class Steps:
 
     def _faster(self, batch: Tensors, values: Tensors) -> Gradients:
         """Time gradients in both precisions and return those of the faster one; the weights stay."""
-        whole, half = self._compiled(half=False), self._compiled(half=True)
+        whole = self._compiled(half=False)
+        half = self._compiled(half=True)
         seconds = []
         for compiled in (whole, half):
             float(self._in_parts(compiled, batch, values)[0])  # compiles

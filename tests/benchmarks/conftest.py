@@ -11,7 +11,7 @@ from tests.benchmarks.made_up import BASES, GAINS, made
 
 @pytest.fixture(scope="session")
 def rows() -> list[Row]:
-    """Every configuration; a first look is in float alone and has read some of the pictures."""
+    """Every configuration; a quick head is in float alone and has read some of the pictures."""
     return [
         made(base, size, training, recipe, threads)
         for base, size, training, recipe, threads in product(BASES, (224, 128), GAINS, ("float32", "int8"), (1, 2))

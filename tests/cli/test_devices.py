@@ -181,6 +181,7 @@ def test_phones_are_listed_by_their_names(alone: Advisor) -> None:
     ("arguments", "words"),
     [
         ("list --profiles nowhere", "nowhere is not a folder of device profiles"),
+        ("list --profiles empty", "empty has no device profile"),
         ("list --profiles damaged", "our-board.yaml:4: unknown key 'sok' (did you mean 'soc'?)"),
         ("show rasberry-pi4", "unknown device 'rasberry-pi4' (did you mean 'raspberry-pi-4'?)"),
         ("add nowhere.yaml", "nowhere.yaml"),
@@ -190,6 +191,7 @@ def test_phones_are_listed_by_their_names(alone: Advisor) -> None:
 @pytest.mark.usefixtures("board")
 def test_what_is_not_there_is_refused(alone: Advisor, tmp_path: Path, arguments: str, words: str) -> None:
     (tmp_path / "taken").write_text("")
+    (tmp_path / "empty").mkdir()
     write(tmp_path / "damaged", BOARD.replace("soc:", "sok:"))
     said = alone(*arguments.split())
     refused(said, words)

@@ -2,6 +2,7 @@
 
 import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from advisor.core import _errors as errors, visible
 from advisor.core._reasons import comparison
 from tests.builders import evaluation
+from tests.places import PROJECT
 
 
 def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
@@ -24,8 +26,12 @@ def test_only_a_name_that_is_close_is_suggested(value: str, meant: str) -> None:
     assert errors.nearest(value, ["anchor", "temperature"]) == meant
 
 
-def test_a_missing_package_is_wrong_usage_and_the_hint_installs_the_extra_of_this_distribution() -> None:
-    assert errors.install_extra("ray") == "pip install 'ondevice-advisor[ray]' (in a checkout: pip install '.[ray]')"
+def test_a_missing_package_is_wrong_usage_and_the_hint_installs_the_extra_of_this_distribution(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert errors.install_extra("ray") == f"pip install -e '{PROJECT}[ray]'"
+    monkeypatch.setattr(errors, "CHECKOUT", tmp_path)  # as an installed wheel has it
+    assert errors.install_extra("ray") == "pip install 'ondevice-advisor[ray]'"
     errors.require_extra("json", "ray", "never said")
     with pytest.raises(errors.UsageError, match="no such package") as raised:
         errors.require_extra("a_package_that_is_missing", "ray", "no such package")
@@ -38,6 +44,10 @@ def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.Mon
     with pytest.raises(errors.UsageError, match="a search needs TensorFlow, which is not installed") as raised:
         errors.require_training("a search")
     assert raised.value.hint == errors.install_extra("train")
+    monkeypatch.setattr(errors, "NO_TENSORFLOW", (3, 11))  # as on Python 3.14
+    with pytest.raises(errors.UsageError, match="a search needs TensorFlow") as raised:
+        errors.require_training("a search")
+    assert raised.value.hint == "TensorFlow 2.21 needs Python 3.11 to 3.10: install advisor in one of these"
 
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}

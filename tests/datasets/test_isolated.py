@@ -1,6 +1,7 @@
 """Files that native code reads are opened in a child process, so that no damaged one ends this process."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from advisor.core import UsageError, show_bytes
 from advisor.datasets import list_files, read_rows, survey
 from advisor.datasets._manifests import LABELLED
 from advisor.datasets._sources import tables
-from advisor.datasets._sources.tables import MOST_GROUP_BYTES
+from advisor.datasets._sources.tables import MOST_GROUP_BYTES, ParquetTable
 from advisor.isolation import IN_CHILD
 from tests.datasets.folders import image
 
@@ -70,23 +71,54 @@ def test_no_damaged_table_ends_this_process_and_each_is_read_or_refused(tmp_path
     assert ends == [True] * 20
 
 
-@pytest.mark.parametrize("limit", [11_000_000, pytest.param(MOST_GROUP_BYTES, marks=pytest.mark.slow)])
-def test_values_that_count_often_take_no_memory_here_and_cost_one_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
-) -> None:
-    if limit != MOST_GROUP_BYTES:  # a child would not know another one
-        monkeypatch.setenv(IN_CHILD, "1")
-        monkeypatch.setattr(tables, "MOST_GROUP_BYTES", limit)
-    noise = np.random.default_rng(0).bytes(limit // 50)
-    images = pa.DictionaryArray.from_arrays(pa.array([0] * 60, pa.int32()), pa.array([noise]))
-    table = pa.table({"image": images, "label": ["cat", "dog"] * 30})
+def images_of(values: Sequence[bytes], rows: Sequence[int], struct: bool) -> pa.Array:
+    """Return a column of images that a writer of Parquet keeps as a list of values and numbers."""
+    images = pa.DictionaryArray.from_arrays(pa.array(rows, pa.int32()), pa.array(values))
+    paths = pa.array(["a.png"] * len(rows))
+    return pa.StructArray.from_arrays([images, paths], ["bytes", "path"]) if struct else images
+
+
+@pytest.mark.parametrize("struct", [True, False])
+def test_values_that_count_often_take_no_memory_here_and_cost_one_attempt(tmp_path: Path, struct: bool) -> None:
+    noise = np.random.default_rng(0).bytes(MOST_GROUP_BYTES // 50)
+    table = pa.table({"image": images_of([noise], [0] * 60, struct), "label": ["cat", "dog"] * 30})
     pq.write_table(table, tmp_path / "many.parquet", store_schema=False)
     before = psutil.Process().memory_info().rss
     read = survey(list_files(tmp_path / "many.parquet"))
     assert {row.reason for row in read.dataset.rejected} == {
-        f"damaged: a row group has more than {show_bytes(limit)} of images"
+        f"damaged: a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images"
     }
     assert psutil.Process().memory_info().rss - before < 300_000_000
+
+
+@pytest.mark.parametrize("struct", [True, False])
+@pytest.mark.parametrize("listed_bytes", [1_000_000, 2_000], ids=["all listed", "some listed"])
+def test_images_that_stand_in_several_rows_are_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, struct: bool, listed_bytes: int
+) -> None:
+    monkeypatch.setenv(IN_CHILD, "1")  # a child would not count here
+    values = [np.random.default_rng(number).bytes(1_000) for number in range(50)]
+    rows = [row % len(values) for row in range(400)]
+    table = pa.table({"image": images_of(values, rows, struct), "label": ["cat", "dog"] * 200})
+    pq.write_table(
+        table, tmp_path / "a.parquet", store_schema=False, dictionary_pagesize_limit=listed_bytes, write_batch_size=10
+    )
+    before = pa.total_allocated_bytes()
+    archive = ParquetTable(tmp_path / "a.parquet")
+    assert [archive.read(f"{row:07d}") for row in range(400)] == [values[row] for row in rows]
+    if listed_bytes > 50_000:
+        assert pa.total_allocated_bytes() - before < 200_000  # all rows decoded have 400,000
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_a_table_that_states_too_many_rows_is_refused_before_they_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setenv(IN_CHILD, "1")  # a child would not know another limit
+    monkeypatch.setattr(tables, "MOST_ROWS", 23)
+    with pytest.raises(UsageError, match="has 24 rows, above the limit of 23") as refused:
+        list_files(write_table(tmp_path / f"long{suffix}"))
+    assert "several files" in refused.value.hint
 
 
 @pytest.mark.parametrize("images", [True, False])

@@ -55,17 +55,22 @@ def test_the_documentation_has_no_problem() -> None:
     assert list(pages.problems()) == []
 
 
-def test_strange_pages_and_functions_are_named(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strange_pages_and_versions_are_named(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs" / "reference").mkdir(parents=True)
     (tmp_path / "docs" / "new.md").write_text("# New\n")
     (tmp_path / "docs" / "reference" / "python.md").write_text("::: advisor.search\n")
     (tmp_path / "mkdocs.yml").write_text("nav:\n  - Python: reference/python.md\n")
+    (tmp_path / "CHANGELOG.md").write_text("# C\n\n## 9.1.0 - 2027\n" + "- line\n" * 61)
     monkeypatch.setattr(pages, "PROJECT", tmp_path)
     monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
     monkeypatch.setattr(advisor, "__all__", ["search", "plan"])
+    monkeypatch.setattr(advisor, "__version__", "9.2.0")
     assert list(pages.problems()) == [
         "docs/new.md: not in the site; add it to 'nav' of mkdocs.yml",
         "docs/reference/python.md: lacks advisor.plan; add '::: advisor.plan'",
+        "CHANGELOG.md: begins with ['9.1.0 - 2027']; the first section is '## Unreleased'",
+        "CHANGELOG.md: its newest version is ['9.1.0'], and advisor/version.py says 9.2.0",
+        "CHANGELOG.md: '9.1.0 - 2027' has 62 lines, at most 60; move figures to docs/changes",
     ]
 
 

@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,6 @@ from tests.makers import forks
 
 IN_FORKS = ("search", "serve", "mcp")
 """Commands that get a process of their own: they work in threads, or answer until they are stopped."""
-
-build_once = cache(typer.main.get_command)
-"""Makes the options of all commands from their annotations, which takes longer than most commands."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ def called(arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str
             patch.object(sys, "argv", ["advisor", *arguments]),
             patch.dict(os.environ, variables, clear=True),
             patch.multiple(output, WAIT_S=1e6, EVERY_S=1e6),
-            patch.object(typer.main, "get_command", build_once),
+            patch.object(typer.main, "get_command", forks.build_once),
             pytest.raises(SystemExit) as end,
         ):
             main()

@@ -20,15 +20,18 @@ from advisor.catalog._graph import Tensor, divisible, image_input, network, pool
 _V1_BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))
 
 # Expansion, output channels, repeats and first stride of the stages (table 2 of arXiv 1801.04381).
-_V2_STAGES = (
-    (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
-)  # fmt: skip
+_V2_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 # EfficientNet-Lite: kernel, repeats, output channels, expansion and first stride at width and depth 1.
 _LITE_STAGES = (
-    (3, 1, 16, 1, 1), (3, 2, 24, 6, 2), (5, 2, 40, 6, 2), (3, 3, 80, 6, 2), (5, 3, 112, 6, 1), (5, 4, 192, 6, 2),
+    (3, 1, 16, 1, 1),
+    (3, 2, 24, 6, 2),
+    (5, 2, 40, 6, 2),
+    (3, 3, 80, 6, 2),
+    (5, 3, 112, 6, 1),
+    (5, 4, 192, 6, 2),
     (3, 1, 320, 6, 1),
-)  # fmt: skip
+)
 
 # Figure 7 of the paper of MNASNet, without its SE blocks: the channels of the stem, of the first separable convolution
 # and of the six stacks; then kernel, stride, expansion and repeats of each stack.
@@ -47,8 +50,11 @@ _RESNET_EXPANSION = 4
 
 # Table 5 of the paper of ShuffleNet V2: channels of stages 2 to 4 and of the last convolution, by width.
 _SHUFFLENET_CHANNELS = {
-    0.5: (48, 96, 192, 1024), 1.0: (116, 232, 464, 1024), 1.5: (176, 352, 704, 1024), 2.0: (244, 488, 976, 2048)
-}  # fmt: skip
+    0.5: (48, 96, 192, 1024),
+    1.0: (116, 232, 464, 1024),
+    1.5: (176, 352, 704, 1024),
+    2.0: (244, 488, 976, 2048),
+}
 _SHUFFLENET_REPEATS = (4, 8, 4)
 
 Parts = Sequence[tuple[str, ...]]
@@ -82,7 +88,8 @@ class Convolutions:
         """Return the convolution alone."""
         padding = self.pointwise if kernel == 1 else "same"
         if self.pad and stride != 1 and kernel != 1:
-            x, padding = layers.ZeroPadding2D(kernel // 2, name=f"{name}{self.pad}")(x), "valid"
+            x = layers.ZeroPadding2D(kernel // 2, name=f"{name}{self.pad}")(x)
+            padding = "valid"
         if filters:
             return layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=name)(x)
         return layers.DepthwiseConv2D(kernel, stride, padding=padding, use_bias=False, name=name)(x)
@@ -102,7 +109,8 @@ TORCH = Convolutions(1e-5, limit=None, pad=".pad", pointwise="same")
 
 def mobilenet_v1(input_size: int, classes: int, width: float = 1.0) -> keras.Model:
     """Build MobileNet V1 (https://arxiv.org/abs/1704.04861) with every channel count multiplied by ``width``."""
-    convolved, image = Convolutions(), image_input(input_size)
+    convolved = Convolutions()
+    image = image_input(input_size)
     x = convolved(image, int(32 * width), 3, 2, "conv1", "conv1_bn", "conv1_relu")
     for index, (channels, stride) in enumerate(_V1_BLOCKS, start=1):
         for name, filters, kernel, step in (("dw", 0, 3, stride), ("pw", int(channels * width), 1, 1)):
@@ -134,7 +142,8 @@ def mobilenet_v2(
             prefix = f"block_{index}_" if index else "expanded_conv_"
             parts = [(f"{prefix}{part}", f"{prefix}{part}_BN") for part in ("expand", "depthwise", "project")]
             named = [(*part, f"{part[0]}_relu") for part in parts[:2]] + parts[2:]
-            stride, filters = 1 if repeat else first_stride, divisible(channels * width)
+            stride = 1 if repeat else first_stride
+            filters = divisible(channels * width)
             y = convolved.inverted_residual(x, filters, 3, stride, expansion, named)
             x = layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
@@ -148,7 +157,8 @@ def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: 
     EfficientNet without squeeze-and-excitation, ReLU6 for swish, a stem and a head of fixed width (tensorflow/tpu,
     models/official/efficientnet/lite).
     """
-    convolved, image = Convolutions(), image_input(input_size)
+    convolved = Convolutions()
+    image = image_input(input_size)
     x = convolved(image, 32, 3, 2, "conv_stem", "bn0", "relu0")
     index = 0
     for stage, (kernel, repeats, channels, expansion, first_stride) in enumerate(_LITE_STAGES):
@@ -157,7 +167,8 @@ def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: 
             prefix = f"blocks_{index}_"
             parts = (("expand_conv", "bn0", "relu0"), ("depthwise_conv", "bn1", "relu1"), ("project_conv", "bn2"))
             named = [tuple(prefix + name for name in part) for part in parts]
-            stride, filters = 1 if repeat else first_stride, divisible(channels * width)
+            stride = 1 if repeat else first_stride
+            filters = divisible(channels * width)
             y = convolved.inverted_residual(x, filters, kernel, stride, expansion, named)
             x = layers.Add(name=f"{prefix}add")([y, x]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
@@ -238,7 +249,8 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
     x = padded_max_pool(TORCH(image, _RESNET_WIDTHS[0], 7, 2, "conv1", "bn1", "bn1.relu"))
     for stage, (width, blocks) in enumerate(zip(_RESNET_WIDTHS, _RESNET_BLOCKS[depth], strict=True)):
         # Channels, kernel and stride of the convolutions of a block; all but the first block of a stage have stride 1.
-        basic, bottleneck = ((width, 3), (width, 3)), ((width, 1), (width, 3), (width * _RESNET_EXPANSION, 1))
+        basic = ((width, 3), (width, 3))
+        bottleneck = ((width, 1), (width, 3), (width * _RESNET_EXPANSION, 1))
         for index in range(blocks):
             x = _residual(
                 x, bottleneck if depth >= 50 else basic, 2 if stage and not index else 1, f"layer{stage + 1}.{index}"
@@ -248,7 +260,8 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
 
 def _residual(x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, name: str) -> Tensor:
     """Return convolutions beside a shortcut; the first 3x3 has the stride, and no activation is after the last."""
-    y, left = x, stride
+    y = x
+    left = stride
     for place, (filters, kernel) in enumerate(convolutions, start=1):
         names = _torch_names(name, f"conv{place}", f"bn{place}")[: 2 if place == len(convolutions) else 3]
         y = TORCH(y, filters, kernel, left if kernel == 3 else 1, *names)
@@ -274,7 +287,8 @@ def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
 def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
     """Return two branches of ``half`` the channels; a unit that halves the image has convolutions in both."""
     if halves:
-        left, right = TORCH(x, 0, 3, 2, f"{name}.branch1.0", f"{name}.branch1.1"), x
+        left = TORCH(x, 0, 3, 2, f"{name}.branch1.0", f"{name}.branch1.1")
+        right = x
         left = TORCH(left, half, 1, 1, *_torch_names(f"{name}.branch1", 2, 3))
     else:
         left, right = ops.split(x, 2, axis=-1)

@@ -31,7 +31,9 @@ from advisor.tflite import (
     unpack,
 )
 
-INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
+INPUT = "image"
+PROBABILITIES = "probabilities"
+FEATURES = "features"
 MAX_INPUT_SIZE = 2048
 
 _STORED = frozenset({"int8", "uint8", "int16", "int4", "uint4", "int2"})
@@ -54,7 +56,8 @@ def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
     Raises:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
     """
-    model, size = read(data, name), side_of(data, name, finished)
+    model = read(data, name)
+    size = side_of(data, name, finished)
     outputs = model.subgraphs[0].outputs
     if outputs and (ends := _producer(model, outputs[0])) and ends.name == "LOGISTIC":
         raise UsageError(
@@ -71,7 +74,9 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     A ``finished`` file may be quantized, too.
     """
     model = read(data, name)
-    graphs, signatures, inputs = len(model.subgraphs), len(model.signatures), len(model.inputs)
+    graphs = len(model.subgraphs)
+    signatures = len(model.signatures)
+    inputs = len(model.inputs)
     if graphs != 1 or signatures > 1:
         raise UsageError(
             f"{name}: it has {graphs} graphs and {signatures} signatures, one of each can be taken", _PLAIN
@@ -98,7 +103,8 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
 
     ``softmax`` puts a softmax behind the output: it holds logits.
     """
-    given, model = read(data, name), unpack(data, name)
+    given = read(data, name)
+    model = unpack(data, name)
     graph = model.subgraphs[0]
     for tensor in graph.tensors:
         tensor.shapeSignature = None  # the batch stays open in it; the shape itself says one
@@ -108,7 +114,8 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
     shape = (1, _classes(given, name))
     output = _shaped(model, graph, scores_tensor(given, name), shape)
     if softmax:
-        code, own = schema.BuiltinOperator.SOFTMAX, f"own/output_{len(graph.tensors)}"
+        code = schema.BuiltinOperator.SOFTMAX
+        own = f"own/output_{len(graph.tensors)}"
         output = append_operator(model, graph, code, [output], own, shape, schema.SoftmaxOptionsT(beta=1.0))
     sign(model, graph, INPUT, {PROBABILITIES: output})
     return pack(model)
@@ -237,7 +244,8 @@ def _shaped(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: t
     sides = np.asarray(shape, dtype="<i4")
     wanted = add_tensor(model, graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())
     options = schema.ReshapeOptionsT(newShape=list(shape))
-    code, name = schema.BuiltinOperator.RESHAPE, f"own/output_{len(graph.tensors)}"
+    code = schema.BuiltinOperator.RESHAPE
+    name = f"own/output_{len(graph.tensors)}"
     return append_operator(model, graph, code, [tensor, wanted], name, shape, options)
 
 

@@ -57,8 +57,11 @@ def compared(original: Original, data: bytes, name: str) -> Conversion:
     Both run on crops of photographs. ``name`` is what to call the model in an error.
     """
     side, _ = classifier.shape_of(data, name)
-    model, images, runner = read(data, name), crops(side), _runner(data)
-    expected, found = original.scores(images), np.stack([_run(runner, image[None]).reshape(-1) for image in images])
+    model = read(data, name)
+    images = crops(side)
+    runner = _runner(data)
+    expected = original.scores(images)
+    found = np.stack([_run(runner, image[None]).reshape(-1) for image in images])
     if expected.shape != found.shape:
         raise UsageError(
             f"{name}: it gives {expected.shape[1]} scores an image, and {found.shape[1]} after the conversion", _REPORT
@@ -76,7 +79,8 @@ def compared(original: Original, data: bytes, name: str) -> Conversion:
             _REPORT,
         )
     agreement = float((expected.argmax(axis=1) == found.argmax(axis=1)).mean())
-    left, share = transposes(model), transposed_share(model)
+    left = transposes(model)
+    share = transposed_share(model)
     return Conversion(original.converter, original.runtime, len(images), difference, agreement, left, share)
 
 

@@ -55,6 +55,8 @@ OTHER_FORMATS = {
 }
 """The name of another tool's file by its extension, and what to give instead."""
 
+_NCHW = np.array([0, 3, 1, 2], np.int32)
+
 
 @dataclass(frozen=True)
 class Format:
@@ -90,7 +92,8 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
     import onnx
 
     model, image = _fixed(file, size)
-    model, depth = onnx_files.prepared(model, file), sys.getrecursionlimit()
+    model = onnx_files.prepared(model, file)
+    depth = sys.getrecursionlimit()
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "model.onnx"
         onnx.save(model, given)
@@ -109,9 +112,6 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
         return _with_transposes((Path(folder) / "model_float32.tflite").read_bytes(), model)
 
 
-_NCHW = np.array([0, 3, 1, 2], np.int32)
-
-
 def _with_transposes(data: bytes, model: ModelProto) -> bytes:
     """Return a file of onnx2tf with the transposes to (N, C, H, W) that it left out: of tensors that nothing makes.
 
@@ -128,9 +128,10 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
     read = {int(place) for operator in graph.operators for place in operator.inputs}
     there = made.keys() | {int(place) for place in graph.inputs}
     lost = {
-        name: place for name, place in names.items()
+        name: place
+        for name, place in names.items()
         if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None
-    }  # fmt: skip
+    }
     bridges = []
     for name, place in lost.items():
         same = [f"{name}_nhwc_bridge", *(f"{node.name}_input_nhwc" for node in model.graph.node if name in node.input)]
@@ -164,7 +165,8 @@ class OnnxOriginal:
     converter = f"onnx2tf {VERSION}"
 
     def __init__(self, model: ModelProto, image: Image) -> None:
-        self._model, self._image = model, image
+        self._model = model
+        self._image = image
 
     @property
     def runtime(self) -> str:
@@ -215,22 +217,35 @@ def _session(model: ModelProto) -> Any:
 
 FORMATS = (
     Format(
-        "a .keras file", "Keras", ".keras", lambda file, _: keras_models.check_keras(file), keras_models.convert_keras,
+        "a .keras file",
+        "Keras",
+        ".keras",
+        lambda file, _: keras_models.check_keras(file),
+        keras_models.convert_keras,
         tensorflow=True,
     ),
     Format(
-        "a SavedModel's folder", "TensorFlow", "", lambda file, _: keras_models.check_saved_model(file),
-        keras_models.convert_saved_model, tensorflow=True,
+        "a SavedModel's folder",
+        "TensorFlow",
+        "",
+        lambda file, _: keras_models.check_saved_model(file),
+        keras_models.convert_saved_model,
+        tensorflow=True,
     ),
     Format("a .tflite file", "LiteRT", ".tflite", lambda file, _: read(file), lambda file, _: file.read_bytes()),
     Format(
-        "an .onnx file", "onnx2tf", ".onnx", _fixed, _convert_onnx,
-        lambda file, size: OnnxOriginal(*_fixed(file, size)), PACKAGES,
+        "an .onnx file",
+        "onnx2tf",
+        ".onnx",
+        _fixed,
+        _convert_onnx,
+        lambda file, size: OnnxOriginal(*_fixed(file, size)),
+        PACKAGES,
     ),
     Format(
         "a .pt2 file", "PyTorch", ".pt2", _check_pt2, _convert_pt2, lambda file, _: pt2.TorchProgram(file), PACKAGES
     ),
-)  # fmt: skip
+)
 
 
 def format_of(file: Path) -> Format:

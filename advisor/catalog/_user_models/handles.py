@@ -27,13 +27,16 @@ from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scra
 from advisor.store import sha256_file
 from advisor.tflite import Metadata
 
-PACKAGE, HASH = "tensorflow_hub", "#sha256="
+PACKAGE = "tensorflow_hub"
+HASH = "#sha256="
 HUB_LIMITS = CallLimits(seconds=MOST_S, processes=2)
 LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000, processes=4)
 """Limits for one model of a package; the time includes a download by the package."""
 
 _PARTS = 3
 """Parts of a handle's path that name the card: publisher and collection say little."""
+
+_LISTS = {"timm": "timm.list_models()", "torchvision": "torchvision.models.list_models()"}
 
 
 @dataclass(frozen=True)
@@ -239,10 +242,12 @@ def _torchvision(name: str) -> _Loaded:
         )
     weights = choices[tag] if tag else models.get_model_weights(network).DEFAULT
     model = models.get_model(network, weights=weights)
-    crop, package = weights.transforms(), metadata.metadata("torchvision")
+    crop = weights.transforms()
+    package = metadata.metadata("torchvision")
     accuracy = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     evaluated = f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]}, {crop.interpolation.value}"
-    licence, labels = next(iter(package.get_all("License") or ()), ""), weights.meta.get("categories", ())
+    licence = next(iter(package.get_all("License") or ()), "")
+    labels = weights.meta.get("categories", ())
     described = _described(name, labels, crop.mean, crop.std, licence)
     return model, int(crop.crop_size[0]), evaluated, described, None if accuracy is None else float(accuracy)
 
@@ -254,6 +259,5 @@ def _require(package: str, name: str, known: set[str]) -> None:
         )
 
 
-_LISTS = {"timm": "timm.list_models()", "torchvision": "torchvision.models.list_models()"}
 LOADERS: Mapping[str, Callable[[str], _Loaded]] = {"timm": _timm, "torchvision": _torchvision}
 """Functions that load a model by its name, by package."""

@@ -21,7 +21,11 @@ from advisor.tflite import Metadata
 if TYPE_CHECKING:
     from advisor.catalog._user_models.handles import LocalModel
 
-MODELS, SUFFIX, FAMILY, IMAGENET, NOT_STATED = "models", ".tflite", "shipped", "imagenet", "not stated"
+MODELS = "models"
+SUFFIX = ".tflite"
+FAMILY = "shipped"
+IMAGENET = "imagenet"
+NOT_STATED = "not stated"
 MAX_LABELS_BYTES = 16 * 2**20
 CONVERT_LIMITS = CallLimits(seconds=180, memory_bytes=6_000_000_000, processes=4)
 RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
@@ -111,7 +115,9 @@ def missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
 
 def _described(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
     """Return the description for the card and its file: the user's values, else those in the file."""
-    lacking, written, classes = missing(inspected, given), inspected.facts.metadata, inspected.facts.classes
+    lacking = missing(inspected, given)
+    written = inspected.facts.metadata
+    classes = inspected.facts.classes
     if lacking:
         flags = " and ".join(f"--{flag}" for flag in lacking)
         raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
@@ -120,7 +126,8 @@ def _described(inspected: Inspected, given: ModelDescription, name: str) -> Meta
         raise UsageError(f"--top1: {given.top1:g} is no figure of {task.name}, which has {task.metric}", "leave it out")
     labels = _labels(given.labels, classes) if given.labels else written.labels
     licence = given.licence or written.licence or NOT_STATED
-    mean, std = given.mean or written.mean, given.std or written.std
+    mean = given.mean or written.mean
+    std = given.std or written.std
     if len(labels) != classes:
         raise UsageError(
             f"--labels: {len(labels)} labels do not fit a model of {classes} classes",
@@ -164,7 +171,8 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
     paths = file.rglob("*") if file.is_dir() else (file,)
     given_bytes = sum(path.stat().st_size for path in paths if path.is_file())
     with Scratch() as folder:
-        log, environment = folder / "log.txt", {WRITES_BELOW: str(folder)}
+        log = folder / "log.txt"
+        environment = {WRITES_BELOW: str(folder)}
         if packages:
             if not is_installed(packages):
                 with ChildPool(log, environment) as pool:
@@ -189,7 +197,8 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     name = _name(inspected, given, catalogue)
     described = _described(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
-    given_bytes, facts = inspected.prepared.stat().st_size, inspected.facts
+    given_bytes = inspected.prepared.stat().st_size
+    facts = inspected.facts
     answers = _called(
         inspected.children, RUN_LIMITS, given_bytes, "describe", inspected.prepared, described, preprocessing, facts
     )
@@ -239,7 +248,8 @@ def _stem(file: Path) -> str:
 
 
 def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata) -> dict[str, Any]:
-    facts, prepared = inspected.facts, inspected.prepared
+    facts = inspected.facts
+    prepared = inspected.prepared
     own = TASKS[facts.task].own_cards
     assert own is not None, "the task took the file"
     entry = {
@@ -263,7 +273,8 @@ def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata) ->
         entry["published"] = [{"precision": "float32", "source": source, "top1": top1}]
     if inspected.conversion is not None:
         entry["conversion"] = asdict(inspected.conversion)
-    path, size_bytes = f"{MODELS}/{metadata.name}.tflite", prepared.stat().st_size
+    path = f"{MODELS}/{metadata.name}.tflite"
+    size_bytes = prepared.stat().st_size
     file = {"path": path, "sha256": sha256_file(prepared), "size_bytes": size_bytes}
     entry["weights"] = [{"kind": "file", "format": "tflite", "port": "whole", "file": file}]
     return entry

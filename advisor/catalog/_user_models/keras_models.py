@@ -9,7 +9,9 @@ from typing import Any
 from advisor.core import UsageError, message_of
 from advisor.store import UNREADABLE_ZIP
 
-CONFIG, GRAPH, SIGNATURE = "config.json", "saved_model.pb", "serving_default"
+CONFIG = "config.json"
+GRAPH = "saved_model.pb"
+SIGNATURE = "serving_default"
 MAX_CONFIG_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30
 MAX_GRAPH_BYTES = 2**30
@@ -23,26 +25,85 @@ _PLAIN = "it is not run: export the model without this operator"
 # Operators that run Python, or read and write files as they please, though TensorFlow calls some of them stateless.
 _REFUSED = frozenset(
     {
-        "PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader",
-        "WholeFileReaderV2", "TextLineReader", "TextLineReaderV2", "FixedLengthRecordReader", "TFRecordReader",
-        "TFRecordReaderV2", "TextLineDataset", "TFRecordDataset", "SaveDataset", "LoadDataset", "PrintV2", "Print",
-        "DebugIdentity", "DebugIdentityV2", "RemoteCall", "Rpc", "XlaHostCompute", "LoadAndRemapMatrix",
-        "ImmutableConst", "InitializeTableFromTextFile", "InitializeTableFromTextFileV2",
+        "PyFunc",
+        "PyFuncStateless",
+        "EagerPyFunc",
+        "ReadFile",
+        "WriteFile",
+        "MatchingFiles",
+        "WholeFileReader",
+        "WholeFileReaderV2",
+        "TextLineReader",
+        "TextLineReaderV2",
+        "FixedLengthRecordReader",
+        "TFRecordReader",
+        "TFRecordReaderV2",
+        "TextLineDataset",
+        "TFRecordDataset",
+        "SaveDataset",
+        "LoadDataset",
+        "PrintV2",
+        "Print",
+        "DebugIdentity",
+        "DebugIdentityV2",
+        "RemoteCall",
+        "Rpc",
+        "XlaHostCompute",
+        "LoadAndRemapMatrix",
+        "ImmutableConst",
+        "InitializeTableFromTextFile",
+        "InitializeTableFromTextFileV2",
     }
-)  # fmt: skip
+)
 # Stateful operators that a trained graph needs: variables, calls, random numbers, and its own checkpoint.
 _STATE = frozenset(
     {
-        "Assert", "Assign", "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp", "Bernoulli", "Case",
-        "DisableCopyOnRead", "HashTable", "HashTableV2", "If", "InitializeTable", "InitializeTableV2",
-        "IsVariableInitialized", "LookupTableExport", "LookupTableExportV2", "LookupTableFind", "LookupTableFindV2",
-        "LookupTableImport", "LookupTableImportV2", "LookupTableSize", "LookupTableSizeV2", "MergeV2Checkpoints",
-        "Multinomial", "MutableHashTable", "MutableHashTableV2", "Placeholder", "RandomStandardNormal",
-        "RandomUniform", "RandomUniformInt", "ReadVariableOp", "Restore", "RestoreSlice", "RestoreV2", "Save",
-        "SaveSlices", "SaveV2", "StatefulPartitionedCall", "TruncatedNormal", "VarHandleOp", "VarIsInitializedOp",
-        "Variable", "VariableV2", "While",
+        "Assert",
+        "Assign",
+        "AssignAddVariableOp",
+        "AssignSubVariableOp",
+        "AssignVariableOp",
+        "Bernoulli",
+        "Case",
+        "DisableCopyOnRead",
+        "HashTable",
+        "HashTableV2",
+        "If",
+        "InitializeTable",
+        "InitializeTableV2",
+        "IsVariableInitialized",
+        "LookupTableExport",
+        "LookupTableExportV2",
+        "LookupTableFind",
+        "LookupTableFindV2",
+        "LookupTableImport",
+        "LookupTableImportV2",
+        "LookupTableSize",
+        "LookupTableSizeV2",
+        "MergeV2Checkpoints",
+        "Multinomial",
+        "MutableHashTable",
+        "MutableHashTableV2",
+        "Placeholder",
+        "RandomStandardNormal",
+        "RandomUniform",
+        "RandomUniformInt",
+        "ReadVariableOp",
+        "Restore",
+        "RestoreSlice",
+        "RestoreV2",
+        "Save",
+        "SaveSlices",
+        "SaveV2",
+        "StatefulPartitionedCall",
+        "TruncatedNormal",
+        "VarHandleOp",
+        "VarIsInitializedOp",
+        "Variable",
+        "VariableV2",
+        "While",
     }
-)  # fmt: skip
+)
 
 
 def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
@@ -110,7 +171,9 @@ def check_keras(file: Path) -> None:
 
 
 def _check_object(file: Path, entry: dict[str, Any]) -> None:
-    name, module, config = str(entry["class_name"]), entry.get("module"), entry.get("config")
+    name = str(entry["class_name"])
+    module = entry.get("module")
+    config = entry.get("config")
     if name in _CODE:
         layer = str(config.get("name", "")) if isinstance(config, dict) else ""
         raise UsageError(

@@ -38,6 +38,12 @@ from advisor.tflite import (
 if TYPE_CHECKING:
     from advisor.catalog._user_models.import_model import ImportedModel
 
+MAX_DIFFERENCE = 1e-5
+"""Largest difference of a probability between the given and the edited file."""
+
+SCORES = "give an image classifier that ends in a softmax"
+_CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
+
 
 @dataclass(frozen=True)
 class ModelFacts:
@@ -99,13 +105,6 @@ def task_of(model: Model) -> str:
     return [name for name, task in TASKS.items() if task.own_cards is not None and task.own_files().takes(model)][-1]
 
 
-MAX_DIFFERENCE = 1e-5
-"""Largest difference of a probability between the given and the edited file."""
-
-SCORES = "give an image classifier that ends in a softmax"
-_CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
-
-
 def check_file(file: Path, size: int | None) -> None:
     """Check ``file``, of any of the formats, before packages are fetched for its conversion; see :class:`.Format`."""
     format_of(file).check(file, size)
@@ -147,7 +146,8 @@ def with_shapes(data: bytes, name: str) -> bytes:
         return data  # what is checked next says why
     model = unpack(data, name)
     for detail in interpreter.get_tensor_details():
-        tensors, place = model.subgraphs[0].tensors, int(detail["index"])
+        tensors = model.subgraphs[0].tensors
+        place = int(detail["index"])
         if place < len(tensors) and not len(tensors[place].shape if tensors[place].shape is not None else ()):
             tensors[place].shape = np.asarray(detail["shape"], np.int32)
     return pack(model)
@@ -162,7 +162,9 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
 
     Return its surest answer to each of three photographs, if there is one.
     """
-    data, answers, own = target.read_bytes(), [], TASKS[facts.task].own_files()
+    data = target.read_bytes()
+    answers = []
+    own = TASKS[facts.task].own_files()
     stated = read_metadata(data)
     if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
         data = write_metadata(data, metadata)

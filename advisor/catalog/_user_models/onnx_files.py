@@ -39,6 +39,8 @@ _ONE_IMAGE = "an image classifier has one input, such as (1, 3, 224, 224), and o
 _HARD_SWISH_SINCE = 14
 """Operator set of HardSwish. Up to there, the operators of a classifier changed by new types and defaults only."""
 
+_PATCHES = [0, 1, 3, 5, 2, 4]
+
 
 def checked(file: Path) -> ModelProto:
     """Return a file's ``ModelProto`` with its external data and without local functions."""
@@ -60,7 +62,8 @@ def checked(file: Path) -> ModelProto:
         raise UsageError(f"{file} is not a usable ONNX file: it has no graph", _AGAIN)
     _check_external(file, model)
     onnx.load_external_data_for_model(model, str(file.parent))
-    opset, newest = opset_of(model), onnx.defs.onnx_opset_version()
+    opset = opset_of(model)
+    newest = onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= opset <= newest:
         raise UsageError(
             f"{file}: it uses operator set {opset}, and {OLDEST_OPSET} to {newest} can be read",
@@ -84,7 +87,8 @@ def opset_of(model: ModelProto) -> int:
 
 def _check_external(file: Path, model: ModelProto) -> None:
     """Refuse weights in files outside the model's folder, or in parts of a file that are not there."""
-    folder, total = file.parent.resolve(), 0
+    folder = file.parent.resolve()
+    total = 0
     for tensor in _tensors(model):
         if not tensor.external_data:
             continue
@@ -101,7 +105,8 @@ def _check_external(file: Path, model: ModelProto) -> None:
             raise UsageError(
                 f"{file}: the weights '{tensor.name}' are in '{location}', which is missing", f"copy it to {folder}"
             )
-        start, length = int(entries.get("offset") or 0), int(entries.get("length") or 0)
+        start = int(entries.get("offset") or 0)
+        length = int(entries.get("length") or 0)
         total += length or held.stat().st_size
         if start < 0 or length < 0 or start + length > held.stat().st_size:
             raise UsageError(f"{file}: the weights '{tensor.name}' end beyond '{location}'", _AGAIN)
@@ -208,7 +213,8 @@ def _input(model: ModelProto, size: int | None, file: Path) -> Image:
         named = ", ".join(f"'{entry.name}'" for entry in inputs[:5])
         raise UsageError(f"{file}: it has {len(inputs)} inputs: {named}", _ONE_IMAGE)
     (entry,) = inputs
-    kind, dims = entry.type.tensor_type.elem_type, entry.type.tensor_type.shape.dim
+    kind = entry.type.tensor_type.elem_type
+    dims = entry.type.tensor_type.shape.dim
     if kind != TensorProto.FLOAT:
         raise UsageError(f"{file}: it takes {TensorProto.DataType.Name(kind).lower()}, not float32", _ONE_IMAGE)
     shape = tuple(dim.dim_value or None for dim in dims)
@@ -295,9 +301,6 @@ def _restore_hard_swish(model: ModelProto) -> None:
             entry.version = max(entry.version, _HARD_SWISH_SINCE)
 
 
-_PATCHES = [0, 1, 3, 5, 2, 4]
-
-
 def _divide_patches(model: ModelProto) -> None:
     """Reshape patches of an image to (N, C, P, M) in two steps: onnx2tf takes one step for SpaceToDepth and fails."""
     from onnx import helper, numpy_helper
@@ -332,7 +335,8 @@ def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
     from onnx import helper, numpy_helper
 
     made, (alpha, beta) = [], _slope(node)
-    value, name = node.input[0], node.output[0]
+    value = node.input[0]
+    name = node.output[0]
     steps = [("Mul", [6 * alpha]), ("Add", [6 * beta]), ("Clip", [0.0, 6.0]), ("Mul", [1 / 6])]
     for place, (operator, constants) in enumerate(steps):
         names = [f"{name}/{place}/{index}" for index in range(len(constants))]

@@ -128,7 +128,8 @@ def _check_tensors(file: Path, table: dict[str, Any], archive: zipfile.ZipFile, 
         if entry["use_pickle"]:
             raise UsageError(f"{file}: the tensor '{name}' is pickled: it is not read", EXPORT)
         described = entry["tensor_meta"]
-        number, device = described["dtype"], described["device"]["type"]
+        number = described["dtype"]
+        device = described["device"]["type"]
         if device != "cpu":
             raise UsageError(f"{file}: '{name}' was exported on {device}", f"call model.cpu() first, and {EXPORT}")
         if entry["is_param"] and number != _FLOAT32:
@@ -154,14 +155,16 @@ def _values(described: dict[str, Any]) -> int:
 def _check_program(file: Path, program: dict[str, Any]) -> int:
     """Check the graph; return the side of its input in pixels."""
     module = program["graph_module"]
-    graph, signature = module["graph"], module["signature"]
+    graph = module["graph"]
+    signature = module["signature"]
     for node in graph["nodes"]:
         _check_node(file, node)
     for key in (key for entry in objects_in([graph["nodes"], signature]) for key in entry if key in _CALLS):
         raise UsageError(f"{file}: the graph holds code of its own ({key})", EXPORT)
     if program["range_constraints"] or any("as_expr" in entry for entry in objects_in(graph)):
         raise UsageError(f"{file}: it leaves sizes open (dynamic_shapes)", f"leave dynamic_shapes out: {EXPORT}")
-    side, specs = _input_side(file, signature["input_specs"], graph["tensor_values"]), signature["output_specs"]
+    side = _input_side(file, signature["input_specs"], graph["tensor_values"])
+    specs = signature["output_specs"]
     if changed := [next(iter(spec)) for spec in specs if "user_output" not in spec]:
         raise UsageError(f"{file}: it changes its own state ({changed[0]})", _EVAL)
     if len(specs) != 1 or "as_tensor" not in specs[0]["user_output"]["arg"]:
@@ -170,7 +173,8 @@ def _check_program(file: Path, program: dict[str, Any]) -> int:
 
 
 def _check_node(file: Path, node: dict[str, Any]) -> None:
-    target, name = str(node["target"]), node.get("name") or node["target"]
+    target = str(node["target"])
+    name = node.get("name") or node["target"]
     if not _OPERATOR.fullmatch(target):
         if "quantized" in target:
             raise UsageError(f"{file}: it is quantized ({target})", EXPORT)
@@ -190,7 +194,8 @@ def _input_side(file: Path, specs: list[dict[str, Any]], values: dict[str, Any])
     if len(given) != 1 or "as_tensor" not in given[0]:
         raise UsageError(f"{file}: it has {len(given)} inputs", "an image classifier has one input, a tensor")
     tensor = values[given[0]["as_tensor"]["name"]]
-    number, shape = tensor["dtype"], tuple(size["as_int"] for size in tensor["sizes"])
+    number = tensor["dtype"]
+    shape = tuple(size["as_int"] for size in tensor["sizes"])
     if number != _FLOAT32:
         raise UsageError(f"{file}: it takes {_NUMBERS.get(number, f'type {number}')}, not float32", EXPORT)
     if len(shape) != 4 or shape[:2] != (1, 3) or shape[2] != shape[3] or not 16 <= shape[2] <= MAX_INPUT_SIZE:
@@ -244,7 +249,8 @@ class TorchProgram:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "model.pt2"
             found = write_copy(file, copy)
-            self.side, self._program = found.side, _loaded(copy, file, found.torch)
+            self.side = found.side
+            self._program = _loaded(copy, file, found.torch)
         self.runtime = f"torch {torch.__version__}"
         self.converter = f"torch.onnx {torch.__version__}, onnx2tf {VERSION}"
 
@@ -252,10 +258,8 @@ class TorchProgram:
         """Write the program as one ONNX file with the input ``image`` (1, 3, S, S) and the output ``scores``."""
         import torch
 
-        image, quiet = (
-            torch.zeros(1, 3, self.side, self.side),
-            {"dynamo": True, "external_data": False, "verbose": False},
-        )
+        image = torch.zeros(1, 3, self.side, self.side)
+        quiet = {"dynamo": True, "external_data": False, "verbose": False}
         names = {"input_names": ["image"], "output_names": ["scores"]}
         torch.onnx.export(self._program, (image,), str(target), **quiet, **names)
 
@@ -299,7 +303,8 @@ def _loaded(copy: Path, file: Path, written: str) -> Any:
         def emit(self, record: logging.LogRecord) -> None:
             causes.extend(one for one in (record.exc_info or ())[1:2] if isinstance(one, BaseException))
 
-    log, handler = logging.getLogger(torch.export.__name__), Causes()
+    log = logging.getLogger(torch.export.__name__)
+    handler = Causes()
     log.addHandler(handler)
     try:
         return torch.export.load(str(copy))

@@ -22,7 +22,9 @@ _OBJECTS = b"_CHECKPOINTABLE_OBJECT_GRAPH"
 """The entry that says which variable of its model each tensor is."""
 
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
-_FOOTER, _TRAILER = 48, 5  # Bytes: of two places and the magic number; of the kind of compression and a checksum
+# Bytes: of two places and the magic number; of the kind of compression and a checksum.
+_FOOTER = 48
+_TRAILER = 5
 _CHECKSUM = 4  # Bytes after the lengths of strings
 
 _SHAPE = {"Shape": ("2 dim Dimension*",), "Dimension": ("1 size int64",)}

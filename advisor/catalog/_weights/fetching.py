@@ -56,7 +56,8 @@ def locate(card: Card, options: FetchOptions | None = None) -> WeightsFile | Non
 
 
 def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
-    mirror, cache = options.mirror_path, Cache(options.cache_root)
+    mirror = options.mirror_path
+    cache = Cache(options.cache_root)
     for source in card.weights:
         if mirror is not None:
             try:
@@ -85,7 +86,8 @@ class MissingWeights(WeightsError):
 
 def tried(label: str, error: Exception) -> str:
     """Return one place and why it does not have the weights, the place named once."""
-    text, host = str(error), urlsplit(label).netloc.rpartition("@")[2]
+    text = str(error)
+    host = urlsplit(label).netloc.rpartition("@")[2]
     if host:
         return text if text.startswith(("http://", "https://", host)) else f"{host}: {text}"
     return f"{label}: {text}"

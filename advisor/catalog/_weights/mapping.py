@@ -21,6 +21,48 @@ LayerKind = Literal["convolution", "depthwise", "separable", "dense", "norm"]
 NORM_PARTS = ("weight", "bias", "running_mean", "running_var")
 """The weights of a BatchNorm, in Keras' order; one that does not scale has no ``weight``."""
 
+_SLIM_NORM = ("gamma", "beta", "moving_mean", "moving_variance")
+# The heads of training, and what a frozen graph computes with: shapes, axes.
+_SLIM_EXTRA = rf"/AuxLogits/|^final_training_ops/|^(?!.*({'|'.join(('weights', 'biases', *_SLIM_NORM))})$)"
+_HEAD = ("logits", "Logits/Conv2d_1c_1x1")
+
+# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``): a layer and its BatchNorm are of one scope.
+_MOBILENET_V1: Names = (
+    _HEAD,
+    ("conv1(_bn)?", "Conv2d_0"),
+    *(
+        (rf"conv_{short}_(\d+)(_bn)?", rf"Conv2d_\1_{half}")
+        for short, half in (("dw", "depthwise"), ("pw", "pointwise"))
+    ),
+)
+_MOBILENET_V2: Names = (
+    _HEAD,
+    ("(bn_)?Conv1", "Conv"),
+    ("Conv_1(_bn)?", "Conv_1"),
+    ("expanded_conv_([a-z]+)(_BN)?", r"expanded_conv/\1"),
+    (r"block_(\d+)_([a-z]+)(_BN)?", r"expanded_conv_\1/\2"),
+)
+_INCEPTION_V3: Names = (
+    _HEAD,
+    (r"(Mixed_\d[a-z])_(Branch_\d)_(.*?)(_BatchNorm)?", r"\1/\2/\3"),
+    ("(.*)_BatchNorm", r"\1"),
+)
+_DOTTED: Names = (("(.*)/(BatchNorm|depthwise|pointwise)", r"\1"),)
+
+# The modules of PyTorch.
+_EFFICIENTNET_LITE: Names = (("logits", "_fc"), (r"blocks_(\d+)_(.*)", r"_blocks.\1._\2"), ("(.*)", r"_\1"))
+_TIMM_ENDS: Names = (("bn0", "bn1"), ("bn1", "bn2"), ("logits", "classifier"))
+_TORCHVISION_ENDS: Names = (
+    ("Conv1", "features.0.0"),
+    ("bn_Conv1", "features.0.1"),
+    ("Conv_1", "features.18.0"),
+    ("Conv_1_bn", "features.18.1"),
+    ("logits", "classifier.1"),
+)
+_TORCH_EXTRA = r"\.num_batches_tracked$"
+
+_PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
+
 
 @dataclass(frozen=True, slots=True)
 class LayerSpec:
@@ -96,7 +138,8 @@ def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Ar
     weights = dict[str, Array]()
     for layer in layers:
         arrays = rule.arrays(layer, tracked)
-        expected, found = [*layer.shapes.values()], [array.shape for array in arrays]
+        expected = [*layer.shapes.values()]
+        found = [array.shape for array in arrays]
         if expected != found:
             raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {found}")
         if not all(np.isfinite(array).all() for array in arrays):
@@ -126,40 +169,14 @@ def folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
 
     Its variance is such that the layer divides by exactly one.
     """
-    one, zero = np.ones_like(offset), np.zeros_like(offset)
+    one = np.ones_like(offset)
+    zero = np.zeros_like(offset)
     scale = [one] if "weight" in layer.shapes else []
     return [*scale, offset, zero, one * np.float32(1.0 - layer.epsilon)]
 
 
 Names = tuple[tuple[str, str], ...]
 """Patterns of layers' names, with what they stand for in a file; a name that none matches stays."""
-
-_SLIM_NORM = ("gamma", "beta", "moving_mean", "moving_variance")
-# The heads of training, and what a frozen graph computes with: shapes, axes.
-_SLIM_EXTRA = rf"/AuxLogits/|^final_training_ops/|^(?!.*({'|'.join(('weights', 'biases', *_SLIM_NORM))})$)"
-_HEAD = ("logits", "Logits/Conv2d_1c_1x1")
-
-# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``): a layer and its BatchNorm are of one scope.
-_MOBILENET_V1: Names = (_HEAD, ("conv1(_bn)?", "Conv2d_0"), *(
-    (rf"conv_{short}_(\d+)(_bn)?", rf"Conv2d_\1_{half}") for short, half in (("dw", "depthwise"), ("pw", "pointwise"))
-))  # fmt: skip
-_MOBILENET_V2: Names = (
-    _HEAD, ("(bn_)?Conv1", "Conv"), ("Conv_1(_bn)?", "Conv_1"), ("expanded_conv_([a-z]+)(_BN)?", r"expanded_conv/\1"),
-    (r"block_(\d+)_([a-z]+)(_BN)?", r"expanded_conv_\1/\2"),
-)  # fmt: skip
-_INCEPTION_V3: Names = (
-    _HEAD, (r"(Mixed_\d[a-z])_(Branch_\d)_(.*?)(_BatchNorm)?", r"\1/\2/\3"), ("(.*)_BatchNorm", r"\1")
-)  # fmt: skip
-_DOTTED: Names = (("(.*)/(BatchNorm|depthwise|pointwise)", r"\1"),)
-
-# The modules of PyTorch.
-_EFFICIENTNET_LITE: Names = (("logits", "_fc"), (r"blocks_(\d+)_(.*)", r"_blocks.\1._\2"), ("(.*)", r"_\1"))
-_TIMM_ENDS: Names = (("bn0", "bn1"), ("bn1", "bn2"), ("logits", "classifier"))
-_TORCHVISION_ENDS: Names = (
-    ("Conv1", "features.0.0"), ("bn_Conv1", "features.0.1"), ("Conv_1", "features.18.0"),
-    ("Conv_1_bn", "features.18.1"), ("logits", "classifier.1"),
-)  # fmt: skip
-_TORCH_EXTRA = r"\.num_batches_tracked$"
 
 
 def _named(names: Names, layer: str) -> str:
@@ -228,14 +245,16 @@ def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
     found = re.match(r"^blocks_(\d+)_(\w+)$", layer)
     if found is None:
         return _named(_TIMM_ENDS, layer)
-    index, part = int(found[1]), found[2]
+    index = int(found[1])
+    part = found[2]
     matches = (re.match(r"blocks\.(\d+)\.(\d+)", name) for name in tensors.names())
     blocks = sorted({(int(match[1]), int(match[2])) for match in matches if match})
     if index >= len(blocks):
         raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
     stage, repeat = blocks[index]
     place = ("expand_conv", "bn0", "depthwise_conv", "bn1", "project_conv", "bn2").index(part)
-    expanding, plain = "conv_pw bn1 conv_dw bn2 conv_pwl bn3", "- - conv_dw bn1 conv_pw bn2"
+    expanding = "conv_pw bn1 conv_dw bn2 conv_pwl bn3"
+    plain = "- - conv_dw bn1 conv_pw bn2"
     return f"blocks.{stage}.{repeat}.{(expanding if index else plain).split()[place]}"
 
 
@@ -251,9 +270,6 @@ def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
     # Projections have no activation: their convolution and norm are not wrapped together.
     inner = f"{part + norm}" if found[2] == "project" else f"{part}.{norm}"
     return f"features.{block + 1}.conv.{inner}"
-
-
-_PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
 
 
 def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:

@@ -99,12 +99,15 @@ def read_safetensors(path: Path) -> Tensors:
     length = int.from_bytes(data[:8].tobytes(), "little")
     if not 2 <= length <= min(len(data) - 8, _MAX_SAFETENSORS_HEADER):
         raise ValueError(f"a header of {length} bytes")
-    header, start, tensors = json.loads(data[8 : 8 + length].tobytes()), 8 + length, Tensors()
+    header = json.loads(data[8 : 8 + length].tobytes())
+    start = 8 + length
+    tensors = Tensors()
     for name, entry in header.items():
         if name == "__metadata__":
             continue
         first, last = entry["data_offsets"]
-        kind, shape = entry["dtype"], entry["shape"]
+        kind = entry["dtype"]
+        shape = entry["shape"]
         if not 0 <= first <= last <= len(data) - start or prod(shape) > MAX_VALUES:
             raise ValueError(f"'{name}' is outside the file")
         content = data[start + first : start + last].tobytes()
@@ -132,7 +135,8 @@ def read_tfjs(path: Path) -> Tensors:
         data = b"".join((path.parent / name).read_bytes() for name in group["paths"])
         start = 0
         for entry in group["weights"]:
-            name, shape = entry["name"], [int(size) for size in entry["shape"]]
+            name = entry["name"]
+            shape = [int(size) for size in entry["shape"]]
             if "quantization" in entry or entry["dtype"] not in _TFJS_TYPES:
                 raise ValueError(f"'{name}' is stored as {entry['dtype']}, quantized or unknown")
             dtype = np.dtype(_TFJS_TYPES[entry["dtype"]])

@@ -28,10 +28,27 @@ _MAX_MEMO = 10_000_000
 # NumPy has no bfloat16: two bytes that are converted at the end.
 _BFLOAT16 = "V2"
 _STORAGES = {
-    "FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "BFloat16Storage": _BFLOAT16,
-    "LongStorage": "<i8", "IntStorage": "<i4", "ShortStorage": "<i2", "CharStorage": "i1", "ByteStorage": "u1",
+    "FloatStorage": "<f4",
+    "DoubleStorage": "<f8",
+    "HalfStorage": "<f2",
+    "BFloat16Storage": _BFLOAT16,
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+    "ShortStorage": "<i2",
+    "CharStorage": "i1",
+    "ByteStorage": "u1",
     "BoolStorage": "?",
-}  # fmt: skip
+}
+
+_KNOWN: Mapping[str, Any] = {
+    "collections.OrderedDict": OrderedDict,
+    "torch._utils._rebuild_tensor_v2": lambda storage, offset, size, stride, *_: _Tensor(
+        storage, int(offset), tuple(map(int, size)), tuple(map(int, stride))
+    ),
+    "torch._utils._rebuild_parameter": lambda data, *_: data,
+    **{f"torch.{name}": dtype for name, dtype in _STORAGES.items()},
+}
+"""What the names in a pickle stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +144,6 @@ class _Restricted(pickle.Unpickler):
         if not known or not isinstance(count, int) or view is not None:
             raise ValueError("a reference that is not a tensor's storage")
         return _Storage(dtype, str(key), count)
-
-
-_KNOWN: Mapping[str, Any] = {
-    "collections.OrderedDict": OrderedDict,
-    "torch._utils._rebuild_tensor_v2": lambda storage, offset, size, stride, *_: _Tensor(
-        storage, int(offset), tuple(map(int, size)), tuple(map(int, stride))
-    ),
-    "torch._utils._rebuild_parameter": lambda data, *_: data,
-    **{f"torch.{name}": dtype for name, dtype in _STORAGES.items()},
-}
-"""What the names in a pickle stand for."""
 
 
 def _named(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:

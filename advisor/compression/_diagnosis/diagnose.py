@@ -110,7 +110,8 @@ def compare(
     read(against)
     # A detector comes without its post-processing, so that its first output is the scores.
     data, floats = (split_postprocess(path.read_bytes(), path.name)[0] for path in (model, against))
-    quantized, reference = read(data, str(model)), read(floats, str(against))
+    quantized = read(data, str(model))
+    reference = read(floats, str(against))
     _require_same_model(model, quantized, against, reference)
     found = pairs(quantized, reference)
     if not found:
@@ -124,7 +125,8 @@ def compare(
             break
         seen.add(image)
     rules = accelerator(ON_CPU)
-    delegation, float_delegation = delegate(quantized, rules), delegate(reference, rules)
+    delegation = delegate(quantized, rules)
+    float_delegation = delegate(reference, rules)
     refused = {row.index: row.reason for row in delegation.refused}
     result = Diagnosis(
         model=str(model),
@@ -155,14 +157,20 @@ class _Comparison:
         reference: Model,
         found: tuple[OperatorPair, ...],
     ) -> None:
-        self._ours, self._theirs, self._found, self._alone = ours, theirs, found, single
+        self._ours = ours
+        self._theirs = theirs
+        self._found = found
+        self._alone = single
         self._factors = factors(quantized, reference, found)
         self.sums = {pair.quantized: Sums(*(_range(quantized.tensors[pair.output]) or ())) for pair in found}
-        self.answer, self.same, self.count = Sums(), 0, 0
+        self.answer = Sums()
+        self.same = 0
+        self.count = 0
 
     def add(self, image: NDArray[np.float32]) -> None:
         """Run both files on one image, and each operator by itself where possible."""
-        ours, theirs = self._ours, self._theirs
+        ours = self._ours
+        theirs = self._theirs
         theirs(image[None])
         ours(image[None])
         for pair in self._found:
@@ -178,7 +186,8 @@ class _Comparison:
 
     def _floats(self, tensor: int) -> NDArray[np.float32]:
         """Return a tensor of the float file, its channels multiplied as equalization multiplied them."""
-        values, factor = self._theirs.read(tensor), self._factors.get(tensor)
+        values = self._theirs.read(tensor)
+        factor = self._factors.get(tensor)
         if factor is None or factor.shape[0] != values.shape[-1]:
             return values
         scaled: NDArray[np.float32] = (values * factor).astype(values.dtype)
@@ -211,7 +220,8 @@ def _range(tensor: Tensor) -> tuple[float, float] | None:
     """Return the least and greatest value that a tensor can hold; None for floats and for per-channel scales."""
     if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
         return None
-    scale, zero = tensor.quantization.scales[0], (*tensor.quantization.zero_points, 0)[0]
+    scale = tensor.quantization.scales[0]
+    zero = (*tensor.quantization.zero_points, 0)[0]
     least, most = _LEVELS[tensor.dtype]
     return scale * (least - zero), scale * (most - zero)
 
@@ -219,7 +229,8 @@ def _range(tensor: Tensor) -> tuple[float, float] | None:
 def _layer(
     quantized: Model, reference: Model, pair: OperatorPair, sums: Sums, refused: Mapping[int, str]
 ) -> DiagnosedLayer:
-    output, limits = quantized.tensors[pair.output], _range(quantized.tensors[pair.output])
+    output = quantized.tensors[pair.output]
+    limits = _range(quantized.tensors[pair.output])
     scale = output.quantization.scales[0] if limits and output.quantization else None
     operator = quantized.operators[pair.quantized].name
     ours = kernel(quantized, pair.quantized)

@@ -29,6 +29,33 @@ _WORK = re.compile(
 
 _ENDINGS = re.compile(r"((_relu6?|_re_lu|_bn|_batchnorm)?(_\d+)?(:\d+)?)$", re.IGNORECASE)
 
+_AXES = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0, "DEPTHWISE_CONV_2D": 3}
+"""Axis of a kernel's output channels."""
+
+_BIAS_STEPS = 2.0**31
+
+_FLOATS = frozenset({"float32", "float16"})
+
+_FEW_VALUES = 1024
+"""A kernel with at most so many different values was clustered, or rounded to common steps."""
+
+_MANY = 4
+"""Such a kernel has at least so many weights for each value."""
+
+_INTEGERS = frozenset({"int8", "uint8", "int4", "int2", "int16"})
+
+RESIDUE = 0.05
+"""Largest share of the power that a factor may leave unexplained."""
+
+CHANGED = 0.1
+CHANGED_SHARE = 0.2
+"""A tensor counts as equalized if ``CHANGED_SHARE`` of its channels changed by more than ``CHANGED``."""
+
+NOTHING = 1e-6
+"""Power of a channel's weights over the median channel's; below it only its bias counts."""
+
+_PASSING = frozenset({"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"})
+
 
 @dataclass(frozen=True)
 class OperatorPair:
@@ -42,7 +69,8 @@ class OperatorPair:
 
 def pairs(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
     """Return the operators that both files have, matched by output names, else by kind and order."""
-    ours, theirs = working_operators(quantized), working_operators(reference)
+    ours = working_operators(quantized)
+    theirs = working_operators(reference)
     known = _outputs(reference, theirs)
     found = {
         index: known[key]
@@ -97,33 +125,6 @@ def _kinds(model: Model, indices: Sequence[int]) -> list[tuple[str, tuple[int, .
     return [(model.operators[index].name, _key(model, index)[1]) for index in indices]
 
 
-_AXES = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 0, "DEPTHWISE_CONV_2D": 3}
-"""Axis of a kernel's output channels."""
-
-_BIAS_STEPS = 2.0**31
-
-_FLOATS = frozenset({"float32", "float16"})
-
-_FEW_VALUES = 1024
-"""A kernel with at most so many different values was clustered, or rounded to common steps."""
-
-_MANY = 4
-"""Such a kernel has at least so many weights for each value."""
-
-_INTEGERS = frozenset({"int8", "uint8", "int4", "int2", "int16"})
-
-RESIDUE = 0.05
-"""Largest share of the power that a factor may leave unexplained."""
-
-CHANGED, CHANGED_SHARE = 0.1, 0.2
-"""A tensor counts as equalized if ``CHANGED_SHARE`` of its channels changed by more than ``CHANGED``."""
-
-NOTHING = 1e-6
-"""Power of a channel's weights over the median channel's; below it only its bias counts."""
-
-_PASSING = frozenset({"ADD", "MEAN", "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "RELU", "RELU6", "RESHAPE"})
-
-
 def kernel(model: Model, index: int) -> Tensor | None:
     """Return an operator's kernel as stored in the file, before an operator that expands it; None if it has none."""
     operator = model.operators[index]
@@ -175,7 +176,8 @@ def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int
         for all weights but the zeros, where each stands for several, else None.
     """
     stored = ours.dtype if ours else ""
-    values, floats = values_of(ours), values_of(theirs)
+    values = values_of(ours)
+    floats = values_of(theirs)
     if stored not in _FLOATS or values is None or floats is None or values.shape != floats.shape:
         return stored, 0.0, None
     weights = values[values != 0]
@@ -191,7 +193,8 @@ def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
     """
     if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
         return ()
-    steps, values = np.asarray(ours.quantization.scales), np.frombuffer(theirs.buffer, dtype="<f4")
+    steps = np.asarray(ours.quantization.scales)
+    values = np.frombuffer(theirs.buffer, dtype="<f4")
     if len(steps) not in (1, len(values)):
         return ()
     return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
@@ -220,7 +223,8 @@ def factors(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -
 
 def _made(quantized: Model, reference: Model, pair: OperatorPair, source: Factors | None) -> Factors | None:
     """Return the factors of a layer's output; None if it has no kernel or was not equalized."""
-    ours, theirs = values_of(kernel(quantized, pair.quantized)), values_of(kernel(reference, pair.reference))
+    ours = values_of(kernel(quantized, pair.quantized))
+    theirs = values_of(kernel(reference, pair.reference))
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return None
     depthwise = reference.operators[pair.reference].name == "DEPTHWISE_CONV_2D"

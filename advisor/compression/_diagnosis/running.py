@@ -127,7 +127,8 @@ class Sums:
         margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
         rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
-        self.least, self.most = np.minimum(self.least, rows.min(axis=0)), np.maximum(self.most, rows.max(axis=0))
+        self.least = np.minimum(self.least, rows.min(axis=0))
+        self.most = np.maximum(self.most, rows.max(axis=0))
 
     @property
     def deviation(self) -> float:

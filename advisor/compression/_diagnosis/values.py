@@ -18,6 +18,37 @@ if TYPE_CHECKING:
 SILENT_DB = -99.0
 """The ratio if the float file has only zeros."""
 
+WEAK_DB = 25.0
+"""Layers below this ratio by themselves are named; good 8-bit layers have 30 to 50 dB."""
+
+FAINT_DB = 15.0
+"""An answer below this ratio is sometimes wrong: at 15 dB the noise is a sixth of the signal."""
+
+NAMED = 3
+"""Number of layers that the verdict names."""
+
+_FOLLOWING = frozenset({"SOFTMAX", "LOGISTIC"})
+"""Operators that lose what their inputs lost; the layers before them are named instead."""
+
+_CLIPPED = 0.005
+_WIDE = 8.0
+"""Ratio of a channel's range to the median's that leaves the median 5 of 8 bits."""
+
+_LEFT = 0.001
+"""Share of the arithmetic that is too small to mention."""
+
+_NARROW = 0.4
+_FEW_STEPS = 8.0
+
+_CLUSTERED = 16
+
+_PRUNED = 0.25
+"""Share of zeros in a pruned kernel; rounding alone gives up to a tenth."""
+
+_MOST_PRUNED = 0.6
+
+_FLOATS = frozenset({"float32", "float16"})
+
 
 @dataclass(frozen=True)
 class Outlier:
@@ -88,7 +119,8 @@ class DiagnosedLayer(Written):
         """Part of ``range`` that the values took, 0-1."""
         if self.range is None or self.range[1] <= self.range[0]:
             return None
-        low, high = max(self.range[0], self.used[0]), min(self.range[1], self.used[1])
+        low = max(self.range[0], self.used[0])
+        high = min(self.range[1], self.used[1])
         return max(0.0, high - low) / (self.range[1] - self.range[0])
 
 
@@ -146,38 +178,6 @@ class Diagnosis(Written):
         """Return the layers that lose most by themselves, the worst first."""
         known = [layer for layer in self.layers if layer.own_snr_db is not None]
         return tuple(sorted(known, key=lambda layer: layer.own_snr_db or 0.0)[:count])
-
-
-WEAK_DB = 25.0
-"""Layers below this ratio by themselves are named; good 8-bit layers have 30 to 50 dB."""
-
-FAINT_DB = 15.0
-"""An answer below this ratio is sometimes wrong: at 15 dB the noise is a sixth of the signal."""
-
-NAMED = 3
-"""Number of layers that the verdict names."""
-
-_FOLLOWING = frozenset({"SOFTMAX", "LOGISTIC"})
-"""Operators that lose what their inputs lost; the layers before them are named instead."""
-
-_CLIPPED = 0.005
-_WIDE = 8.0
-"""Ratio of a channel's range to the median's that leaves the median 5 of 8 bits."""
-
-_LEFT = 0.001
-"""Share of the arithmetic that is too small to mention."""
-
-_NARROW = 0.4
-_FEW_STEPS = 8.0
-
-_CLUSTERED = 16
-
-_PRUNED = 0.25
-"""Share of zeros in a pruned kernel; rounding alone gives up to a tenth."""
-
-_MOST_PRUNED = 0.6
-
-_FLOATS = frozenset({"float32", "float16"})
 
 
 def cause(layer: DiagnosedLayer) -> str:

@@ -123,7 +123,8 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
     The step of an output channel may clip its greatest weights. A head has such weights on features that hardly ever
     vary: they would take all steps, and leave 0 of the others.
     """
-    weights, last = kernel.astype(np.float64), Grid(8).last
+    weights = kernel.astype(np.float64)
+    last = Grid(8).last
     moments = np.cov(inputs.astype(np.float64), rowvar=False).reshape(len(weights), len(weights))
     greatest = np.maximum(np.abs(weights).max(axis=0 if per_channel else None), 1e-30) / last
     errors = []
@@ -140,7 +141,8 @@ def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None)
     """Round weights whose output channels all read the same inputs."""
     order = np.argsort(-np.diag(moments), kind="stable")
     factor = _factor(moments[np.ix_(order, order)])
-    left, rounded = weights[order], np.empty_like(weights)
+    left = weights[order]
+    rounded = np.empty_like(weights)
     for index, row in enumerate(order):
         rounded[row] = _rounded(left[index], weights[row], steps, last)
         error = (left[index] - rounded[row]) / factor[index, index]
@@ -150,7 +152,8 @@ def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None)
 
 def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
     """Round weights whose output channels each read other inputs, as in a depthwise kernel."""
-    factors, left = _factor(moments), weights.copy()
+    factors = _factor(moments)
+    left = weights.copy()
     rounded = np.empty_like(weights)
     for index in range(len(weights)):
         rounded[index] = _rounded(left[index], weights[index], steps, last)

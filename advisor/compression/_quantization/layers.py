@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-CONVOLUTION, DEPTHWISE, DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
+CONVOLUTION = "CONV_2D"
+DEPTHWISE = "DEPTHWISE_CONV_2D"
+DENSE = "FULLY_CONNECTED"
 
 _SAME = 0
 """The schema's number of the padding that keeps the size."""
+
+LEAST_CHANNEL = 1e-3
+"""Least ratio of a channel's greatest weight to the median channel's; too small to change an answer."""
+
+MOST_OF_BIAS = 2**30
+"""Half the range of 32 bits, so that a bias still fits after its correction."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,8 @@ class Layer:
         image = value[0]
         rows, columns = (self._positions(axis, side) for axis, side in enumerate(image.shape[:2]))
         places = draw.choice(len(rows) * len(columns), min(count, len(rows) * len(columns)), replace=False)
-        down, across = rows[places // len(columns)], columns[places % len(columns)]
+        down = rows[places // len(columns)]
+        across = columns[places % len(columns)]
         inside = _within(down, image.shape[0])[:, :, None] & _within(across, image.shape[1])[:, None, :]
         found = image[
             np.clip(down, 0, image.shape[0] - 1)[:, :, None], np.clip(across, 0, image.shape[1] - 1)[:, None, :]
@@ -78,7 +87,9 @@ class Layer:
 
     def _positions(self, axis: int, side: int) -> NDArray[np.int64]:
         """Return the rows (or columns) of the input that each row of the output reads, (positions, kernel)."""
-        kernel, stride, dilation = self.size[axis], self.strides[axis], self.dilations[axis]
+        kernel = self.size[axis]
+        stride = self.strides[axis]
+        dilation = self.dilations[axis]
         reach = (kernel - 1) * dilation + 1
         count = -(-side // stride) if self.same else (side - reach) // stride + 1
         before = max((count - 1) * stride + reach - side, 0) // 2 if self.same else 0
@@ -98,7 +109,8 @@ def layers(model: Model) -> list[Layer]:
 
 
 def _layer(model: Model, operator: Operator) -> Layer | None:
-    kind, options = operator.name, operator.options
+    kind = operator.name
+    options = operator.options
     if kind not in (CONVOLUTION, DEPTHWISE, DENSE) or len(operator.inputs) < 3 or operator.inputs[2] < 0:
         return None
     source, kernel, bias = operator.inputs[:3]
@@ -128,12 +140,6 @@ def values(tensor: Tensor) -> NDArray[np.float64]:
 # constant. If inputs are far from zero (as behind ReLU6), it is by far the largest part of the error. The bias can
 # undo it. This is the bias correction of Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
 # Correction" (2019), section 4.2, with input means measured on calibration images instead of derived from BatchNorm.
-
-LEAST_CHANNEL = 1e-3
-"""Least ratio of a channel's greatest weight to the median channel's; too small to change an answer."""
-
-MOST_OF_BIAS = 2**30
-"""Half the range of 32 bits, so that a bias still fits after its correction."""
 
 
 def correct(
@@ -169,8 +175,10 @@ def _put_on(
     grid: Grid, model: Model, layer: Layer, observation: Observation, shifted: bool
 ) -> dict[int, NDArray[np.float64]]:
     """Return the layer's kernel on the grid and its corrected bias, by tensor index."""
-    kernel, bias = values(model.tensors[layer.kernel]), values(model.tensors[layer.bias])
-    seen, axis = observation.activations[layer.source], layer.output_axis
+    kernel = values(model.tensors[layer.kernel])
+    bias = values(model.tensors[layer.bias])
+    seen = observation.activations[layer.source]
+    axis = layer.output_axis
     whole = _lifted(kernel, bias, seen, axis) if grid.per_channel else kernel
     rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
     lost = shift(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)

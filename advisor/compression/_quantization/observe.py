@@ -105,7 +105,8 @@ class Observer:
 
     def __init__(self, only: Observation | None = None, corrected: Mapping[Grids, bytes] | None = None) -> None:
         self._key: tuple[str, str] | None = None
-        self.only, self._kept = only, only
+        self.only = only
+        self._kept = only
         self.corrected: dict[Grids, bytes] = dict(corrected or {})
 
     def __call__(self, data: bytes, images: Inputs) -> Observation:
@@ -119,7 +120,10 @@ class Observer:
             digest.update(array.tobytes())
         key = (sha256(data).hexdigest(), digest.hexdigest())
         if self._kept is None or key != self._key:
-            self._key, self._kept, self.corrected = key, observe(data, images), {}
+            # The key follows its result: after an error, the next call observes again.
+            self._kept = observe(data, images)
+            self._key = key
+            self.corrected = {}
         return self._kept
 
 
@@ -180,7 +184,8 @@ def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
     from ai_edge_litert.interpreter import Interpreter
 
     model = editable(tables)
-    model.subgraphs[0].outputs, model.signatureDefs = outputs, []
+    model.subgraphs[0].outputs = outputs
+    model.signatureDefs = []
     interpreter = Interpreter(model_content=pack(model), num_threads=1)
     interpreter.allocate_tensors()
     return interpreter
@@ -197,7 +202,8 @@ class _Notes:
 
     def add(self, value: NDArray[np.float32]) -> None:
         """Record the value of one image, (positions, C)."""
-        wide, channels = _widened(value), value.shape[1]
+        wide = _widened(value)
+        channels = value.shape[1]
         self._lows = np.minimum(self._lows, wide.min(axis=0).reshape(-1, channels).min(axis=0))
         self._highs = np.maximum(self._highs, wide.max(axis=0).reshape(-1, channels).max(axis=0))
         self._sum = self._sum + value.mean(axis=0, dtype=np.float64)
@@ -213,7 +219,8 @@ def _widened(value: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return (positions, C) as fewer and longer rows: numpy finds their extremes in a fifth of the time."""
     rows, columns = value.shape
     while rows % 2 == 0 and columns < WIDE:
-        rows, columns = rows // 2, 2 * columns
+        rows = rows // 2
+        columns = 2 * columns
     return value.reshape(rows, columns)
 
 

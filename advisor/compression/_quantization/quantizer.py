@@ -34,6 +34,10 @@ of 8 bits lose what is small."""
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
 """Errors that ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
 
+FACTS = "prepared.json"
+ARRAYS = "activations.npz"
+CORRECTED = "corrected-{}.tflite"
+
 
 def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
     """Return a float model quantized by ai-edge-quantizer with its rules by operator.
@@ -60,7 +64,8 @@ def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = No
 
 def _with_unique_names(data: bytes) -> bytes:
     """Return a file in which no two tensors have one name, as the quantizer knows them by name."""
-    known, repeated = set[str](), dict[tuple[int, int], str]()
+    known = set[str]()
+    repeated = dict[tuple[int, int], str]()
     for number, graph in enumerate(read(data).subgraphs):
         for place, tensor in enumerate(graph.tensors):
             if tensor.name in known:
@@ -81,7 +86,9 @@ def _no_rules(data: bytes) -> Rules:
     """
     from ai_edge_quantizer import qtyping, recipe_manager
 
-    manager, model, floats = recipe_manager.RecipeManager(), read(data), set[int]()
+    manager = recipe_manager.RecipeManager()
+    model = read(data)
+    floats = set[int]()
     for operator in model.operators:
         names = [model.tensors[index].name for index in operator.outputs]
         if floats & set(operator.inputs) or any(IN_FLOAT in name for name in names):
@@ -100,7 +107,8 @@ def _leave(manager: Any, *names: str) -> None:
     """Add a rule that leaves an operator as it is; the quantizer identifies it by the names of its outputs."""
     from ai_edge_quantizer import algorithm_manager, qtyping
 
-    every, keep = qtyping.TFLOperationName.ALL_SUPPORTED, algorithm_manager.AlgorithmName.NO_QUANTIZE
+    every = qtyping.TFLOperationName.ALL_SUPPORTED
+    keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
     manager.add_quantization_config(_scope(*names), every, algorithm_key=keep)
 
 
@@ -216,8 +224,6 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
 Corrected = Mapping[int, "NDArray[np.float64]"]
 """Kernel and bias of a corrected layer, by tensor index."""
 
-FACTS, ARRAYS, CORRECTED = "prepared.json", "activations.npz", "corrected-{}.tflite"
-
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
@@ -302,7 +308,8 @@ def _rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel, grid
     """Return the layers whose output an earlier model has too, by the index of their kernels."""
     if grids not in earlier.corrected:
         return {}
-    other, found = read(earlier.corrected[grids]), dict[int, Corrected]()
+    other = read(earlier.corrected[grids])
+    found = dict[int, Corrected]()
     theirs = {operator.outputs[0]: operator.inputs for operator in other.operators}
     ours = {operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2}
     for layer in layers(model):

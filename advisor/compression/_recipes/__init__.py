@@ -26,9 +26,18 @@ from advisor.tflite import (
 )
 
 __all__ = [
-    "RECIPES", "CalibrationSource", "Recipe", "Sizes", "arena_bytes", "deflated_bytes", "lighter_recipes", "make_file",
-    "recipe", "sizes_of", "zstd_bytes",
-]  # fmt: skip
+    "RECIPES",
+    "CalibrationSource",
+    "Recipe",
+    "Sizes",
+    "arena_bytes",
+    "deflated_bytes",
+    "lighter_recipes",
+    "make_file",
+    "recipe",
+    "sizes_of",
+    "zstd_bytes",
+]
 
 _ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
@@ -59,6 +68,12 @@ RECIPES: tuple[Recipe, ...] = (
     PostTraining("rounded", _ROUNDED, None, "float weights in few steps: downloads like int8"),
 )
 
+DEFLATE_LEVEL = 6
+"""The default of zip tools, and so the level in an app's package."""
+
+ZSTD_LEVEL = 12
+"""Level 12 takes 3 s of one core for a file of 95 MB; level 19 takes 36 s and saves 15 % more."""
+
 
 def recipe(name: str) -> Recipe:
     """Return the recipe of that name; a UsageError names the nearest."""
@@ -80,13 +95,6 @@ def lighter_recipes(name: str, recipes: Collection[str], named: Collection[str] 
             found.insert(0, before)
         before = recipe(before).after
     return tuple(found)
-
-
-DEFLATE_LEVEL = 6
-"""The default of zip tools, and so the level in an app's package."""
-
-ZSTD_LEVEL = 12
-"""Level 12 takes 3 s of one core for a file of 95 MB; level 19 takes 36 s and saves 15 % more."""
 
 
 class CalibrationSource(Protocol):

@@ -188,7 +188,8 @@ class Edit(Recipe):
     any_graph = True
 
     def __init__(self, name: str, edit: Callable[[bytes], bytes], description: str) -> None:
-        self.name, self.description = name, description
+        self.name = name
+        self.description = description
         self._edit = edit
 
     def convert(self, model: bytes, _inputs: RecipeInputs, /) -> Compressed:

@@ -28,6 +28,29 @@ MOST_IMAGES = 500
 SMALLEST_PROBABILITY = 1e-3
 """Floor of a probability before its logarithm. Integer scores have steps of 1/256 and hold nothing below it."""
 
+DEFAULT_DROP_POINTS = 0.5
+"""Points that may be lost if no limit was given."""
+
+RUN = 3
+"""Operators left in float at a time. A single one still reads and writes integers and keeps almost all of its error
+(MobileNetV1 0.25: at most 1 % of the divergence for any one operator, 58 % for the first three together)."""
+
+MOST_SHARE = 0.5
+"""Largest share of the operators that may stay float."""
+
+RANKING_IMAGES = 64
+RANKING_SHARE = 0.4
+"""Largest share of the work for ranking; runs that were not reached come last, in their order."""
+
+MOST_S = 600.0
+"""Work for all trials, in estimated seconds. The estimate replaces the clock: equal inputs must give equal files."""
+
+OPERATOR_S = 0.015
+MACS_A_SECOND = 2e10
+"""Seconds that the quantizer takes for an operator (0.7 s for MobileNetV1 0.25), and speed of an image's run."""
+
+CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
+
 
 @dataclass(frozen=True)
 class Deviation:
@@ -45,7 +68,8 @@ class FloatComparison:
     """Compares compressed files with one float model on the same normalised images, float32 (n, S, S, 3)."""
 
     def __init__(self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
-        self._images, self._labels = images, labels
+        self._images = images
+        self._labels = labels
         self._floats = answers(model, images)
 
     def __len__(self) -> int:
@@ -55,8 +79,10 @@ class FloatComparison:
         """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
         it.
         """
-        found, floats = answers(form, self._images), self._floats
-        ours, theirs = found.argmax(axis=1), floats.argmax(axis=1)
+        found = answers(form, self._images)
+        floats = self._floats
+        ours = found.argmax(axis=1)
+        theirs = floats.argmax(axis=1)
         if self._labels is None:
             drop = 100.0 * float((ours != theirs).mean())
         else:
@@ -86,29 +112,6 @@ def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
     return FloatComparison(model, from_images(paths, images.spec), labels)
 
 
-DEFAULT_DROP_POINTS = 0.5
-"""Points that may be lost if no limit was given."""
-
-RUN = 3
-"""Operators left in float at a time. A single one still reads and writes integers and keeps almost all of its error
-(MobileNetV1 0.25: at most 1 % of the divergence for any one operator, 58 % for the first three together)."""
-
-MOST_SHARE = 0.5
-"""Largest share of the operators that may stay float."""
-
-RANKING_IMAGES = 64
-RANKING_SHARE = 0.4
-"""Largest share of the work for ranking; runs that were not reached come last, in their order."""
-
-MOST_S = 600.0
-"""Work for all trials, in estimated seconds. The estimate replaces the clock: equal inputs must give equal files."""
-
-OPERATOR_S, MACS_A_SECOND = 0.015, 2e10
-"""Seconds that the quantizer takes for an operator (0.7 s for MobileNetV1 0.25), and speed of an image's run."""
-
-CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
-
-
 @dataclass(frozen=True)
 class OperatorChoice:
     """One choice of operators left in float, by their index in the graph; how far its file is from the float model."""
@@ -120,7 +123,8 @@ class OperatorChoice:
 
     def or_better(self, other: OperatorChoice, limit: float) -> OperatorChoice:
         """Return the better trial: within the limit that with less float work, outside it by the loss."""
-        own, others = self.deviation.drop_points, other.deviation.drop_points
+        own = self.deviation.drop_points
+        others = other.deviation.drop_points
         if own <= limit and others <= limit:
             return self if (self.float_work, own) < (other.float_work, others) else other
         return self if (own, self.deviation.divergence) < (others, other.deviation.divergence) else other
@@ -147,16 +151,21 @@ class _Search:
     """Ranks runs of operators, then leaves them in float one after another."""
 
     def __init__(self, model: bytes, inputs: RecipeInputs) -> None:
-        self._prepared, observation = prepare(model, inputs, BYTES)
-        self._model, self._ranges = read(self._prepared), observation.ranges()
+        prepared, observation = prepare(model, inputs, BYTES)
+        self._prepared = prepared
+        self._model = read(self._prepared)
+        self._ranges = observation.ranges()
         images = fitting_images(model, inputs.calibration)
         self._comparison = comparison_for(model, inputs)
         self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)
         self._limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
         self._tried: dict[frozenset[int], OperatorChoice] = {}
         cost = count(self._model)
-        self._macs, self._form_s, self._spent_s = cost.macs, OPERATOR_S * len(self._model.operators), 0.0
-        self._began, self._seconds = time.monotonic(), inputs.seconds
+        self._macs = cost.macs
+        self._form_s = OPERATOR_S * len(self._model.operators)
+        self._spent_s = 0.0
+        self._began = time.monotonic()
+        self._seconds = inputs.seconds
 
     def run(self) -> Compressed:
         best = plain = self._try(frozenset())

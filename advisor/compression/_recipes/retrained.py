@@ -176,9 +176,13 @@ class PostTraining(Recipe):
         bits: int = 0,
         finish: Callable[[bytes], bytes] = bytes,
     ) -> None:
-        self.name, self.description = name, description
+        self.name = name
+        self.description = description
         self.version = 6 if bits else 7
-        self.grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
+        self.grids = grids
+        self._rules = make_rules
+        self._bits = bits
+        self._finish = finish
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the compressed file."""

@@ -32,6 +32,9 @@ _UNNAMED = "arr_0"
 
 _HINT = "np.savez(FILE, NAME=array, ...): an array for each input, its first axis the samples"
 
+ALIKE_DB = 20.0
+"""Signal-to-noise ratio from which an output counts as that of the float file: its error is a tenth of its size."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -92,7 +95,8 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
     order = random.Random(seed).sample(range(count), count)
     half = count // 2 if count >= 2 * FEWEST else count
-    chosen, others = order[: min(half, CALIBRATION)], order[half:][:SCORED] or order[:SCORED]
+    chosen = order[: min(half, CALIBRATION)]
+    others = order[half:][:SCORED] or order[:SCORED]
     new = "that were not calibrated on" if count > half else "that were calibrated on, too"
     return SampleParts(
         Samples(path, inputs, tuple(sorted(chosen))),
@@ -124,7 +128,8 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
 
 def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
     """Return the array of an input: by its name in a signature, then by its tensor's, with and without ``:0``."""
-    index, tensor = model.subgraphs[0].inputs[place], model.inputs[place]
+    index = model.subgraphs[0].inputs[place]
+    tensor = model.inputs[place]
     signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
     names = [*signed, tensor.name, tensor.name.removesuffix(":0"), *([_UNNAMED] if len(model.inputs) == 1 else [])]
     found = next((name for name in names if name in arrays), None)
@@ -154,10 +159,6 @@ def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
     return len(array)
 
 
-ALIKE_DB = 20.0
-"""Signal-to-noise ratio from which an output counts as that of the float file: its error is a tenth of its size."""
-
-
 def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     """Run a form and its float file on samples.
 
@@ -165,10 +166,12 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     over all samples. A form that the runtime cannot run is a RuntimeRefusal; an output that is not finite, or of
     another size, a StageError.
     """
-    form, floats = _Runner(path), _Runner(reference)
+    form = _Runner(path)
+    floats = _Runner(reference)
     rows = []
     for sample in zip(*samples.read(), strict=True):
-        own, expected = form(sample), floats(sample)
+        own = form(sample)
+        expected = floats(sample)
         if [one.size for one in own] != [one.size for one in expected]:
             raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
         pairs = [(one.reshape(other.shape), other) for one, other in zip(own, expected, strict=True)]

@@ -32,6 +32,15 @@ ANY = "any"
 NAMED = 4
 """Operators left in float that a note names."""
 
+SCORING_SEED = 1
+"""Added to the seed: other crops of the bundled photographs than those for calibration."""
+
+SURE = 0.5
+"""Least score of a box of the float file that its forms should find, too."""
+
+SIDES = (100, 100)
+"""Sides of an image without true boxes; the overlap of boxes does not depend on them."""
+
 
 @dataclass(frozen=True)
 class FileAgreement:
@@ -178,16 +187,6 @@ def _sentences(notes: Mapping[str, Any]) -> Iterator[str]:
         yield f"trained {learning['steps']} steps in {learning['seconds']:.0f} s"
 
 
-SCORING_SEED = 1
-"""Added to the seed: other crops of the bundled photographs than those for calibration."""
-
-SURE = 0.5
-"""Least score of a box of the float file that its forms should find, too."""
-
-SIDES = (100, 100)
-"""Sides of an image without true boxes; the overlap of boxes does not depend on them."""
-
-
 class Classifiers:
     """Files that give one row of scores."""
 
@@ -212,7 +211,8 @@ class Classifiers:
 
     def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
         """Compare scores, float32 (n, classes), with the float file's, and with the labels if they are known."""
-        answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
+        answers = own.argmax(axis=1)
+        expected = floats.argmax(axis=1)
         same = int((answers == expected).sum())
         signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
         alike = FileAgreement(len(own), wilson(same, len(own)), decibel(signal, noise))
@@ -253,7 +253,8 @@ class Detectors:
         alike = FileAgreement(len(own), _precision(expected, own))
         if not labels:
             return alike
-        true, sizes = [boxes for boxes, _ in labels], [size for _, size in labels]
+        true = [boxes for boxes, _ in labels]
+        sizes = [size for _, size in labels]
         places = _places(true)
         renamed, wanted, of_float = ([one.relabelled(places) for one in rows] for rows in (own, true, floats))
         reached = score(wanted, renamed, sizes, len(places)).half

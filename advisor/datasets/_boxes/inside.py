@@ -29,11 +29,13 @@ def list_inside(path: Path) -> BoxListing:
     corners, they are read as these: https://huggingface.co/docs/datasets/object_detection. UsageError: a file has no
     boxes, or cannot be read.
     """
-    entries, rejected = list[BoxEntry](), list[Rejected]()
+    entries = list[BoxEntry]()
+    rejected = list[Rejected]()
     files = files_inside(path)
     several = len({part for file in files if (part := part_in_name(file, path))}) > 1
     for file in files:
-        archive, part = archive_of(file), part_in_name(file, path) if several else ""
+        archive = archive_of(file)
+        part = part_in_name(file, path) if several else ""
         if not isinstance(archive, BoxedArchive):
             raise UsageError(f"--data: boxes inside '{file}' are not read", "unpack it, and name the folder")
         for one in archive.objects():

@@ -143,7 +143,8 @@ def survey_boxes(path: Path, progress: Progress | None = None, most: int | None 
     by_path = {entry.path: entry for entry in listing.entries}
     images = survey(listing.images, progress, most)
     images = images.without(list(_mismatched(by_path, images, relative)))
-    entries, frames = [by_path[image.path] for image in images.dataset.images], _frames(images)
+    entries = [by_path[image.path] for image in images.dataset.images]
+    frames = _frames(images)
     as_stored = drawn_as_stored(entries, frames, relative)
     placed = [_place(listing, *one) for one in zip(entries, frames, as_stored, strict=True)]
     read = BoxSurvey(
@@ -184,7 +185,9 @@ def _place(
     """Return the boxes of an image inside it, those that reached over its edge, and those that are left out."""
     drawn_on = frame.stored if as_stored else frame.upright
     boxes = [box.scaled(*drawn_on) for box in entry.boxes] if listing.relative else entry.boxes
-    inside, outside, faults = [], [], []
+    inside = []
+    outside = []
+    faults = []
     for box in map(frame.turned, boxes) if as_stored else boxes:
         part = box.clipped(*frame.upright)
         if part.width <= 0 or part.height <= 0:
@@ -208,7 +211,8 @@ def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
     def named(all_boxes: tuple[tuple[Box, ...], ...]) -> tuple[tuple[Box, ...], ...]:
         return tuple(tuple(replace(box, label=names[box.label]) for box in boxes) for boxes in all_boxes)
 
-    boxes, dataset = named(read.boxes), read.images.dataset
+    boxes = named(read.boxes)
+    dataset = read.images.dataset
     rows = sorted(
         (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in own))
         for image, own in zip(dataset.images, boxes, strict=True)

@@ -203,8 +203,10 @@ def _create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
         boxes = []
         for annotation in _objects(image.get("annotations")):
             place = _object(annotation.get("coordinates"))
-            width, height = number(place.get("width")), number(place.get("height"))
-            left, top = number(place.get("x")) - width / 2, number(place.get("y")) - height / 2
+            width = number(place.get("width"))
+            height = number(place.get("height"))
+            left = number(place.get("x")) - width / 2
+            top = number(place.get("y")) - height / 2
             boxes.append((str(annotation.get("label", "")), _from_corner(left, top, width, height)))
         yield MarkedImage(str(image.get("image") or image.get("imagefilename") or ""), boxes)
 

@@ -164,7 +164,8 @@ def of_coco(box: Box) -> Box:
 
 def of_centre(box: Box) -> Box:
     """Return the box of centre, width and height, which stand where the edges are."""
-    half_width, half_height = box.right / 2, box.bottom / 2
+    half_width = box.right / 2
+    half_height = box.bottom / 2
     return box.at(box.left - half_width, box.top - half_height, box.left + half_width, box.top + half_height)
 
 
@@ -346,7 +347,8 @@ def screened(listing: BoxListing) -> BoxListing:
     faults: list[BoxFault] = []
     rejected: list[Rejected] = []
     for entry in listing.entries:
-        name, count = entry.path.name, len(entry.boxes)
+        name = entry.path.name
+        count = len(entry.boxes)
         if entry.path in entries:
             rejected.append(Rejected(entry.source, f"it has '{name}' a second time; the first counts"))
         elif count > MAX_BOXES:
@@ -355,7 +357,8 @@ def screened(listing: BoxListing) -> BoxListing:
             reasons = [(box, _fault(box, relative)) for box in entry.boxes]
             faults += [listing.fault(entry, box, reason) for box, reason in reasons if reason]
             entries[entry.path] = replace(entry, boxes=tuple(box for box, reason in reasons if not reason))
-    rejected, faults = [*listing.rejected, *rejected], [*listing.faults, *faults]
+    rejected = [*listing.rejected, *rejected]
+    faults = [*listing.faults, *faults]
     return replace(listing, entries=list(entries.values()), rejected=rejected, faults=faults, relative=relative)
 
 

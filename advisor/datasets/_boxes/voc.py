@@ -135,7 +135,8 @@ def _folder_of_xml(folder: Path) -> Path:
 
 def list_voc(path: Path) -> BoxListing:
     """List the boxes of a folder; a damaged annotation, or one without its image, is rejected."""
-    entries, rejected = list[BoxEntry](), list[Rejected]()
+    entries = list[BoxEntry]()
+    rejected = list[Rejected]()
     for folder, part in part_folders(path):
         listed = _image_sets(folder)
         images = folder_in(folder, "jpegimages", "images")

@@ -16,6 +16,11 @@ _KEPT_LONGEST = PARTS
 
 Group = tuple[int, ...]
 
+GOOD_CLASS = 50  # With fewer images, a class has fewer than ten in the hold-out
+MAX_IMBALANCE = 5.0
+MIN_IMAGES_PER_CLASS = 8
+MAX_UNREADABLE_SHARE = 0.2
+
 
 def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
     """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
@@ -68,7 +73,8 @@ def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
 
 def _across_classes(dataset: Dataset, found: Sequence[Group]) -> Iterator[Finding]:
     if found:
-        groups_of_paths, labels = paths_of(dataset, found), [dataset.classes[label] for label in dataset.labels]
+        groups_of_paths = paths_of(dataset, found)
+        labels = [dataset.classes[label] for label in dataset.labels]
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
             f"{counted(len(found), 'image lies', 'images lie')} in more than one class",
@@ -115,19 +121,14 @@ def _within(dataset: Dataset, kind: Kind, found: Sequence[Group]) -> Iterator[Fi
 
 def _superfluous(dataset: Dataset, group: Group) -> list[int]:
     """Return all but the one to keep: that of the last part, then the largest file, then the first."""
-    images, order = dataset.images, ("", *_KEPT_LONGEST)
+    images = dataset.images
+    order = ("", *_KEPT_LONGEST)
     best = max(group, key=lambda index: (order.index(images[index].part), images[index].stamp[0], -index))
     return [index for index in group if index != best]
 
 
 def _parts_of(dataset: Dataset, group: Group) -> str:
     return " and ".join(dict.fromkeys(part for index in group if (part := dataset.images[index].part)))
-
-
-GOOD_CLASS = 50  # With fewer images, a class has fewer than ten in the hold-out
-MAX_IMBALANCE = 5.0
-MIN_IMAGES_PER_CLASS = 8
-MAX_UNREADABLE_SHARE = 0.2
 
 
 def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
@@ -225,7 +226,8 @@ def require_readable(dataset: Dataset, written: Sequence[Sequence[str]]) -> None
             f"--data: the classes {shown} differ only by case or blanks",
             "merge them under one name; advisor data check --fix writes a manifest that does",
         )
-    bad, total = len(dataset.rejected), len(dataset.rejected) + len(dataset.images)
+    bad = len(dataset.rejected)
+    total = len(dataset.rejected) + len(dataset.images)
     if bad > MAX_UNREADABLE_SHARE * total:
         examples = "; ".join(f"'{dataset.shown(row.path)}': {row.reason}" for row in dataset.rejected[:3])
         raise UsageError(

@@ -28,6 +28,11 @@ INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
 MAX_SMALL_SHARE = 0.1
 
+TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
+SAME_IOU = 0.9  # Intersection over union from which two boxes are one
+NAMED = 5  # Classes or reasons that a message names, at most
+_BLOCK = 256
+
 
 @dataclass(frozen=True)
 class ObjectSizes:
@@ -72,11 +77,6 @@ def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     )
 
 
-TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
-SAME_IOU = 0.9  # Intersection over union from which two boxes are one
-NAMED = 5  # Classes or reasons that a message names, at most
-_BLOCK = 256
-
 _Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
 
 
@@ -113,7 +113,9 @@ def _unusable(read: BoxSurvey) -> Iterator[Finding]:
 
 def _marked(read: BoxSurvey) -> Iterator[Finding]:
     """Yield findings on boxes with the place of another one, beyond the edge of the image, and of hardly any size."""
-    twice, labels, tiny = _Marked(), _Marked(), _Marked()
+    twice = _Marked()
+    labels = _Marked()
+    tiny = _Marked()
     for path, boxes in _images(read):
         pairs = same_places(boxes)
         differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
@@ -123,16 +125,22 @@ def _marked(read: BoxSurvey) -> Iterator[Finding]:
     outside = {path: read.outside[index] for path, index in read.index.items()}
     small = f"under {TINY_SIDE:.0f} pixels a side"
     yield from _found(
-        Kind.TWO_LABELS, labels, "has the place of a box of another class", "have the place of a box of another class",
+        Kind.TWO_LABELS,
+        labels,
+        "has the place of a box of another class",
+        "have the place of a box of another class",
         "keep the right label; only you know which",
-    )  # fmt: skip
+    )
     yield from _found(
         Kind.REPEATED_BOXES, twice, "repeats another one", "repeat another one", "keep one of each", out=True
     )
     yield from _found(
-        Kind.OUTSIDE, outside, "reaches over the edge of its image", "reach over the edge of their image",
+        Kind.OUTSIDE,
+        outside,
+        "reaches over the edge of its image",
+        "reach over the edge of their image",
         "check these boxes, and that each file belongs to its image; the parts inside are used",
-    )  # fmt: skip
+    )
     yield from _found(Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True)
 
 
@@ -162,7 +170,8 @@ def _empty(read: BoxSurvey) -> Iterator[Finding]:
 
 
 def _classes(read: BoxSurvey) -> Iterator[Finding]:
-    boxes, images = read.boxes_per_class, read.images_per_class
+    boxes = read.boxes_per_class
+    images = read.images_per_class
     few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
     if few:
         named = listed([f"'{name}' ({boxes[name]} in {counted(images[name], 'image')})" for name in few])
@@ -236,7 +245,8 @@ def require_usable_boxes(read: BoxSurvey) -> None:
     or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
     """
     require_readable(read.images.dataset, read.spellings)
-    bad, total = len(read.faults), len(read.faults) + read.count
+    bad = len(read.faults)
+    total = len(read.faults) + read.count
     if bad > MAX_UNREADABLE_SHARE * total:
         examples = "; ".join(f"{fault.place}: {fault.reason}" for fault in read.faults[:3])
         raise UsageError(
@@ -303,7 +313,8 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
     rows: list[dict[str, str]] = []
     for image, boxes in pairs:
-        row, kept = row_of(path, image), (Counter(boxes) - out[image.path]).elements()
+        row = row_of(path, image)
+        kept = (Counter(boxes) - out[image.path]).elements()
         edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in kept]
         rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]
     write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)

@@ -12,6 +12,8 @@ from advisor.datasets._boxes.values import Box
 from advisor.datasets._dataset import Dataset, LabelledImage
 from advisor.datasets._table_rows import CSV
 
+_WRITTEN_AS = {"holdout": "test", "": ""}
+
 
 class Kind(StrEnum):
     """The kind of a finding."""
@@ -64,9 +66,6 @@ def counted(number: int, one: str, many: str = "") -> str:
 def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
     return tuple(tuple(dataset.images[index].path for index in group) for group in groups)
-
-
-_WRITTEN_AS = {"holdout": "test", "": ""}
 
 
 def writable(path: Path) -> Path:

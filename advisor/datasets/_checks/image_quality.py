@@ -100,8 +100,10 @@ def captured(survey: Survey, measures: Sequence[Measure] = MEASURES) -> Iterator
 
 def sizes(survey: Survey) -> Iterator[Finding]:
     """Yield findings on images of unusual size, and on images smaller than the input of most models."""
-    width, height = survey.stats["width"], survey.stats["height"]
-    short, long = np.minimum(width, height), np.maximum(width, height)
+    width = survey.stats["width"]
+    height = survey.stats["height"]
+    short = np.minimum(width, height)
+    long = np.maximum(width, height)
     yield from _singled(
         survey, Kind.SIZE, short < SMALL_SIDE, f"less than {SMALL_SIDE} pixels a side", "take larger ones"
     )
@@ -125,5 +127,6 @@ def _beyond(measure: Measure, values: NDArray[np.float32]) -> Iterator[tuple[str
 def _singled(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str) -> Iterator[Finding]:
     images = tuple((survey.dataset.images[int(index)].path,) for index in mask.nonzero()[0])
     if images:
-        share, are = 100 * len(images) / len(mask), "is" if len(images) == 1 else "are"
+        share = 100 * len(images) / len(mask)
+        are = "is" if len(images) == 1 else "are"
         yield Finding(kind, f"{counted(len(images), 'image')} ({share:.1f} %) {are} {what}", advice, images)

@@ -18,15 +18,17 @@ from advisor.datasets._sources.zipped import ZipFile
 
 __all__ = ["SOURCES", "Address", "Stamp", "address_of", "archive_of", "holds_images", "kind_of", "stamp_of"]
 
-SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType({
-    ".zip": ZipFile,
-    ".tar": Shard,
-    ".tfrecord": opener("TFRecord"),
-    ".array_record": opener("TFRecord"),
-    ".arrow": opener("Arrow"),
-    ".parquet": opener("Parquet"),
-    ".pq": opener("Parquet"),
-})  # fmt: skip
+SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType(
+    {
+        ".zip": ZipFile,
+        ".tar": Shard,
+        ".tfrecord": opener("TFRecord"),
+        ".array_record": opener("TFRecord"),
+        ".arrow": opener("Arrow"),
+        ".parquet": opener("Parquet"),
+        ".pq": opener("Parquet"),
+    }
+)
 """What reads each kind of file, by its extension."""
 
 _INSIDE = re.compile(rf"({'|'.join(map(re.escape, SOURCES))})(-\d+-of-\d+)?/")  # In the path of an image in a file

@@ -16,6 +16,12 @@ REPEATED = "the archive has several files of this name"
 MAX_IMAGE_BYTES = 256 * 2**20
 """Largest image that is read, as a file or from one."""
 
+OBJECTS = ("objects", "annotations")
+"""Usual names of what has the objects in an image, of their boxes, and of their classes."""
+
+BOXES = ("bbox", "bboxes", "box", "boxes")
+CLASSES = ("category", "categories", "label", "labels", "category_name", "class", "category_id", "name")
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -91,13 +97,6 @@ def within_limit(size: int) -> int:
     if size == 0:
         raise ContentError("the image is empty")
     return size
-
-
-OBJECTS = ("objects", "annotations")
-"""Usual names of what has the objects in an image, of their boxes, and of their classes."""
-
-BOXES = ("bbox", "bboxes", "box", "boxes")
-CLASSES = ("category", "categories", "label", "labels", "category_name", "class", "category_id", "name")
 
 
 def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Sequence[Any]]]:

@@ -22,7 +22,9 @@ from advisor.isolation import IN_CHILD, MEMORY
 
 LONGEST_LABEL = 1001  # Characters of a label that are passed on: one more than a label may have
 MOST_BYTES = 4_000_000_000  # Memory of the child: two row groups of a table, decoded, and what is made of them
-LISTED_S, READ_S = 600.0, 60.0  # Seconds in which a file is opened and listed, and one image is read
+# Seconds in which a file is opened and listed, and one image is read.
+LISTED_S = 600.0
+READ_S = 60.0
 
 _PACKAGE = __name__.rpartition(".")[0]
 _KINDS = {"Parquet": "tables:ParquetTable", "Arrow": "tables:ArrowTable", "TFRecord": "records:RecordFile"}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import ContentError, UsageError, listed, plural, reason_of, require_extra
+from advisor.datasets._category_files import require_beside
 from advisor.datasets._sources.base import ImageObjects, Member, class_name, unreadable, within_limit
 from advisor.store import message_type, read_json, read_labels
 
@@ -36,7 +37,9 @@ _EXAMPLE = {
     "Floats": ("1 value float*",),
     "Integers": ("1 value int64*",),
 }
-_HEAD, _FOOT = struct.Struct("<QI"), struct.Struct("<I")  # Length and its checksum before a record, its own after it
+# Length and its checksum before a record, its own after it.
+_HEAD = struct.Struct("<QI")
+_FOOT = struct.Struct("<I")
 _SHARD = re.compile(r".+-(?P<split>\w+)\.tfrecord-(?P<shard>\d{5})-of-\d{5}")
 _KINDS = {"Image": "an image", "ClassLabel": "a class"}
 _MOST_RECORDS = 20_000_000
@@ -53,7 +56,8 @@ class RecordFile:
             hint = 'write it as TFRecord: tfds.builder(NAME, file_format="tfrecord").download_and_prepare()'
             raise UsageError(f"--data: '{file}' is in a format of TFDS that is not read", hint)
         require_extra("google_crc32c", "tfds", f"--data: '{file}' needs google-crc32c, which is not installed")
-        self._file, self._fault = file, ""
+        self._file = file
+        self._fault = ""
         try:
             self._ends = list(pairwise(self._places()))
             self._first = self._readable()
@@ -63,7 +67,8 @@ class RecordFile:
 
     def _places(self) -> Iterator[int]:
         """Yield where each record begins, and the end of the last whole one."""
-        size, place = self._file.stat().st_size, 0
+        size = self._file.stat().st_size
+        place = 0
         with self._file.open("rb") as file:
             for _ in range(_MOST_RECORDS):
                 yield place
@@ -92,7 +97,8 @@ class RecordFile:
         within_limit(size)
         with self._file.open("rb") as file:
             file.seek(start + _HEAD.size)
-            data, foot = file.read(size), file.read(_FOOT.size)
+            data = file.read(size)
+            foot = file.read(_FOOT.size)
         if len(foot) != _FOOT.size or _masked(data) != _FOOT.unpack(foot)[0]:
             raise ContentError("damaged: its checksum is not the one that was written")
         try:
@@ -121,21 +127,14 @@ class RecordFile:
 
     def _told(self, name: str) -> Mapping[str, Any]:
         """Return what a file beside the shards says; nothing if it is not there."""
-        place = self._beside(name)
+        place = require_beside(self._file.with_name(name), self._file)
         found = read_json(place) if place.is_file() else {}
         return found if isinstance(found, dict) else {}
 
     def _names(self, feature: str) -> Sequence[str]:
         """Return the names of the classes of a feature, by number."""
-        place = self._beside(f"{feature.replace('/', '-')}.labels.txt")
+        place = require_beside(self._file.with_name(f"{feature.replace('/', '-')}.labels.txt"), self._file)
         return read_labels(place) if place.is_file() else ()
-
-    def _beside(self, name: str) -> Path:
-        """Return a file beside the shards; UsageError if it is a link out of their folder."""
-        place = self._file.with_name(name)
-        if place.is_symlink() and place.resolve().parent != place.parent.resolve():
-            raise UsageError(f"--data: '{place}' is a link out of its folder", "put a copy of the file there")
-        return place
 
     @property
     def _end(self) -> list[Member]:
@@ -183,7 +182,8 @@ class RecordFile:
             except (OSError, ValueError) as error:
                 yield ImageObjects(f"{row:07d}", fault=reason_of(error))
                 continue
-            edges, labels = found.get(boxes, ()), found.get(label_of, ())
+            edges = found.get(boxes, ())
+            labels = found.get(label_of, ())
             corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
             pairs = zip(labels, corners, strict=False)
             yield ImageObjects(f"{row:07d}", [(class_name(label, names), box) for label, box in pairs])

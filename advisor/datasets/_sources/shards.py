@@ -120,7 +120,8 @@ class Shard:
                 written[extension] = label
         if not written:
             return Member(name, fault="no label")
-        one, other = written.get("cls"), written.get("json")
+        one = written.get("cls")
+        other = written.get("json")
         # A number in one and a name in the other may mean the same class.
         if one and other and one != other and one.isdecimal() == other.isdecimal():
             return Member(name, fault=f"its .cls says '{one[:80]}', and its .json '{other[:80]}'")
@@ -133,7 +134,8 @@ class Shard:
                 said: Any = json.loads(self.read(files["json"]))
                 written = next(said[key] for key in OBJECTS if key in said)
             except (KeyError, OSError, ValueError, TypeError, RecursionError, StopIteration):
-                said, written = {}, None
+                said = {}
+                written = None
             fault = (
                 "" if isinstance(written, list | dict) else f"no JSON file with its objects ({' or '.join(OBJECTS)})"
             )

@@ -35,8 +35,12 @@ LABELS = ("label", "labels", "class", "cls")
 MOST_GROUP_BYTES = 2**30
 """Largest row group that is read: as much stays in memory for each process that reads the table."""
 
-IMAGE_ROWS, LABEL_ROWS = 32, 4096
+IMAGE_ROWS = 32
+LABEL_ROWS = 4096
 """Rows that are decoded together: of a column of images, and of another one."""
+
+MOST_ROWS = 2_000_000
+"""Rows of one file: a file of 10 MB can state a hundred million, and the list of them fills the memory."""
 
 _METADATA = b"huggingface"
 NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not installed"
@@ -56,6 +60,11 @@ class _Table(ABC):
             raise
         except Exception as error:  # a damaged file fails in many ways
             raise unreadable(file, self.kind, error) from None
+        if (rows := self._count_rows()) > MOST_ROWS:
+            raise UsageError(
+                f"--data: '{file}' has {rows:,} rows, above the limit of {MOST_ROWS:,}",
+                "divide it into several files, and name their folder",
+            )
         repeated = [name for name, count in Counter(schema.names).items() if count > 1]
         if repeated:
             raise UsageError(
@@ -72,6 +81,10 @@ class _Table(ABC):
     @abstractmethod
     def _open(self) -> pa.Schema:
         """Open the file and return its schema."""
+
+    @abstractmethod
+    def _count_rows(self) -> int:
+        """Return the number of rows that the opened file states."""
 
     @abstractmethod
     def _column(self, name: str) -> Iterator[Any]:
@@ -146,6 +159,9 @@ class ParquetTable(_Table):
         self._group = lru_cache(maxsize=2)(self._read_group)
         return self._parquet.schema_arrow
 
+    def _count_rows(self) -> int:
+        return self._starts[-1]
+
     def _column(self, name: str) -> Iterator[Any]:
         for batch in self._parquet.iter_batches(columns=[name], batch_size=LABEL_ROWS, use_threads=False):
             column = batch.column(0)
@@ -155,17 +171,18 @@ class ParquetTable(_Table):
     def _read_group(self, number: int) -> pa.ChunkedArray:
         """Return the images of a row group; ValueError if they are too large: a small file can name a value often."""
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        chunks, size = [], 0
-        batches = self._parquet.iter_batches(IMAGE_ROWS, row_groups=[number], columns=[self._image], use_threads=False)
-        for batch in batches:
-            column = batch.column(0)
-            column.validate(full=True)
-            size += column.nbytes
-            if size > MOST_GROUP_BYTES:
-                raise ContentError(f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images")
-            chunks.append(column)
-        return pa.chunked_array(chunks)
+        facts = self._parquet.metadata
+        group = facts.row_group(number)
+        kind = self._schema.field(self._image).type
+        leaf = f"{self._image}.bytes" if pa.types.is_struct(kind) else self._image
+        if not _has_dictionary(group, leaf):
+            return _read_images(self._parquet, number, self._image, IMAGE_ROWS)
+        # Equal images stand in memory once, and the sizes are added before a row is decoded. The rows are read
+        # together, as Arrow copies the list of images for each part of them.
+        with pq.ParquetFile(self._file, metadata=facts, memory_map=True, read_dictionary=[leaf]) as file:
+            return _read_images(file, number, self._image, max(1, group.num_rows))
 
     def _cell(self, row: int) -> Any:
         from bisect import bisect_right
@@ -199,6 +216,9 @@ class ArrowTable(_Table):
         self._table.validate(full=True)  # a damaged one can name bytes that are not there
         return self._table.schema
 
+    def _count_rows(self) -> int:
+        return int(self._table.num_rows)
+
     def _column(self, name: str) -> Iterator[Any]:
         for chunk in self._table.column(name).chunks:
             yield from chunk.to_pylist()
@@ -207,6 +227,40 @@ class ArrowTable(_Table):
         if not 0 <= row < self._table.num_rows:
             raise IndexError(row)
         return self._table.column(self._image)[row].as_py()
+
+
+def _has_dictionary(group: Any, path: str) -> bool:
+    """Return whether a row group has the values of a column in a list, and numbers in its rows."""
+    columns = [group.column(place) for place in range(group.num_columns)]
+    return any(column.path_in_schema == path and column.has_dictionary_page for column in columns)
+
+
+def _read_images(file: Any, group: int, name: str, rows: int) -> pa.ChunkedArray:
+    """Return the images of a row group, so many rows at a time; ValueError if they are too large."""
+    import pyarrow as pa
+
+    chunks = []
+    size = 0
+    for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
+        column = batch.column(0)
+        column.validate(full=True)
+        size += _bytes_of_rows(column)
+        if size > MOST_GROUP_BYTES:
+            raise ContentError(f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images")
+        chunks.append(column)
+    return pa.chunked_array(chunks)
+
+
+def _bytes_of_rows(column: pa.Array) -> int:
+    """Return how many bytes the images of all rows have, equal ones counted each time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = column.field("bytes") if pa.types.is_struct(column.type) else column
+    if not pa.types.is_dictionary(values.type):
+        return int(column.nbytes)
+    lengths = pc.binary_length(values.dictionary).cast("int64")
+    return pc.sum(lengths.take(values.indices)).as_py() or 0
 
 
 def has_image_column(file: Path) -> bool:
@@ -249,7 +303,8 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
         raise UsageError(
             f"--data: '{file}' has no column 'label', but {_columns(schema)}", "rename the column with the classes"
         )
-    label, kind = candidates[0], schema.field(candidates[0]).type
+    label = candidates[0]
+    kind = schema.field(candidates[0]).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):

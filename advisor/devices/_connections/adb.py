@@ -25,6 +25,31 @@ STEADY = 1.1
 _REMARK = re.compile(r"\s*[(;\[]|\s+\w+:")  # What may follow the state of a device: an explanation, or its model
 _COLUMN = re.compile(r"\[([^\]]+)\]")
 
+_SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
+_FOLDER = "/data/local/tmp"
+_QUICK_S = 60.0
+_INSTALL = "install the Android platform tools"
+_RUNS = {"load": 5, "survey": 20, "search": 20, "quick": 30, "normal": 50, "full": 200}
+_SHORT = {"survey": ("--min_secs=0.2", "--warmup_min_secs=0.1")}
+_GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
+
+_STATES = {
+    "no permissions": (
+        "may not be used by this user: 'no permissions'",
+        "add a udev rule for it, or install the package android-sdk-platform-tools-common, and plug it in again",
+    ),
+    "unauthorized": ("does not allow debugging", "unlock it, and allow debugging on its screen"),
+    "authorizing": ("is being asked for permission", "unlock it, and allow debugging on its screen"),
+    "offline": ("does not answer: 'offline'", "plug it in again, or type: adb reconnect offline"),
+    "recovery": ("runs its recovery system", "start it normally: adb reboot"),
+    "sideload": ("waits for an update: 'sideload'", "start it normally: adb reboot"),
+    "bootloader": ("runs its boot loader", "start it normally: fastboot reboot"),
+    "rescue": ("runs its rescue system", "start it normally: adb reboot"),
+    "connecting": ("is being connected", "try again in some seconds"),
+    "host": ("is not in the state of a phone: 'host'", "unplug it, and plug it in again"),
+}
+"""The error about a device and its hint, by the state that ``adb devices`` prints."""
+
 
 def parse_output(text: str, model: Path, threads: int) -> Timing:
     """Return the timing that the tool printed; StageError if there is none: it failed, or it is another tool."""
@@ -41,7 +66,8 @@ def _parsed(text: str, model: Path, threads: int) -> Timing:
     operators and of all, None if no delegate reports it; and the ``operators`` in run order, each with kind, name,
     average ms in one inference and percent of the total.
     """
-    timings, runs = _TIMINGS.search(text), list(_COUNTS.finditer(text))
+    timings = _TIMINGS.search(text)
+    runs = list(_COUNTS.finditer(text))
     if timings is None or not runs:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         errors = [line for line in lines if "ERROR" in line or "ailed" in line]
@@ -95,7 +121,8 @@ def _operators(text: str) -> tuple[dict[str, object], ...]:
         return ()
     numbers = len(columns) - 2
     row = re.compile(rf"^\s*(.+?)((?:\s+[-\d.]+%?){{{numbers}}})(?:\s+(.*))?$")
-    mean, share = columns.index("avg ms") - 1, columns.index("%") - 1
+    mean = columns.index("avg ms") - 1
+    share = columns.index("%") - 1
     rows = []
     for line in lines[1:]:
         match = row.match(line)
@@ -107,37 +134,10 @@ def _operators(text: str) -> tuple[dict[str, object], ...]:
     return tuple(rows)
 
 
-_SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
-_FOLDER = "/data/local/tmp"
-_QUICK_S = 60.0
-_INSTALL = "install the Android platform tools"
-_RUNS = {"load": 5, "survey": 20, "search": 20, "quick": 30, "normal": 50, "full": 200}
-_SHORT = {"survey": ("--min_secs=0.2", "--warmup_min_secs=0.1")}
-_GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
-
-
 def check_serial(serial: str) -> None:
     """Refuse what is not the serial of a phone: another character than serials have, or the beginning of an option."""
     if not _SERIAL.fullmatch(serial) or serial.startswith("-"):
         raise UsageError(f"{serial!r} is not a valid serial", "adb devices lists the serials")
-
-
-_STATES = {
-    "no permissions": (
-        "may not be used by this user: 'no permissions'",
-        "add a udev rule for it, or install the package android-sdk-platform-tools-common, and plug it in again",
-    ),
-    "unauthorized": ("does not allow debugging", "unlock it, and allow debugging on its screen"),
-    "authorizing": ("is being asked for permission", "unlock it, and allow debugging on its screen"),
-    "offline": ("does not answer: 'offline'", "plug it in again, or type: adb reconnect offline"),
-    "recovery": ("runs its recovery system", "start it normally: adb reboot"),
-    "sideload": ("waits for an update: 'sideload'", "start it normally: adb reboot"),
-    "bootloader": ("runs its boot loader", "start it normally: fastboot reboot"),
-    "rescue": ("runs its rescue system", "start it normally: adb reboot"),
-    "connecting": ("is being connected", "try again in some seconds"),
-    "host": ("is not in the state of a phone: 'host'", "unplug it, and plug it in again"),
-}
-"""The error about a device and its hint, by the state that ``adb devices`` prints."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,24 @@ RISING = 0.6
 
 LEAST_BLOCKS = 4
 
+_DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
+_LOST = 255
+_QUICK_S = 60.0
+_FOLDER = ".cache/advisor-agent"
+_INSTALL = "install the OpenSSH client"
+_KEYS_ONLY = "set up a key: advisor neither asks for passwords nor stores them"
+_OPTIONS = (
+    "BatchMode=yes",
+    "ConnectTimeout=15",
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "ControlMaster=auto",
+    "ControlPersist=60",
+    "RequestTTY=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+)
+
 
 @dataclass(frozen=True)
 class HostConnection:
@@ -94,7 +112,8 @@ def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None
     if min(walls) <= 0:
         raise ValueError("a run took no time")
     medians = [statistics.median(map(float, block["wall_ns"])) for block in series["blocks"]]
-    cpu_medians, threads = cpu_medians_ns(series["blocks"]), int(series["threads"])
+    cpu_medians = cpu_medians_ns(series["blocks"])
+    threads = int(series["threads"])
     return Timing(
         model=model,
         threads=threads,
@@ -149,18 +168,6 @@ def rising(values: Sequence[float]) -> float:
     """Return Kendall's tau of at least two values and their order: -1 is falling, 1 is rising."""
     pairs = list(combinations(values, 2))
     return sum((after > before) - (after < before) for before, after in pairs) / len(pairs)
-
-
-_DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
-_LOST = 255
-_QUICK_S = 60.0
-_FOLDER = ".cache/advisor-agent"
-_INSTALL = "install the OpenSSH client"
-_KEYS_ONLY = "set up a key: advisor neither asks for passwords nor stores them"
-_OPTIONS = (
-    "BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=auto",
-    "ControlPersist=60", "RequestTTY=no", "ForwardAgent=no", "ForwardX11=no",
-)  # fmt: skip
 
 
 def check_destination(destination: str) -> None:
@@ -280,7 +287,8 @@ class _Session:
         present = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
         for name, (path, digest) in files.items():
             if (name, digest) not in present:
-                part, target = shlex.quote(f"{folder}/{name}.part"), shlex.quote(f"{folder}/{name}")
+                part = shlex.quote(f"{folder}/{name}.part")
+                target = shlex.quote(f"{folder}/{name}")
                 limit = _QUICK_S + path.stat().st_size / 1e5  # at least 100 kB/s
                 done = self._remote(f"cat > {part} && mv -f -- {part} {target}", limit, path)
                 if done.status:
@@ -292,7 +300,8 @@ class _Session:
         finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
         if finished.status != _LOST:
             return finished
-        label, output = self.connection.label, finished.stderr
+        label = self.connection.label
+        output = finished.stderr
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in output:
             raise UsageError(
                 f"{label}: the host key has changed; the device was set up again, or somebody intercepts it",

@@ -35,7 +35,8 @@ def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]])
     """Return on how many inputs file and export have the same answers, and their largest relative difference."""
     import numpy as np
 
-    same, largest = 0, 0.0
+    same = 0
+    largest = 0.0
     for one, other in zip(ours, theirs, strict=True):
         # The largest value of both is at the same place; of integers, one step less will do (a tie).
         behind = [float(a.astype(float).max()) - float(a.flat[b.argmax()]) for a, b in zip(one, other, strict=True)]
@@ -67,7 +68,9 @@ def _inputs(interpreter: Any, index: int) -> list[Array]:
 
     found: list[Array] = []
     for detail in interpreter.get_input_details():
-        generator, shape, kind = np.random.default_rng((SEED, index)), detail["shape"], np.dtype(detail["dtype"])
+        generator = np.random.default_rng((SEED, index))
+        shape = detail["shape"]
+        kind = np.dtype(detail["dtype"])
         coarse = 2 ** (index % 5)
         noise = generator.uniform(-1.0, 1.0, [-(-int(size) // coarse) for size in shape])
         for axis, size in enumerate(shape):

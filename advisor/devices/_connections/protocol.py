@@ -14,6 +14,25 @@ from advisor.core import StageError, UsageError, integration, registered
 from advisor.isolation import WAITED_LIMIT, CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache, cache_root, sha256_file
 
+EXPORTERS = "advisor.exporters"
+"""Entry points of :class:`Exporter`: modules or objects, by the name of the runtime that runs the exports."""
+
+SAME_ANSWERS = 0.9  # Least share of inputs with the same answer
+
+SMALL_DIFFERENCE = 0.03
+"""Difference as a share of an output's range up to which other answers are near ties. Most exports have 0 in int8 and
+1e-6 in float32; LiteRT's HARD_SWISH in int8 rounds otherwise than ONNX Runtime's, by 0.02 in MobileNetV3."""
+
+LARGEST_DIFFERENCE = 0.1
+"""Difference beyond which an export computes something else, unless LiteRT's own kernels differ as much."""
+
+OF_KERNELS = 1.5
+"""Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a deep int8 network: a
+retrained MobileNetV2 differs by 0.16 from its export, and by 0.19 between LiteRT with and without XNNPACK."""
+
+_REFUSED = "refused.txt"
+_FACTS = "facts.json"
+
 
 @dataclass(frozen=True)
 class MeasurementJob:
@@ -101,25 +120,6 @@ def exclusive(label: str) -> FileLock:
     folder = cache_root() / "device-locks"
     folder.mkdir(parents=True, exist_ok=True)
     return FileLock(folder / f"{hashlib.sha256(label.encode()).hexdigest()[:16]}.lock")
-
-
-EXPORTERS = "advisor.exporters"
-"""Entry points of :class:`Exporter`: modules or objects, by the name of the runtime that runs the exports."""
-
-SAME_ANSWERS = 0.9  # Least share of inputs with the same answer
-
-SMALL_DIFFERENCE = 0.03
-"""Difference as a share of an output's range up to which other answers are near ties. Most exports have 0 in int8 and
-1e-6 in float32; LiteRT's HARD_SWISH in int8 rounds otherwise than ONNX Runtime's, by 0.02 in MobileNetV3."""
-
-LARGEST_DIFFERENCE = 0.1
-"""Difference beyond which an export computes something else, unless LiteRT's own kernels differ as much."""
-
-OF_KERNELS = 1.5
-"""Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a deep int8 network: a
-retrained MobileNetV2 differs by 0.16 from its export, and by 0.19 between LiteRT with and without XNNPACK."""
-
-_REFUSED, _FACTS = "refused.txt", "facts.json"
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,8 @@ def keep_export(made: Mapping[str, float] | str, folder: Path, title: str) -> No
 
 def difference_of(facts: Mapping[str, float]) -> str:
     """Return how an export differs from its file if it computes something else; empty if the two agree."""
-    share, difference = facts["same_answers"] / facts["inputs"], facts["largest_difference"]
+    share = facts["same_answers"] / facts["inputs"]
+    difference = facts["largest_difference"]
     most = max(LARGEST_DIFFERENCE, OF_KERNELS * facts["kernels_difference"])
     if difference <= (most if share >= SAME_ANSWERS else SMALL_DIFFERENCE):
         return ""

@@ -36,6 +36,33 @@ _FIRST_SCALE = COLUMN_SCALES[1]
 
 Measured = list[tuple[NDArray[np.intp], Floats]]
 
+PECULIARITY = 5.0
+"""Weight of the observed differences between columns, relative to differences that the models' features allow."""
+
+SHARES = {"npu": 0.5, "cpu": 0.3}
+"""Weight of each share of a model's time by kind of processor; on others the shares did not improve predictions."""
+
+COUNTS = 4  # Number of a model's features that are counts: log MACs, log parameters, log input size, log layers
+
+_MEASURED_ENOUGH = 8
+_PEERS = 4
+_MOST_LAYERS = 1000.0  # Above this number, operators are parts of an unrolled recurrence, which runtimes merge
+_FAR = 4.0  # Shares are clipped at this many standard deviations from the known models
+
+DEGREES_OF_FREEDOM = 4
+"""Degrees of freedom of the Student t distribution of residuals: one unusual run does not decide which targets are
+similar."""
+
+WRONG_SHARE = 0.05
+"""Share of measurements that are wrong, before they are compared: 45 of 9,143 shipped rows are flagged for it, and
+people mistake names and units more often."""
+
+WRONG_RANGE = log(1e2)  # Range (log) in which a wrong latency lies: seconds for milliseconds are a factor of 1000
+_AT_MOST = 3  # At most one of this many measurements can be wrong; otherwise nothing tells which ones are right
+DOUBTED = 0.5  # A measurement that is more likely wrong than right is named
+
+_POSSIBLE = 0.05
+
 
 @dataclass(frozen=True, eq=False)
 class Base:
@@ -203,19 +230,6 @@ def _columns(cells: Measured, scales: Floats, gram: Floats, shared: Floats) -> t
 
 Indices = NDArray[np.intp]
 
-PECULIARITY = 5.0
-"""Weight of the observed differences between columns, relative to differences that the models' features allow."""
-
-SHARES = {"npu": 0.5, "cpu": 0.3}
-"""Weight of each share of a model's time by kind of processor; on others the shares did not improve predictions."""
-
-COUNTS = 4  # Number of a model's features that are counts: log MACs, log parameters, log input size, log layers
-
-_MEASURED_ENOUGH = 8
-_PEERS = 4
-_MOST_LAYERS = 1000.0  # Above this number, operators are parts of an unrolled recurrence, which runtimes merge
-_FAR = 4.0  # Shares are clipped at this many standard deviations from the known models
-
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
@@ -236,7 +250,8 @@ class Contrasts:
             return cls(peers, levels, np.zeros(0), np.ones(0))
         shares = _shares(base.filled.T[:, peers], base.table.features[:, :COUNTS])
         shares = shares[~np.isnan(base.table.values[peers]).all(axis=0)]
-        centre, scale = np.nanmean(shares, axis=0), np.maximum(np.nanstd(shares, axis=0), 1e-6)
+        centre = np.nanmean(shares, axis=0)
+        scale = np.maximum(np.nanstd(shares, axis=0), 1e-6)
         return cls(peers, levels, centre, scale, SHARES.get(column.kind, 0.0))
 
     def coordinates(self, estimates: Floats, counts: Floats, peculiarity: float = PECULIARITY) -> Floats:
@@ -277,21 +292,6 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     release = [i for i in same if not other_release(table.columns[i], column)]
     chosen = next((found for found in (release, same, alike) if len(found) >= _PEERS), [])
     return np.array(chosen, dtype=np.intp)
-
-
-DEGREES_OF_FREEDOM = 4
-"""Degrees of freedom of the Student t distribution of residuals: one unusual run does not decide which targets are
-similar."""
-
-WRONG_SHARE = 0.05
-"""Share of measurements that are wrong, before they are compared: 45 of 9,143 shipped rows are flagged for it, and
-people mistake names and units more often."""
-
-WRONG_RANGE = log(1e2)  # Range (log) in which a wrong latency lies: seconds for milliseconds are a factor of 1000
-_AT_MOST = 3  # At most one of this many measurements can be wrong; otherwise nothing tells which ones are right
-DOUBTED = 0.5  # A measurement that is more likely wrong than right is named
-
-_POSSIBLE = 0.05
 
 
 def student(squares: Floats, log_determinant: Floats | float, n: int) -> Floats:

@@ -38,6 +38,13 @@ _PER_CONVOLUTION = {
     "branches": ("CONCATENATION", "SPLIT", "SPLIT_V"),
 }
 
+CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
+"""Operators that convert between forms. They depend on the compression, so they do not count as layers."""
+
+SAME_NETWORK = 0.15
+"""Largest difference (natural logarithm) between the MACs of a file and of the model of the same name. Another head
+changes them by a few percent, another input size by much more."""
+
 
 @dataclass(frozen=True)
 class ModelFeatures:
@@ -144,14 +151,6 @@ def _number(row: Mapping[str, str], key: str, at: str) -> float:
         raise UsageError(f"{at}: the column '{key}' is not a number", "install the package again") from None
 
 
-CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
-"""Operators that convert between forms. They depend on the compression, so they do not count as layers."""
-
-SAME_NETWORK = 0.15
-"""Largest difference (natural logarithm) between the MACs of a file and of the model of the same name. Another head
-changes them by a few percent, another input size by much more."""
-
-
 def model_features(file: FileFeatures, name: str, family: str, table: FeatureTable) -> ModelFeatures | None:
     """Return the features for the predictor; None for a file without MACs, weights, image input or layers.
 
@@ -160,7 +159,8 @@ def model_features(file: FileFeatures, name: str, family: str, table: FeatureTab
     """
     if min(file.macs, file.parameters, file.input_size, file.layers) <= 0:
         return None
-    listed, architecture = table.models.get(name), table.architecture(name) or table.architecture(family)
+    listed = table.models.get(name)
+    architecture = table.architecture(name) or table.architecture(family)
     other = listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
     return ModelFeatures(
         name=f"{name} with other layers" if other else name,
@@ -180,10 +180,12 @@ def read_features(source: Path | bytes) -> FileFeatures:
 
 def features_of(model: Model) -> FileFeatures:
     """Return the features of a parsed file."""
-    graph, cost = model.subgraphs[0], count(model)
+    graph = model.subgraphs[0]
+    cost = count(model)
     kinds = Counter(_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
-    form, weights = form_of(model, cost), sum(len(tensor.buffer) for tensor in graph.tensors)
+    form = form_of(model, cost)
+    weights = sum(len(tensor.buffer) for tensor in graph.tensors)
     # Operators expand constants, and kernels pack expanded 8-bit ones once more.
     widened = sum(graph.tensors[index].size_bytes for index in graph.expanded)
     return FileFeatures(

@@ -81,7 +81,8 @@ def queries_of(base: Base, models: Models) -> Queries:
 
 def queries_of_known(base: Base, models: Indices) -> Queries:
     """Return queries for models of the table."""
-    towards, alone = base.gram[models], np.diag(base.gram)[models]
+    towards = base.gram[models]
+    alone = np.diag(base.gram)[models]
     return Queries(
         known=models,
         families=base.space.points.families[models],
@@ -120,7 +121,8 @@ def estimate(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0)
     support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
     # A network below the measured range takes no longer than one at its edge: only a launch is left.
     wider = deviation * (1 + np.maximum(below, beyond))
-    narrower, wider = np.hypot(deviation * (1 + beyond), log_sd), np.hypot(wider, log_sd)
+    narrower = np.hypot(deviation * (1 + beyond), log_sd)
+    wider = np.hypot(wider, log_sd)
     return Estimate(mean, wider, narrower, support, np.maximum(below, beyond))
 
 

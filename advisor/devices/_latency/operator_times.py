@@ -30,7 +30,8 @@ Setting = tuple[float, ...]
 _SCALES = np.array([1.2, 0.8, 0.8, 0.5, 0.5])
 """Distances (log) of pixels, channels, depth, taps and stride over which corrections are alike."""
 
-_CORRECTION, _NOISE = 0.05, 0.02
+_CORRECTION = 0.05
+_NOISE = 0.02
 """Standard deviations (log) of the correction of a kind's formula, and of a timed kernel."""
 
 _ENOUGH = 5  # With fewer kernels of a kind, its error is not known, and :data:`_FEW_SD` stands for it
@@ -48,6 +49,16 @@ _SHARED = 0.2
 """Share of the variance of a kind's error that its operators in one network have in common, because they are alike."""
 
 _RAMP = 0.15  # Half the width (log) in which a kernel's working set leaves the fastest cache
+
+OPERATORS_FILE = "model_operators.csv"  # The operators of the catalogue's networks, shipped with the device profiles
+
+_LEVEL = 0.03
+_LEVEL_SD = 0.05
+_NETWORK_SD = 0.05
+"""A network against the sum of its operators (log): the prior mean and deviation of a target's level, and the deviation
+of a network from it. In a network, data come from farther away than in an operator that runs again and again. From 22
+networks in two forms that do not judge (``benchmarks/latency_kernels.py``), on an AMD EPYC that others share: the level
+was 0.04 on one occasion and 0.01 on another, the deviation 0.054 in float32 and 0.029 in int8."""
 
 
 class _Kind(NamedTuple):
@@ -69,7 +80,8 @@ def _convolution(work: Work, setting: Setting) -> tuple[float, ...]:
     """Return the parts of a convolution, which is a product of matrices in tiles of rows, columns and depth."""
     rows, columns, depth = setting
     macs = _up(work.pixels, rows) * _up(work.channels, columns) * work.taps * _up(work.depth, depth)
-    window, gathered = work.taps > 1, work.pixels * work.taps
+    window = work.taps > 1
+    gathered = work.pixels * work.taps
     parts = 1, macs * (not window), macs * window, work.written, gathered * window
     return *parts, work.weights, gathered * work.depth
 
@@ -132,7 +144,8 @@ class OperatorTimes:
 
         ``works`` is each operator of the network with its number (:func:`advisor.tflite.counted`).
         """
-        total, variance = 0.0, 0.0
+        total = 0.0
+        variance = 0.0
         for kind, rows in _by_kind(works).items():
             times, log_sd = self._times(kind, [work for work, _ in rows])
             times *= [number for _, number in rows]
@@ -168,7 +181,8 @@ def _kind_of(work: Work) -> str:
 
 
 def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
-    works, times = [work for work, _ in rows], np.array([microseconds for _, microseconds in rows])
+    works = [work for work, _ in rows]
+    times = np.array([microseconds for _, microseconds in rows])
 
     def error(setting: Setting) -> float:
         """Return the mean squared error (log) of the best coefficients."""
@@ -177,7 +191,8 @@ def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
         return round(float(np.square(np.log(found / times)).mean()), 9)
 
     setting = min(kind.settings, key=error)
-    parts, points = kind.parts(works, setting), _points(works)
+    parts = kind.parts(works, setting)
+    points = _points(works)
     coefficients = _coefficients(parts, times)
     left = np.log(times / np.maximum(parts @ coefficients, 1e-3))
     cover = _covariance(points, points) + _NOISE**2 * np.eye(len(points))
@@ -209,15 +224,6 @@ def _points(works: Sequence[Work]) -> Floats:
 def _covariance(left: Floats, right: Floats) -> Floats:
     apart = np.square((left[:, None] - right[None]) / _SCALES).sum(axis=-1)
     return np.asarray(_CORRECTION**2 * np.exp(-apart / 2))
-
-
-OPERATORS_FILE = "model_operators.csv"  # The operators of the catalogue's networks, shipped with the device profiles
-
-_LEVEL, _LEVEL_SD, _NETWORK_SD = 0.03, 0.05, 0.05
-"""A network against the sum of its operators (log): the prior mean and deviation of a target's level, and the deviation
-of a network from it. In a network, data come from farther away than in an operator that runs again and again. From 22
-networks in two forms that do not judge (``benchmarks/latency_kernels.py``), on an AMD EPYC that others share: the level
-was 0.04 on one occasion and 0.01 on another, the deviation 0.054 in float32 and 0.029 in int8."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +267,8 @@ def network_times(
     )
     if not timed:
         return None
-    operators, known = _operator_times(timed), model_operators()
+    operators = _operator_times(timed)
+    known = model_operators()
     found = [(known[name], milliseconds) for name, milliseconds in measured.items() if name in known]
     anchors = [(works, milliseconds) for works, milliseconds in found if operators.covers(works)]
     return NetworkTimes.of(operators, anchors)

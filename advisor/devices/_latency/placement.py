@@ -28,8 +28,15 @@ _ENOUGH_TARGETS = 8
 _ENOUGH_SILICON = 5
 _UNKNOWN_FACTOR = 1.2
 
-_LINEAR, _LOCAL, _LOCAL_RADIUS = 0.5, 0.5, 1.75
-_RUNTIME, _BUILD, _SILICON, _SCALING, _NOISE, _LEVEL = 0.1, 0.4, 0.22, 0.2, 0.3, 3.0
+_LINEAR = 0.5
+_LOCAL = 0.5
+_LOCAL_RADIUS = 1.75
+_RUNTIME = 0.1
+_BUILD = 0.4
+_SILICON = 0.22
+_SCALING = 0.2
+_NOISE = 0.3
+_LEVEL = 3.0
 """Deviations (log) of a CPU's level: by its speed, by similar speeds, by its runtime's package, by its runtime and
 kernels, by its silicon, by its silicon at one number of threads (cores share its bandwidth), of its own, and of all
 targets together. Speeds are in standard deviations of the measured targets'. Chosen by the likelihood of hidden
@@ -50,6 +57,18 @@ _XNNPACK = "xnnpack"
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
+
+_X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
+
+_BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; the rest is common to all networks
+
+_ON_DEVICE = 0.04
+"""Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
+
+_ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
+
+_LEAST_RATE = 0.01
+_PRIOR_PAIRS = 5
 
 
 def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
@@ -87,7 +106,9 @@ def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     Floats and integers are kept apart on CPUs. There are few accelerators, so each silicon counts once, with the
     target's runtime if it was measured with it.
     """
-    columns, size, floats = base.table.columns, len(column.speed), ("float32", "float16")
+    columns = base.table.columns
+    size = len(column.speed)
+    floats = ("float32", "float16")
     kind = [int(i) for i in candidates if columns[i].kind == column.kind and len(columns[i].speed) == size > 0]
     if column.kind == "cpu":
         forms = floats if column.precision in floats else (column.precision,)
@@ -113,7 +134,8 @@ def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
 def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
     """Return the weights of the known CPUs and the standard deviation of the level."""
     speeds = np.array([each.speed for each in known])
-    centre, scale = speeds.mean(axis=0), np.maximum(speeds.std(axis=0), 1e-3)
+    centre = speeds.mean(axis=0)
+    scale = np.maximum(speeds.std(axis=0), 1e-3)
     points = (speeds - centre) / scale
     position = ((np.array(column.speed) - centre) / scale)[None]
     cover = _cpu_cover(points, known, points, known) + _NOISE**2 * np.eye(len(known))
@@ -163,9 +185,6 @@ def _scalings(columns: Sequence[Column]) -> list[str]:
     return [f"{column.silicon} {column.speed[2:3]}" for column in columns]
 
 
-_X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
-
-
 def _code(column: Column) -> str:
     """Return a name for the code of a CPU target's kernels: its build, apart for x86."""
     return "/".join((*column.build, "x86" * column.core.startswith(_X86)))
@@ -173,7 +192,8 @@ def _code(column: Column) -> str:
 
 def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
     """Return the weights of the known targets for the query's latencies, and the expected error of its level."""
-    centre, scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-3)
+    centre = known.mean(axis=0)
+    scale = np.maximum(known.std(axis=0), 1e-3)
     points = (known - centre) / scale
     position = (query - centre) / scale
     smoother = _smoother(points, points)
@@ -199,17 +219,6 @@ def _local(left: Floats, right: Floats) -> Floats:
     """Return the covariance of the residuals of points that are close to each other."""
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     return np.asarray(_LOCAL_SCALE**2 * np.exp(-squares / 2))
-
-
-_BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; the rest is common to all networks
-
-_ON_DEVICE = 0.04
-"""Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
-
-_ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
-
-_LEAST_RATE = 0.01
-_PRIOR_PAIRS = 5
 
 
 def release_deviation(table: LatencyTable, column: Column, candidates: Indices) -> float:
@@ -288,7 +297,8 @@ def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base
 
 def _translated(base: Base, column: Column, sibling: int, candidates: Indices) -> tuple[Base, float]:
     """Return the base with the latencies of a sibling as the column's release would have them, and their deviation."""
-    table, old = base.table, base.table.columns[sibling]
+    table = base.table
+    old = base.table.columns[sibling]
     rate = change(table, column.runtime, distance(old.version, column.version))
     network = (_BY_NETWORK * rate) ** 2
     gaps = _gaps(table, old, column, candidates)

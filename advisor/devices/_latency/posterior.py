@@ -29,6 +29,29 @@ _SAME_DEVICE = 4.0
 _OTHER_RELEASE = 5.0
 _UNMEASURED = 0.8
 
+CALIBRATION_FILE = "prediction_calibration.json"
+
+ANCHOR_STEPS = (0, 3, 7, 15)
+"""Steps of the number of models measured on the target: none, up to 3, up to 7, up to 15, more."""
+
+ENOUGH = 4  # This many measured models replace what is not known of the runtime's release
+
+SUPPORT = ("model", "family", "none")
+"""The most similar model that was measured: the same one, another one of its family, or neither."""
+
+LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
+
+WIDE = "no comparable device"
+
+LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
+
+TAIL = 4
+"""Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
+freedom, as of the measurements (:data:`advisor.devices._latency.base.DEGREES_OF_FREEDOM`)."""
+
+_LEAST_END = 1.0  # The scale of a tail is at least one standard deviation, also where all known errors have one sign
+EVERYTHING = "all"  # Key of the errors of all targets without measurements, for kinds of targets with few errors
+
 
 @dataclass(frozen=True, eq=False)
 class LatencyPosterior:
@@ -89,15 +112,18 @@ def _condition(
 
     ``candidates`` are the indices of the measured columns that can be references; ``releases`` columns follow.
     """
-    contrasts, reference = Contrasts.of(base, column, candidates), _reference(base, column, candidates, releases)
+    contrasts = Contrasts.of(base, column, candidates)
+    reference = _reference(base, column, candidates, releases)
     candidates = np.append(candidates, np.arange(len(base.table.columns) - releases, len(base.table.columns)))
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
     prior = np.array([_prior(base.table.columns[i], column) for i in candidates])
     prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
-    coefficients, level = np.zeros(len(seen)), 0.0
-    shares, doubts = np.zeros((len(candidates), len(SCALES))), np.ones(len(seen))
+    coefficients = np.zeros(len(seen))
+    level = 0.0
+    shares = np.zeros((len(candidates), len(SCALES)))
+    doubts = np.ones(len(seen))
     for weight, kept in agreeing(prior, residuals, [_cover(gram, scale) for scale in SCALES]):
         inverses = [inverse(_cover(gram[np.ix_(kept, kept)], scale)) for scale in SCALES]
         found = _shares(prior, residuals[:, kept], inverses)
@@ -118,9 +144,21 @@ def _condition(
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
     final = inverse(_cover(gram, scale) + doubted)
     return LatencyPosterior(
-        base, column, seen, resemblance, resemblance, coefficients, level, scale, contrasts, seen_contrasts, final,
-        spread, reference, np.maximum(doubts, 0.0),
-    )  # fmt: skip
+        base,
+        column,
+        seen,
+        resemblance,
+        resemblance,
+        coefficients,
+        level,
+        scale,
+        contrasts,
+        seen_contrasts,
+        final,
+        spread,
+        reference,
+        np.maximum(doubts, 0.0),
+    )
 
 
 def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
@@ -156,7 +194,8 @@ def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Seque
     ``releases`` are the deviations of the other releases' levels, the last columns of the base.
     """
     if releases:
-        combination, spread = np.zeros(len(base.table.columns)), min(releases)
+        combination = np.zeros(len(base.table.columns))
+        spread = min(releases)
         combination[len(base.table.columns) - len(releases) + releases.index(spread)] = 1.0
     else:
         combination, spread = place(base, column, candidates)
@@ -164,40 +203,27 @@ def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Seque
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
     return LatencyPosterior(
-        base, column, none, np.abs(combination) / max(np.abs(combination).sum(), 1e-9), combination, np.zeros(0), 0.0,
-        0.0, Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)), empty, empty, max(spread, LEAST_SPREAD),
-        _reference(base, column, candidates, len(releases)), np.zeros(0),
+        base,
+        column,
+        none,
+        np.abs(combination) / max(np.abs(combination).sum(), 1e-9),
+        combination,
+        np.zeros(0),
+        0.0,
+        0.0,
+        Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)),
+        empty,
+        empty,
+        max(spread, LEAST_SPREAD),
+        _reference(base, column, candidates, len(releases)),
+        np.zeros(0),
         not releases and beyond(base, column, candidates),
-    )  # fmt: skip
+    )
 
 
 def _reference(base: Base, column: Column, candidates: Indices, releases: int) -> str:
     found = reference_of(column, (base.table.columns[i] for i in candidates))
     return "release" if releases and found == "same" else found
-
-
-CALIBRATION_FILE = "prediction_calibration.json"
-
-ANCHOR_STEPS = (0, 3, 7, 15)
-"""Steps of the number of models measured on the target: none, up to 3, up to 7, up to 15, more."""
-
-ENOUGH = 4  # This many measured models replace what is not known of the runtime's release
-
-SUPPORT = ("model", "family", "none")
-"""The most similar model that was measured: the same one, another one of its family, or neither."""
-
-LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
-
-WIDE = "no comparable device"
-
-LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
-
-TAIL = 4
-"""Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
-freedom, as of the measurements (:data:`advisor.devices._latency.base.DEGREES_OF_FREEDOM`)."""
-
-_LEAST_END = 1.0  # The scale of a tail is at least one standard deviation, also where all known errors have one sign
-EVERYTHING = "all"  # Key of the errors of all targets without measurements, for kinds of targets with few errors
 
 
 def regime_of(kind: str, reference: str, measured: int, support: str) -> str:

@@ -26,6 +26,22 @@ CLOCK_TOLERANCE = math.log(1.1)
 """Largest difference (log) between the clocks of two targets that run on the same cores: boards state 2200 or 2265 MHz
 for one processor, and the latency changes in proportion."""
 
+HALF_PRECISION = frozenset({"ncnn", "mnn"})
+"""Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16); all others compute float32."""
+
+UNSTATED_THREADS = "-unstated-threads"  # End of the name of a target whose source does not state the number of threads
+
+_HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
+
+REFERENCES = ("release", "same", "version", "runtime", "core")
+"""Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
+silicon only, in the runtime's version, in the runtime, or in the design of the core."""
+
+MAJOR = 10  # Minor releases that a major one counts as
+UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
+
+_PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
+
 
 @dataclass(frozen=True, eq=False)
 class Points:
@@ -47,7 +63,8 @@ class ModelSpace:
 
     def __init__(self, features: Floats, families: Sequence[str]) -> None:
         known = features[~np.isnan(features).any(axis=1)]
-        self._centre, self._scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-3)
+        self._centre = known.mean(axis=0)
+        self._scale = np.maximum(known.std(axis=0), 1e-3)
         self.codes = {family: code for code, family in enumerate(sorted(set(families)))}
         self.points = self.points_of(features, families)
 
@@ -105,14 +122,6 @@ def solve(matrix: Floats, right: Floats) -> Floats:
 def inverse(matrix: Floats) -> Floats:
     """Invert a symmetric positive-definite matrix."""
     return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-
-
-HALF_PRECISION = frozenset({"ncnn", "mnn"})
-"""Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16); all others compute float32."""
-
-UNSTATED_THREADS = "-unstated-threads"  # End of the name of a target whose source does not state the number of threads
-
-_HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
 
 def runtime_family(runtime: str) -> str:
@@ -242,7 +251,8 @@ def build_table(
     """
     cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for profile in profiles:
-        targets, rows = {target.name: target for target in profile.targets}, profile.measurements
+        targets = {target.name: target for target in profile.targets}
+        rows = profile.measurements
         of = {key: column_of(profile, targets[key[0]], key[1]) for key in {(row.target, row.precision) for row in rows}}
         for row in rows:
             if row.flag in flags:
@@ -267,16 +277,6 @@ def build_table(
 def silicon(profile: DeviceProfile) -> str:
     """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
     return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])
-
-
-REFERENCES = ("release", "same", "version", "runtime", "core")
-"""Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
-silicon only, in the runtime's version, in the runtime, or in the design of the core."""
-
-MAJOR = 10  # Minor releases that a major one counts as
-UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
-
-_PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
 
 
 def reference_of(column: Column, others: Iterable[Column]) -> str:

@@ -17,17 +17,43 @@ from advisor.devices._profiles.runtimes import core_remarks, local_runtimes
 from advisor.devices._profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
 
 COLUMNS = (
-    "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
-    "precisions", "measurements", "memory_bytes", "arena_limit_bytes", "flash_limit_bytes", "provenance",
-)  # fmt: skip
+    "device",
+    "title",
+    "kind",
+    "soc",
+    "target",
+    "is_default",
+    "runtime",
+    "version",
+    "accelerator",
+    "threads",
+    "precisions",
+    "measurements",
+    "memory_bytes",
+    "arena_limit_bytes",
+    "flash_limit_bytes",
+    "provenance",
+)
 """Columns of :func:`advisor.devices.to_frame`."""
 
 LIST_COLUMNS: tuple[str, ...] = (
-    "device", "title", "kind", "soc", "cores", "npu", "default_target", "targets", "measurements", "provenance",
-)  # fmt: skip
+    "device",
+    "title",
+    "kind",
+    "soc",
+    "cores",
+    "npu",
+    "default_target",
+    "targets",
+    "measurements",
+    "provenance",
+)
 """Columns of the list of devices: one row each."""
 
-SHIPPED, OWN, PREDICTED, THIS_MACHINE = "shipped", "own", "predicted", "this machine"
+SHIPPED = "shipped"
+OWN = "own"
+PREDICTED = "predicted"
+THIS_MACHINE = "this machine"
 
 
 def provenance(profile: DeviceProfile) -> str:
@@ -155,9 +181,17 @@ def folder_of(profile: DeviceProfile) -> Path:
 
 
 def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
-    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine."""
+    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
+
+    UsageError if a folder of ``folders`` has no profile: it may be another one than the user meant.
+    """
     own = [own_folder()] if own_folder().is_dir() else []
-    return load_profiles({os.path.realpath(folder): folder for folder in (*own, *map(Path, folders))}.values())
+    chosen = [Path(folder) for folder in folders]
+    profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own, *chosen)}.values())
+    for folder in chosen:
+        if not any(folder.glob("*.yaml")):
+            raise UsageError(f"{folder} has no device profile", "give a folder that holds *.yaml files")
+    return profiles
 
 
 def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:

@@ -19,6 +19,15 @@ from advisor.store import shipped_folder
 
 _log = logging.getLogger(__name__)
 
+_MOST_MACS = 128.0
+_FEWEST_MACS = 0.02
+"""Multiply-accumulates a core and cycle: AVX-512 VNNI computes 128 of int8; the slowest shipped CPU reaches 0.1."""
+
+_BEYOND = 20.0
+"""A latency this many times below or above every shipped one of the model on such a unit has a wrong unit."""
+
+FEWEST = 3  # Networks of a target, and shipped targets, that show whether int8 is faster than float32
+
 
 class Profiles(dict[str, DeviceProfile]):
     """Device profiles by name, which a ``device:target`` text can select."""
@@ -149,7 +158,8 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
     from advisor.devices._profiles.schema import MAX_YAML_BYTES, profile_from
     from advisor.store import read_yaml
 
-    problems, profile = Problems(), None
+    problems = Problems()
+    profile = None
     with problems.collected():
         profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
     names = [target.name for target in profile.targets] if profile else None
@@ -165,12 +175,6 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
     assert profile is not None
     return replace(profile, measurements=measurements, kernels=kernels)
 
-
-_MOST_MACS, _FEWEST_MACS = 128.0, 0.02
-"""Multiply-accumulates a core and cycle: AVX-512 VNNI computes 128 of int8; the slowest shipped CPU reaches 0.1."""
-
-_BEYOND = 20.0
-"""A latency this many times below or above every shipped one of the model on such a unit has a wrong unit."""
 
 Bounds = Mapping[tuple[str, str, str], tuple[float, float]]
 
@@ -230,7 +234,8 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
     for row in rows:
         shortest, longest = _possible_ms(profile, target, macs.get(row.model))
         low, high = _shipped_bounds().get((unit, row.model, row.precision), (0.0, float("inf")))
-        shortest, longest = max(shortest, low / _BEYOND), min(longest, high * _BEYOND)
+        shortest = max(shortest, low / _BEYOND)
+        longest = min(longest, high * _BEYOND)
         factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
         factors[-1] *= max(row.latency_ms / longest, 1.0)
     if factors and median(factors) != 1.0:
@@ -241,9 +246,6 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
             f"the column latency_ms is in milliseconds and looks like {'seconds' if short else 'microseconds'}",
             "correct the unit, or flag the rows",
         )
-
-
-FEWEST = 3  # Networks of a target, and shipped targets, that show whether int8 is faster than float32
 
 
 def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
@@ -266,8 +268,12 @@ def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
         _log.warning(
             "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "
             "precisions swapped? Correct them, or flag the rows as unexplained",
-            profile.origin or profile.name, target.name, own, min(known), max(known),
-        )  # fmt: skip
+            profile.origin or profile.name,
+            target.name,
+            own,
+            min(known),
+            max(known),
+        )
 
 
 def _unit(profile: DeviceProfile, target: DeviceTarget) -> str:

@@ -45,6 +45,18 @@ _VERSION = re.compile(rf"{_VERSION_PART}(?:\+[\w.-]+)*")
 MIN_LATENCY_MS = 1e-3
 MAX_LATENCY_MS = 1e7
 
+_REQUIRED = ("target", "model", "precision", "latency_ms")
+
+FORMS = ("float32", "int8")  # Forms in which kernels are timed
+
+SUFFIX = ".kernels.csv"
+
+SOURCE = "kernels measured on the device"  # Beginning of the source of a latency that was predicted from kernels
+
+KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
+_LONGEST_US = 1e9
+_AGAIN = "delete the file, and time the kernels again: advisor devices calibrate --kernels"
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -72,7 +84,6 @@ class Measurement:
 
 
 COLUMNS = tuple(field.name for field in fields(Measurement))
-_REQUIRED = ("target", "model", "precision", "latency_ms")
 
 
 def read_measurements(
@@ -161,10 +172,12 @@ def _check_columns(path: Path, names: Collection[str]) -> None:
 def _parse(
     row: dict[str, str], at: str, targets: Collection[str] | None, models: Collection[str] | None
 ) -> Measurement:
-    model, names = row["model"], "advisor catalog list shows the names"
+    model = row["model"]
+    names = "advisor catalog list shows the names"
     if not model.strip():
         raise UsageError(f"{at}: the model has no name", names)
-    flag, version = row.get("flag", ""), row.get("runtime_version", "")
+    flag = row.get("flag", "")
+    version = row.get("runtime_version", "")
     if flag:
         _one_of(flag, FLAGS, "flag", at)
     try:
@@ -221,17 +234,6 @@ def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     return value
 
 
-FORMS = ("float32", "int8")  # Forms in which kernels are timed
-
-SUFFIX = ".kernels.csv"
-
-SOURCE = "kernels measured on the device"  # Beginning of the source of a latency that was predicted from kernels
-
-KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
-_LONGEST_US = 1e9
-_AGAIN = "delete the file, and time the kernels again: advisor devices calibrate --kernels"
-
-
 @dataclass(frozen=True)
 class Kernel:
     """One operator, timed alone on a target."""
@@ -270,7 +272,8 @@ def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
 
 
 def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
-    target, form = _one_of(row["target"], targets, "target", at), _one_of(row["form"], FORMS, "form", at)
+    target = _one_of(row["target"], targets, "target", at)
+    form = _one_of(row["form"], FORMS, "form", at)
     try:
         sizes = {name: int(row[name]) for name in SIZES}
         microseconds = float(row["microseconds"])

@@ -29,7 +29,8 @@ from advisor.devices._profiles.socs import (
 from advisor.devices._profiles.values import DeviceProfile
 from advisor.store import shipped_folder
 
-PHONES_FILE, BOARDS_FILE = "phones.csv", "boards.csv"
+PHONES_FILE = "phones.csv"
+BOARDS_FILE = "boards.csv"
 
 APPLE = "Apple"
 
@@ -184,7 +185,8 @@ def phones_named(name: str) -> tuple[PhoneModel, ...]:
     key = plain_name(name)
     if not key:
         return ()
-    exact, relaxed = _phones_by_key().get(key, ()), _phones_without_network().get(_NETWORK.sub("", key), ())
+    exact = _phones_by_key().get(key, ())
+    relaxed = _phones_without_network().get(_NETWORK.sub("", key), ())
     if exact:
         makers = {phone.maker for phone in exact}  # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G
         return (*exact, *(phone for phone in relaxed if phone.maker not in makers))

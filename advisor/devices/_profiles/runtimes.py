@@ -32,6 +32,31 @@ if TYPE_CHECKING:
 LITERT = f"{HOST}:litert"  # Another name of ``host``: this machine's LiteRT
 RUNTIMES = "advisor.runtimes"  # Entry points of :class:`LocalRuntime`
 
+_CPUINFO = Path("/proc/cpuinfo")
+_MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+_RUNTIME = "ai-edge-litert"
+_ZEN = {("AuthenticAMD", "25"): "Zen 4", ("AuthenticAMD", "26"): "Zen 5"}
+"""Designs with AVX-512 by vendor and family. Family 25 is also Zen 3, which has no AVX-512; Zen 4 computes it at half
+the width of a register."""
+
+_VECTORS = (
+    ("avx512_vnni", "AVX-512 VNNI"),
+    ("avx512f", "AVX-512"),
+    ("avx_vnni", "AVX2 VNNI"),
+    ("avx2", "AVX2"),
+    ("sse2", "SSE"),
+)
+
+CORES_FILE = "cores.yaml"
+
+_DOT = 4.0
+_I8MM = 8.0
+_NARROW = 2.0
+"""8-bit multiply-accumulates per float32 lane: dot product, matrix multiplication, and widening multiplication."""
+
+_DESIGN = re.compile(r"\(([^()]+)\)\s*$")
+_MOST_NEAREST = 3
+
 
 class LocalRuntime(Protocol):
     """A runtime of this machine that a search can name as a device."""
@@ -76,7 +101,8 @@ class PackagedRuntime:
 
     def profile(self) -> DeviceProfile:
         """See :class:`LocalRuntime`."""
-        here, own = host_profile(), partial(replace, runtime=self.runtime, version=installed_version(self.runtime))
+        here = host_profile()
+        own = partial(replace, runtime=self.runtime, version=installed_version(self.runtime))
         targets = tuple(own(each, precisions=self.precisions, forms=self.forms) for each in here.targets)
         return replace(here, name=self.name, title=on_this_machine(self.title, here), targets=targets)
 
@@ -151,22 +177,6 @@ def profiles_here() -> dict[str, DeviceProfile]:
     return {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}}
 
 
-_CPUINFO = Path("/proc/cpuinfo")
-_MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
-_RUNTIME = "ai-edge-litert"
-_ZEN = {("AuthenticAMD", "25"): "Zen 4", ("AuthenticAMD", "26"): "Zen 5"}
-"""Designs with AVX-512 by vendor and family. Family 25 is also Zen 3, which has no AVX-512; Zen 4 computes it at half
-the width of a register."""
-
-_VECTORS = (
-    ("avx512_vnni", "AVX-512 VNNI"),
-    ("avx512f", "AVX-512"),
-    ("avx_vnni", "AVX2 VNNI"),
-    ("avx2", "AVX2"),
-    ("sse2", "SSE"),
-)
-
-
 def host_profile() -> DeviceProfile:
     """Return the profile of this machine: its processor, its memory, and the installed LiteRT runtime."""
     cores = usable_cores()
@@ -227,15 +237,7 @@ def _cpuinfo() -> list[tuple[str, str]]:
     return [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
 
 
-CORES_FILE = "cores.yaml"
-
-_DOT, _I8MM, _NARROW = 4.0, 8.0, 2.0
-"""8-bit multiply-accumulates per float32 lane: dot product, matrix multiplication, and widening multiplication."""
-
 Figure = Literal["macs", "fp16", "dot", "i8mm", "in_order", "int8"]
-
-_DESIGN = re.compile(r"\(([^()]+)\)\s*$")
-_MOST_NEAREST = 3
 
 
 @dataclass(frozen=True)

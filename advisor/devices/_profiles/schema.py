@@ -30,6 +30,10 @@ MAX_YAML_BYTES = 4_000_000  # A profile has a few kilobytes; one with every publ
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
+_HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
+ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
+_LINE = r"^[^\x00-\x1f\x7f]*$"
+
 
 @dataclass(frozen=True)
 class FileKind(Generic[Schema]):
@@ -62,7 +66,8 @@ class FileKind(Generic[Schema]):
 
     def _refusals(self, error: ValidationError, document: YamlDocument) -> Iterator[UsageError]:
         found = error.errors(include_url=False)
-        misspelt, told = set[tuple[str | int, ...]](), set[tuple[str | int, ...]]()
+        misspelt = set[tuple[str | int, ...]]()
+        told = set[tuple[str | int, ...]]()
         for each in found:
             if each["type"] == "extra_forbidden":
                 valid = list(self._schema_at(each["loc"]).model_fields)
@@ -79,7 +84,8 @@ class FileKind(Generic[Schema]):
 
     def _refusal(self, error: Any, document: YamlDocument) -> UsageError:
         location = tuple(error["loc"])
-        at, key = document.at(location), str(location[-1]) if location else ""
+        at = document.at(location)
+        key = str(location[-1]) if location else ""
         if error["type"] == "extra_forbidden":
             valid = tuple(self._schema_at(location).model_fields)
             return UsageError(f"{at}: unknown key '{key}'{nearest(key, valid)}", f"keys: {', '.join(valid)}")
@@ -103,11 +109,6 @@ def _existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ..
             return tuple(location[:depth])
         values = values[step]
     return tuple(location)
-
-
-_HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
-ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
-_LINE = r"^[^\x00-\x1f\x7f]*$"
 
 
 def _size(value: object) -> int:

@@ -30,18 +30,6 @@ TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runti
 MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {MICRO_RUNTIME}
 """Runtimes that the agent and ``benchmark_model`` measure over a connection."""
 
-
-def runtime_remark(device: str, runtime: str) -> str:
-    """Return a remark if latencies are those of a runtime that does not run ``.tflite`` files, empty if it does.
-
-    ``device`` is the name of the device, or of its target; ``runtime`` may have a version: ``tflite==2.17.0``.
-    """
-    name = runtime.partition("==")[0]
-    if name in TFLITE_RUNTIMES:
-        return ""
-    return f"{device}: the latencies are those of {name}, which does not run .tflite files; take them as a guide"
-
-
 KERNELS = ("xnnpack", "ruy", "reference")
 """Kernels with which builds of TensorFlow Lite compute on a CPU: one network may take 1.9 times as long with others."""
 
@@ -55,6 +43,20 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "int16x8": ("int16x8",),
 }
 """Precisions by form: a target needs at least one of them. Every other form needs ``float32``."""
+
+DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+
+
+def runtime_remark(device: str, runtime: str) -> str:
+    """Return a remark if latencies are those of a runtime that does not run ``.tflite`` files, empty if it does.
+
+    ``device`` is the name of the device, or of its target; ``runtime`` may have a version: ``tflite==2.17.0``.
+    """
+    name = runtime.partition("==")[0]
+    if name in TFLITE_RUNTIMES:
+        return ""
+    return f"{device}: the latencies are those of {name}, which does not run .tflite files; take them as a guide"
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ class DeviceProfile:
 
     def target(self, name: str = "") -> DeviceTarget:
         """Return the target called ``name``, or the default one if it is empty; an error names the nearest one."""
-        wanted, targets = name or self.default_target, {target.name: target for target in self.targets}
+        wanted = name or self.default_target
+        targets = {target.name: target for target in self.targets}
         if wanted not in targets:
             raise UsageError(
                 f"{self.name} has no target '{wanted}'{nearest(wanted, targets)}", f"targets: {', '.join(targets)}"
@@ -176,10 +179,6 @@ class DeviceProfile:
     def _fingerprint(self) -> str:
         parts = (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
-"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,14 @@ from advisor.tflite import Metadata, read
 
 Tell = Callable[[str], None]
 
+LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
+"""Limits of one scoring: the images may be many."""
+
+FEW = 200
+"""Below this number of images one answer is more than half a point."""
+
+ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the worst output"
+
 
 @dataclass(frozen=True)
 class FileForms(FormInputs):
@@ -71,7 +79,8 @@ class FileForms(FormInputs):
 
     def calibration_key(self, _materials: Materials) -> object:
         """See :class:`FormInputs`: the hashes of the images or of the samples."""
-        samples, paths = self.asked.samples, self.asked.images.calibration
+        samples = self.asked.samples
+        paths = self.asked.images.calibration
         if samples is not None:
             return ["samples", sha256_file(samples.calibration.path), samples.calibration.rows]
         if not paths:
@@ -89,20 +98,13 @@ class FileForms(FormInputs):
 
     def recipe_key(self, materials: Materials) -> Inputs:
         """See :class:`FormInputs`."""
-        given, images, own = self.for_recipe(materials), self.asked.images.training, list[Any]()
+        given = self.for_recipe(materials)
+        images = self.asked.images.training
+        own = list[Any]()
         if images is not None:
             hashes = [list(map(sha256_of, paths)) for paths in (images.paths, images.validation_paths)]
             own = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
         return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": own}
-
-
-LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
-"""Limits of one scoring: the images may be many."""
-
-FEW = 200
-"""Below this number of images one answer is more than half a point."""
-
-ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the worst output"
 
 
 def compress(
@@ -119,7 +121,8 @@ def compress(
         with Trainers(folder / "log.txt") as pool:
             forms = _scored(pool, asked, forms, tell)
     forms, notes = time_forms(forms, tell) if latency else (forms, ())
-    images, calibrated = asked.images, any(one.needs_calibration for one in asked.recipes)
+    images = asked.images
+    calibrated = any(one.needs_calibration for one in asked.recipes)
     return Compression(
         model=str(asked.model),
         folder=str(asked.folder),
@@ -155,7 +158,8 @@ def _made(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: int | N
 
 
 async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
-    path, start = asked.path_of(one.name), time.monotonic()
+    path = asked.path_of(one.name)
+    start = time.monotonic()
     notes: Mapping[str, Any] = {}
     try:
         if one.name != FLOAT:
@@ -181,8 +185,10 @@ def _without(form: RecipeResult, error: AdvisorError, before: str = "") -> Recip
 
 
 async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
-    given, names = FileForms(asked), [one.name for one in asked.recipes]
-    card, source = asked.stem or asked.model.stem, FloatModel(asked.model, sha256_file(asked.model))
+    given = FileForms(asked)
+    names = [one.name for one in asked.recipes]
+    card = asked.stem or asked.model.stem
+    source = FloatModel(asked.model, sha256_file(asked.model))
     shared = None
     if asked.samples is None and shares_calibration(name, names):
         shared = calibrated(Scope(card), source, given, names)
@@ -200,7 +206,9 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
 
 def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell) -> list[RecipeResult]:
     """Return the rows with what differs from the float file, the first one, which runs once if its answers are kept."""
-    images, samples, scored = asked.images, asked.samples, list[RecipeResult]()
+    images = asked.images
+    samples = asked.samples
+    scored = list[RecipeResult]()
     if forms[0].status != "ok":
         raise UsageError(f"{asked.model.name} cannot be compressed: {forms[0].reason}", "see advisor profile")
 

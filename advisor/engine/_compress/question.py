@@ -56,6 +56,9 @@ SCORED = 200
 
 PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
 
+FLOAT = "float32"
+OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
+
 
 @dataclass(frozen=True)
 class CompressionImages:
@@ -74,10 +77,6 @@ class CompressionImages:
     scored_source: str = PHOTOGRAPHS
     labels: tuple[Any, ...] = ()
     training: TrainingImages | None = None
-
-
-FLOAT = "float32"
-OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
 
 
 @dataclass(frozen=True)
@@ -135,18 +134,26 @@ def ask(
     if training := [one.name for one in chosen if one.needs >= Needs.TRAINING]:
         require_training(f"--recipe {training[0]}")
     accelerator(options["accelerator"])
-    graph, data = read(model), model.read_bytes()
+    graph = read(model)
+    data = model.read_bytes()
     plain = data if judged_only else _plain(data, model.name, options["requantize"])
-    limit, images = options["max_drop_points"], options["data"]
+    limit = options["max_drop_points"]
+    images = options["data"]
     if limit is not None and images is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
-    names, limits = tuple(one.name for one in chosen), Budget(max_drop_points=limit)
-    data_folder, seed = None if images is None else Path(images), bounded("seed", options["seed"])
+    names = tuple(one.name for one in chosen)
+    limits = Budget(max_drop_points=limit)
+    data_folder = None if images is None else Path(images)
+    seed = bounded("seed", options["seed"])
     question = Question(task_of(graph), data_folder, limits=limits, compressions=names, seed=seed)
     asked = CompressionQuestion(
-        question, model, (recipe(FLOAT), *chosen), Path(options["to"] or f"{model.stem}-forms"),
-        accelerator=options["accelerator"], learn_s=options["learn_s"],
-    )  # fmt: skip
+        question,
+        model,
+        (recipe(FLOAT), *chosen),
+        Path(options["to"] or f"{model.stem}-forms"),
+        accelerator=options["accelerator"],
+        learn_s=options["learn_s"],
+    )
     if options["samples"] is not None:
         asked = _of_samples(asked, Path(options["samples"]), plain, options)
     else:
@@ -172,7 +179,9 @@ def _of_samples(
 def _of_images(
     asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
 ) -> CompressionQuestion:
-    model, graph, folder = asked.model, read(asked.model), options["calibration"]
+    model = asked.model
+    graph = read(asked.model)
+    folder = options["calibration"]
     metadata = read_metadata(data, model.name)
     try:
         spec = spec_of_file(model.name, graph, metadata, options["mean"], options["std"])
@@ -182,8 +191,8 @@ def _of_images(
     labels = metadata.labels if metadata else ()
     if labels and len(labels) != classes:
         raise UsageError(f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata")
-    kept = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
-    asked = replace(asked, spec=spec, metadata=kept)
+    described = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
+    asked = replace(asked, spec=spec, metadata=described)
     return replace(asked, images=_images_for(asked, None if folder is None else Path(folder), spec, classes))
 
 
@@ -199,11 +208,14 @@ def _images_for(
     Raises:
         UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
     """
-    question, needs = asked.question, {one.needs for one in asked.recipes}
-    data, seed, labelled = question.data, question.seed, question.of_task.labelled
-    own = find_images(calibration) if calibration else ()
+    question = asked.question
+    needs = {one.needs for one in asked.recipes}
+    data = question.data
+    seed = question.seed
+    labelled = question.of_task.labelled
+    images = find_images(calibration) if calibration else ()
     learns = any(one.needs >= Needs.SCORING and applies(one, question) for one in asked.recipes)
-    whole = bool(own) and not learns
+    whole = bool(images) and not learns
     try:
         read = read_images(replace(question, judged_whole=whole), lambda _text: None)
     except AmbiguousInput as error:  # the model says the task, and no option does
@@ -213,15 +225,17 @@ def _images_for(
         hint = f"{', '.join(tasks)}; the model is a classifier: give class folders"
         raise UsageError(error.message, hint) from None
     if read is None:
-        return _unlabelled(own, calibration, seed) if own else CompressionImages()
+        return _unlabelled(images, calibration, seed) if images else CompressionImages()
     order = class_order(read.classes, asked.metadata.labels if asked.metadata else (), classes)
     halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
-    train, scored, held = read.part(Role.TRAIN), halves.part(Role.HOLDOUT), len(read.split.holdout)
+    train = read.part(Role.TRAIN)
+    scored = halves.part(Role.HOLDOUT)
+    held = len(read.split.holdout)
     judged = f"all {held} images of {data}" if whole else f"the {held} images held out of {data}"
     if len(scored.paths) < held:
         judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
-    source = f"images of {calibration}" if own else f"training images of {data}"
-    chosen = drawn(own or (() if labelled else train.paths), CALIBRATION, seed)
+    source = f"images of {calibration}" if images else f"training images of {data}"
+    chosen = drawn(images or (() if labelled else train.paths), CALIBRATION, seed)
     if not chosen:
         chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
     training = None
@@ -237,7 +251,8 @@ def _images_for(
 
 def _for_choosing(images: Images) -> Images:
     """Return the images with half of their hold-out as validation part, if the hold-out is large enough."""
-    split, together = images.split, dict[int, list[int]]()
+    split = images.split
+    together = dict[int, list[int]]()
     for index, group in enumerate(images.groups):
         together.setdefault(group, []).append(index)
     chosen_on, scored = halved(images.dataset, split.holdout, split.seed, list(together.values()))
@@ -248,13 +263,14 @@ def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
     if images.boxes is None:
         return tuple(order[label] for label in part.labels)
     sizes = (images.boxes.sizes[index] for index in part.indices)
-    places, each = dict(enumerate(order)), zip(part.objects, sizes, strict=True)
-    return tuple((true_boxes(rows).relabelled(places), size[::-1]) for rows, size in each)
+    places = dict(enumerate(order))
+    objects = zip(part.objects, sizes, strict=True)
+    return tuple((true_boxes(rows).relabelled(places), size[::-1]) for rows, size in objects)
 
 
-def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
-    chosen = drawn(own, CALIBRATION, seed)
-    others = tuple(path for path in own if path not in set(chosen))
+def _unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
+    chosen = drawn(images, CALIBRATION, seed)
+    others = tuple(path for path in images if path not in set(chosen))
     scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
     new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
     return CompressionImages(
@@ -264,7 +280,8 @@ def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Compre
 
 def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
     """Create the folder, and write the float file that recipes start from if it is another than the user's."""
-    model, folder = asked.model, asked.folder
+    model = asked.model
+    folder = asked.folder
     copy = folder / f"{model.stem}-{FLOAT}.tflite"
     made = [asked.path_of(one.name).name for one in asked.recipes[1:]]
     ensure_output_dir(folder, made if plain == data else [*made, copy.name], force)

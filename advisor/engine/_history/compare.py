@@ -62,17 +62,24 @@ class ChangedFigure(Written):
     """
 
     entries = (
-        "key", "figure=delta.figure", "before=delta.before", "after=delta.after", "counts=delta.counts",
-        "worse=delta.worse", "why=delta.why",
-    )  # fmt: skip
+        "key",
+        "figure=delta.figure",
+        "before=delta.before",
+        "after=delta.after",
+        "counts=delta.counts",
+        "worse=delta.worse",
+        "why=delta.why",
+    )
 
     key: str
     delta: Delta
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COMPARISON_COLUMNS`."""
-        change, known = self.delta, self.delta.before or self.delta.after
-        unit, values = known.unit if known else None, (_value(change.before), _value(change.after))
+        change = self.delta
+        known = self.delta.before or self.delta.after
+        unit = known.unit if known else None
+        values = (_value(change.before), _value(change.after))
         return dict(
             zip(COMPARISON_COLUMNS, (self.key, change.figure, unit, *values, change.counts, change.why), strict=True)
         )
@@ -94,10 +101,17 @@ class Comparison(Written):
     """
 
     entries = (
-        "schema_version", "before", "after", "outcome=result", "recommends_otherwise", "reason",
-        "pick_before=pick_before.configuration.key", "pick_after=pick_after.configuration.key", "differences",
+        "schema_version",
+        "before",
+        "after",
+        "outcome=result",
+        "recommends_otherwise",
+        "reason",
+        "pick_before=pick_before.configuration.key",
+        "pick_after=pick_after.configuration.key",
+        "differences",
         "figures",
-    )  # fmt: skip
+    )
     schema_version = 1
 
     before: str
@@ -177,7 +191,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     result = _result(before.decision, after.decision, steady, changes, one_device)
     result = ComparisonResult.INCOMPLETE if after.too_early else result
     other_images = OTHER_IMAGES if _images_differ(before, after) else ""
-    rows = [ChangedFigure(key, each) for key, figures in changes.items() for each in figures]
+    rows = [ChangedFigure(key, change) for key, figures in changes.items() for change in figures]
     changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
     return Comparison(
         before=before.name,
@@ -197,19 +211,20 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
     asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
     same_images = bool(compared_images(before.folder)) and not _images_differ(before, after)
     other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
-    found = {}
+    changed = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
         if then is not None and evaluation.status is Status.OK:
             changes = tuple(change for change in deltas(then, evaluation) if change.figure not in other)
             paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
-            found[evaluation.configuration.key] = paired_changes
-    return found
+            changed[evaluation.configuration.key] = paired_changes
+    return changed
 
 
 def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
     """Return whether two runs compared their candidates on different images of the user."""
-    then, now = compared_images(before.folder), compared_images(after.folder)
+    then = compared_images(before.folder)
+    now = compared_images(after.folder)
     return bool(then and now) and then != now
 
 
@@ -220,7 +235,8 @@ def _pair_accuracies(
     same_file = then.artefact_sha256 == now.artefact_sha256 != ""
     apart: bool | None = False
     if not same_file:
-        earlier, later = correct_answers(before.folder, then), correct_answers(after.folder, now)
+        earlier = correct_answers(before.folder, then)
+        later = correct_answers(after.folder, now)
         apart = None if earlier is None or later is None else not paired(earlier, later).spans_zero
     return tuple(
         delta(change.figure, change.before, change.after, apart)
@@ -318,5 +334,5 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
 
 def _changed_text(key: str, change: Delta) -> str:
     values = (change.before, change.after)
-    then, now = ("unknown" if each is None else show_figure(change.figure, each.value) for each in values)
+    then, now = ("unknown" if value is None else show_figure(change.figure, value.value) for value in values)
     return f"{change.figure.replace('_', ' ')} of {key} {then} -> {now}"

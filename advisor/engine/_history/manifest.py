@@ -27,9 +27,15 @@ if TYPE_CHECKING:
     from advisor.engine._space.resolved import Candidates, Resolved
 
 PACKAGES = (
-    "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image", "numpy",
+    "tensorflow",
+    "keras",
+    "ai-edge-litert",
+    "ai-edge-quantizer",
+    "optuna",
+    "scikit-image",
+    "numpy",
     "pillow",
-)  # fmt: skip
+)
 
 START_ANEW = "start a new run: unchanged work is taken from the cache"
 SHOWN = 5
@@ -44,7 +50,8 @@ def card_hash(card: Card) -> str:
 
 def write_images(run: RunFolder, images: Images) -> None:
     """Write ``split.json`` and ``dataset.json``: the images, the rejected files, and the split."""
-    dataset, split = images.dataset, images.split
+    dataset = images.dataset
+    split = images.split
     run.write_json("split.json", split.to_json(dataset, images.grouping))
     run.write_json(
         "dataset.json",
@@ -118,14 +125,18 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything
-    space, found = section(manifest, "space"), {card.name: card for card in resolved.cards}
+    space = section(manifest, "space")
+    by_name = {card.name: card for card in resolved.cards}
     names = [str(name) for name in space.get("cards") or ()]
-    hashes, recipes = section(manifest, "cards"), {name: recipe.version for name, recipe in resolved.recipes.items()}
+    hashes = section(manifest, "cards")
+    recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
     others = sorted(set(recipes.items()) ^ set(section(space, "recipes").items()), key=str)
     fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
     changes = {
-        "candidates": [name for name in names if name not in found],
-        "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
+        "candidates": [name for name in names if name not in by_name],
+        "catalogue's entries": [
+            name for name in names if name in by_name and hashes.get(name) != card_hash(by_name[name])
+        ],
         "compression recipes": [f"{name} (version {version})" for name, version in others],
         "training recipes": _other(space.get("training"), list(resolved.trainings)),
         "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),
@@ -139,7 +150,7 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
             more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
             text = f"--resume: the {what} of '{run.path}' have changed: {', '.join(shown[:SHOWN])}{more}"
             raise UsageError(text, START_ANEW)
-    return tuple(found[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 def same_weights(run: RunFolder, candidates: Candidates) -> None:
@@ -150,7 +161,8 @@ def same_weights(run: RunFolder, candidates: Candidates) -> None:
         if name not in candidates.weights:
             why = candidates.missing.get(name, "it is no longer a candidate")
             raise UsageError(f"--resume: the weights of {name} are no longer available: {why}", START_ANEW)
-        then, file = began_with.get(name), candidates.weights[name]
+        then = began_with.get(name)
+        file = candidates.weights[name]
         if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
             raise UsageError(f"--resume: the weights of {name} have changed since the run began", START_ANEW)
 
@@ -168,6 +180,6 @@ def _hashes(rows: object) -> list[str]:
 
 
 def _other(then: object, now: object) -> list[str]:
-    texts = [", ".join(map(str, each)) if isinstance(each, list) else str(each or "") for each in (then, now)]
+    texts = [", ".join(map(str, value)) if isinstance(value, list) else str(value or "") for value in (then, now)]
     first, second = (f"{text[:12]}..." if len(text) > 60 else text or "none" for text in texts)
     return [f"{first} then, {second} now"] if then != now else []

@@ -45,6 +45,9 @@ from advisor.store import ArtifactCache, RunFolder, answers_file, artefact_probl
 Search = Callable[[Request], RunFolder]
 """Runs a search and returns its run folder. It is passed in, because the search uses this room."""
 
+MOST_JUDGED = 3
+"""Files that run on the hold-out for one device at most: each may take the place of the pick."""
+
 
 class Reports(Protocol):
     """Writes the report files of runs that have none. It is passed in, because the reports use this room."""
@@ -61,8 +64,6 @@ Evaluations = tuple[Evaluation, ...]
 Tell = Callable[[str], None]
 """Is called with what is being done."""
 
-MOST_JUDGED = 3
-"""Files that run on the hold-out for one device at most: each may take the place of the pick."""
 
 Answers = Mapping[str, Sequence[float]]
 """New answers on the hold-out, and shares in the figure that decides, by their path within the run."""
@@ -123,8 +124,8 @@ class Session:
     def _each(self, origin: Origin) -> Iterator[Reevaluation]:
         self._loaded.clear()
         if origin.device == HOST:
-            yield (found := self._on_host(origin))
-            if found.error:
+            yield (outcome := self._on_host(origin))
+            if outcome.error:
                 return
         for selector, profile, target in self.devices.targets:
             if origin.device in (HOST, selector):
@@ -163,14 +164,15 @@ class Session:
         if start.environment == environment:
             return Reevaluation(start.path.name, selector)
         causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
-        before, made = self._load(start.path), self._existing(start, environment)
+        before = self._load(start.path)
+        made = self._existing(start, environment)
         require_proof(before)
         if made is None:
-            found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
-            if found is None:
+            source = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
+            if source is None:
                 why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
                 raise UsageError(why, "search again")
-            measured = self._load(found.path)
+            measured = self._load(source.path)
             evaluations = self._anew(measured, measured.evaluations, device)
             evaluations, answers = judge_pick(measured, evaluations, selector, self.tell)
             manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
@@ -186,7 +188,8 @@ class Session:
         if run.too_early:
             return Reevaluation(run.name, HOST, error=run.too_early)
         changes = find_changes(run, lambda: self.devices.predictor)
-        causes, remarks = changes.causes, changes.remarks
+        causes = changes.causes
+        remarks = changes.remarks
         if not changes.need_work:
             return Reevaluation(run.name, HOST, causes, remarks=remarks)
         made = self._existing(start, changes.environment)
@@ -204,14 +207,16 @@ class Session:
 
     def _new_run(self, start: Origin, changes: Changes) -> tuple[RunFolder, tuple[str, ...]]:
         """Return the new run, and what could not be done."""
-        run, names = changes.run, {device.label for device in changes.devices}
-        evaluations, remarks = run.evaluations, tuple[str, ...]()
+        run = changes.run
+        names = {device.label for device in changes.devices}
+        evaluations = run.evaluations
+        remarks = tuple[str, ...]()
         answers: Answers = {}
         if changes.host:
             if self.reports:
                 self.reports.wait()  # measuring needs a quiet machine
-            here = replace(run, evaluations=on_device(run.evaluations, HOST))
-            again, answers, remarks = remeasure(here, self.tell)
+            here_only = replace(run, evaluations=on_device(run.evaluations, HOST))
+            again, answers, remarks = remeasure(here_only, self.tell)
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
         others = [e for e in evaluations if e.configuration.target.device not in names]
         anew = [e for device in changes.devices for e in self._anew(run, evaluations, device)]
@@ -231,9 +236,10 @@ class Session:
     def _anew(self, run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice) -> tuple[Evaluation, ...]:
         """Return each artefact of the run on a device: predicted, or measured here, in a runtime or an interpreter."""
         if device.runtime is not None:
-            devices, made = at_threads(device, run.question.thread_counts), one_each(evaluations)
-            rows = [(each, [before_measuring(one, each) for one in made]) for each in devices]
-            return tuple(found for each, before in rows for found in run_here(run, before, each, self.tell))
+            devices = at_threads(device, run.question.thread_counts)
+            made = one_each(evaluations)
+            rows = [(device, [before_measuring(one, device) for one in made]) for device in devices]
+            return tuple(again for device, before in rows for again in run_here(run, before, device, self.tell))
         limits = run.question.limits
         predicted = self.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
         return run_here(run, predicted, device, self.tell) if device.local else predicted
@@ -243,8 +249,8 @@ def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: S
     """Search over some cards alone, and return the run: of a run without images, so that nothing is trained."""
     question = run.question
     paths = {"catalog": list(map(str, question.catalog)), "profiles": list(map(str, question.profiles))}
-    own = {"candidates": list(names), "out": str(folder), "max_trials": 0}
-    return search(resolve({**run.request.written, **paths, **own}))
+    forced = {"candidates": list(names), "out": str(folder), "max_trials": 0}
+    return search(resolve({**run.request.written, **paths, **forced}))
 
 
 def merge_evaluations(earlier: Sequence[Evaluation], later: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
@@ -264,7 +270,7 @@ def remeasure(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, tuple[s
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         measured = run_coroutine(measure(_walker(run, images, succeeded, pool, tell)))
-    answers = {file: answers for _, kept in measured for file, answers in kept.items()}
+    answers = {file: answers for _, files in measured for file, answers in files.items()}
     return (*(evaluation for evaluation, _ in measured), *others), answers, (remark,) if remark else ()
 
 
@@ -275,7 +281,8 @@ def judge_pick(
 
     Without the run's images, or if they have changed, nothing runs, and the answer says what judged the pick.
     """
-    question, holdout_answers = replace(run.question, devices=(device,)), dict[str, Sequence[float]]()
+    question = replace(run.question, devices=(device,))
+    holdout_answers = dict[str, Sequence[float]]()
     images: Images | None = None
     for _ in range(MOST_JUDGED):
         decision = decide_run(run.folder, evaluations, question, judged_first=False).decision
@@ -354,23 +361,23 @@ def run_here(run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDe
     """Return evaluations of which the ``ok`` ones are measured here: in a runtime, or as arena of a microcontroller."""
 
     async def measure(walker: Walker) -> list[Evaluation]:
-        return [await _run_one(run, walker, each, device) for each in evaluations]
+        return [await _run_one(run, walker, evaluation, device) for evaluation in evaluations]
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         return tuple(run_coroutine(measure(_walker(run, None, evaluations, pool, tell))))
 
 
-async def _run_one(run: LoadedRun, walker: Walker, each: Evaluation, device: TargetDevice) -> Evaluation:
-    problem = artefact_problem(run.folder, each) if each.status is Status.OK else None
+async def _run_one(run: LoadedRun, walker: Walker, evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    problem = artefact_problem(run.folder, evaluation) if evaluation.status is Status.OK else None
     if problem is not None and device.runtime is not None:
-        return replace(each, status=Status.FAILED, stage=StageName.TIMING, reason=str(problem))
-    if problem is not None or each.status is not Status.OK or device.local is None:
-        return each  # of a microcontroller, the prediction stays
+        return replace(evaluation, status=Status.FAILED, stage=StageName.TIMING, reason=str(problem))
+    if problem is not None or evaluation.status is not Status.OK or device.local is None:
+        return evaluation  # of a microcontroller, the prediction stays
     if device.runtime is None:
-        stage = checked_in(scope_of(each), artefact_of(run.folder, each), device.target.runtime)
-        return await checked(walker, each, device, stage)
-    timed = measured_in(scope_of(each), artefact_of(run.folder, each), device.local, THOROUGH)
-    return await measured_here(walker, each, timed)
+        stage = checked_in(scope_of(evaluation), artefact_of(run.folder, evaluation), device.target.runtime)
+        return await checked(walker, evaluation, device, stage)
+    timed = measured_in(scope_of(evaluation), artefact_of(run.folder, evaluation), device.local, THOROUGH)
+    return await measured_here(walker, evaluation, timed)
 
 
 async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
@@ -385,10 +392,12 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
 
 async def _hold_out(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
     """Return an evaluation with the accuracy of its file on the hold-out, and its answers there."""
-    images, question, artefact = walker.materials.require_images(), run.question, artefact_of(run.folder, evaluation)
+    images = walker.materials.require_images()
+    question = run.question
+    artefact = artefact_of(run.folder, evaluation)
     stage = question.of_task.score(scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
     known = evaluation.holdout_answers
     file = known.file if known else answers_file(f"{HOLDOUT}-{artefact.path.stem}")
-    scored, kept = question.of_task.judge(question).held_out(evaluation, answers, images, file)
-    return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), kept
+    scored, files = question.of_task.judge(question).held_out(evaluation, answers, images, file)
+    return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), files

@@ -21,28 +21,49 @@ GMACS_PER_SECOND = 90.0
 """Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
 2.3 with XNNPACK on an AMD EPYC."""
 
-CONVERT_S, FILL_S, HEAD_S, EXPECTATION_S, ADJUST_S, REFIT_S, REWRITE_S = 4.2, 0.6, 2.2, 0.5, 5.0, 0.6, 0.2
-TIMING_S, EXPORT_S, RUNTIME_S, ARENA_S = 1.4, 8.0, 4.0, 3.0
+CONVERT_S = 4.2
+FILL_S = 0.6
+HEAD_S = 2.2
+EXPECTATION_S = 0.5
+ADJUST_S = 5.0
+REFIT_S = 0.6
+REWRITE_S = 0.2
+TIMING_S = 1.4
+EXPORT_S = 8.0
+RUNTIME_S = 4.0
+ARENA_S = 3.0
 """CPU seconds (of timing, seconds of the machine) that the stages took on an AMD EPYC with MobileNetV2."""
 
-LABELS_S, LABELS_IMAGE_S, LABELS_STEP_S = 3.0, 0.0025, 1.5e-10
+LABELS_S = 3.0
+LABELS_IMAGE_S = 0.0025
+LABELS_STEP_S = 1.5e-10
 """Seconds of checking labels: imports, opening images that may be crops, and a ridge regression on landmarks. 1,416
 images of TrashNet took 6.9 CPU seconds on an AMD EPYC; 6,000 rows of features with 3,000 landmarks took 8.5."""
 
 EXPORT_BYTES = 1_200_000_000  # Memory of the converter to ONNX and its libraries
 
-CALIBRATE_AGAIN_S, CALIBRATE_LAYERS_S = 4.5, 8.0
+CALIBRATE_AGAIN_S = 4.5
+CALIBRATE_LAYERS_S = 8.0
 """Seconds of calibrating MobileNetV2 for all its forms where only its head is new, and how many more where
 all its layers are."""
 
 COMPRESS_S: Mapping[str, float] = {
-    "float16": 0.9, "weight_int8": 0.8, "dynamic_int8": 0.8, "int8": 1.0, "mixed_int8": 53.0, "qat_int8": 127.0,
-    "pruned_50": 129.0, "pruned_75": 125.0, "clustered_16": 122.0,
-}  # fmt: skip
+    "float16": 0.9,
+    "weight_int8": 0.8,
+    "dynamic_int8": 0.8,
+    "int8": 1.0,
+    "mixed_int8": 53.0,
+    "qat_int8": 127.0,
+    "pruned_50": 129.0,
+    "pruned_75": 125.0,
+    "clustered_16": 122.0,
+}
 """Seconds of a compression recipe on MobileNetV2, after its calibration (``benchmarks/results/compression.md``, where
 recipes that train weights were limited to 120 s)."""
 
-READ_START_S, FINETUNE_START_S, DETECTOR_START_S = 0.5, 20.0, 15.0
+READ_START_S = 0.5
+FINETUNE_START_S = 20.0
+DETECTOR_START_S = 15.0
 """Seconds before the first image: a child process and its imports; for fine-tuning also the graph, its compilation and
 its conversion."""
 
@@ -54,17 +75,41 @@ READ_IMAGE_S = 0.0013
 """Seconds of reading an image to score it: MobileNetV2's answers took 1.4 times the CPU seconds of the network alone.
 MobileNetV1 0.25 takes a third of this."""
 
-CAPTURE_TESTS, CAPTURE_S = 14, 0.0012  # Tests of robust accuracy, and seconds that one change of an image takes
+# Tests of robust accuracy, and seconds that one change of an image takes.
+CAPTURE_TESTS = 14
+CAPTURE_S = 0.0012
 
-DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING, DETECTOR_TUNING_ALL = 9.0, 0.24, 60.0, 260.0
+DETECTOR_MAPS = 9.0
+DETECTOR_IMAGE_S = 0.24
+DETECTOR_TUNING = 60.0
+DETECTOR_TUNING_ALL = 260.0
 """Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs of its head for an
 image; runs in LiteRT of all epochs of a backbone of which some layers learn too, or all. BCCD's 205 training images
 took MobileNetV2 at 320 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz; all layers take 2.3 times as
 long as some (decision 0126)."""
 
-PHOTOGRAPHS, FEATURE_PARTS = 85, 2
-FEW_IMAGES, IMAGES_A_PART = 200, 2000
+PHOTOGRAPHS = 85
+FEATURE_PARTS = 2
+FEW_IMAGES = 200
+IMAGES_A_PART = 2000
 """Images that are read in one part, and the largest part of more images: an interrupt loses one part."""
+
+MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
+SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
+
+LOADED = 1.6
+"""Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
+
+MOST_OTHERS = 0.75  # Largest share of the cores that other programs are taken to keep: jobs get their turn
+
+RECENT_S = 5.0
+"""Seconds of work after which the load that an earlier job met counts half. It is also the weight of a quiet machine at
+the start of a search."""
+
+PACE_S = 20.0
+STAGE_S = 3.0
+"""Planned seconds of work that weigh as much as the plan in the pace of a search, and as much as the pace of the search
+in the pace of one kind of stage."""
 
 
 def head_s(images: int, classes: int) -> float:
@@ -144,24 +189,6 @@ def rough_size(card: Card, recipe: str) -> float:
     return form_of(recipe).bytes * max(card.params, 1)
 
 
-MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
-SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
-
-LOADED = 1.6
-"""Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
-
-MOST_OTHERS = 0.75  # Largest share of the cores that other programs are taken to keep: jobs get their turn
-
-RECENT_S = 5.0
-"""Seconds of work after which the load that an earlier job met counts half. It is also the weight of a quiet machine at
-the start of a search."""
-
-
-PACE_S, STAGE_S = 20.0, 3.0
-"""Planned seconds of work that weigh as much as the plan in the pace of a search, and as much as the pace of the search
-in the pace of one kind of stage."""
-
-
 class CostRatio(NamedTuple):
     """CPU seconds of a stage in one search over its rough price, with a mark if other work disturbed the search.
 
@@ -214,12 +241,14 @@ class MachineLoad:
     """
 
     def __init__(self, others: float = 0.0) -> None:
-        self._usual_s, self._took_s = RECENT_S, RECENT_S / (1.0 - min(others, MOST_OTHERS))
+        self._usual_s = RECENT_S
+        self._took_s = RECENT_S / (1.0 - min(others, MOST_OTHERS))
 
     def note(self, usual_s: float, took_s: float) -> None:
         """Note work that takes ``usual_s`` wall seconds on a quiet machine, and took others."""
         left = 0.5 ** (usual_s / RECENT_S)
-        self._usual_s, self._took_s = left * self._usual_s + usual_s, left * self._took_s + took_s
+        self._usual_s = left * self._usual_s + usual_s
+        self._took_s = left * self._took_s + took_s
 
     @property
     def slowdown(self) -> float:

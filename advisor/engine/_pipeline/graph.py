@@ -48,16 +48,20 @@ ALWAYS = (FLOAT, "int8")
 """Forms of a fine-tuned network for which a time limit always leaves time. Those that are compared are made and scored
 beside the training of the model that ships."""
 
+TRAINING_WALL = 0.6
+"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
+
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
     if not workload.trained_twice(training):
-        purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
+        purpose = Purpose.COMPARE if recipe_of(training).quick_head else Purpose.SHIP
     compared = None
     if purpose is not Purpose.COMPARE and workload.images and recipe(compression).needs is Needs.SCORING:
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
     source = workload.question.of_task.model(card, training, purpose, workload)
-    recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
+    recipes = workload.recipes_of(training)
+    scope = Scope(card.name, training, compression, purpose)
     shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
     return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
 
@@ -121,7 +125,7 @@ class VariantStages:
 
     def _calibrated(self, scope: Scope, purpose: Purpose) -> Stage[Artefact]:
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
-        if bare or not self.made_here or recipe_of(self.training).first_look:
+        if bare or not self.made_here or recipe_of(self.training).quick_head:
             return self._made(purpose)
         return with_confidence(scope, self._adjusted(purpose), self.scored, self._folds)
 
@@ -132,7 +136,8 @@ class VariantStages:
 
     def _adjusted(self, purpose: Purpose) -> Stage[Artefact]:
         """Return the stage that makes a file whose head fits its own backbone; this changes no time either."""
-        made, workload = self._made(purpose), self.workload
+        made = self._made(purpose)
+        workload = self.workload
         if not self.made_here or not can_adjust(self.training, self.compression, workload):
             return made
         floats = workload.question.of_task.model(self.card, self.training, purpose, workload)
@@ -158,7 +163,8 @@ class VariantStages:
         """The stage that estimates new conditions; None if nothing is judged, by the user's own hold-out, or for a
         finished file.
         """
-        task, judged = self.workload.question.of_task, self.made_here and self.workload.judged(self.training)
+        task = self.workload.question.of_task
+        judged = self.made_here and self.workload.judged(self.training)
         if not judged or self.workload.own_holdout or not task.labelled:
             return None
         return expected(self.card, self.workload)
@@ -166,7 +172,7 @@ class VariantStages:
     @cached_property
     def scored(self) -> Stage[Path]:
         """The stage that runs the file on the validation part."""
-        if self.head and self.compression == FLOAT and not recipe_of(self.training).first_look:
+        if self.head and self.compression == FLOAT and not recipe_of(self.training).quick_head:
             return scored(self.card, self._scope, self.workload)
         return self.scoring(self._scope, self.compared, Role.VALIDATION, self._validation_s)
 
@@ -229,7 +235,8 @@ class VariantStages:
         if not recipe_of(self.training).tunes_backbone:
             return features(self.card, Role.LEARNT, count).parts
         floats = variant(self.card, self.training, FLOAT, purpose, self.workload)
-        scope, seconds = Scope(self.card.name, self.training, FLOAT, purpose), cost.scoring_s(self.card, FLOAT, count)
+        scope = Scope(self.card.name, self.training, FLOAT, purpose)
+        seconds = cost.scoring_s(self.card, FLOAT, count)
         return (probed(scope, input_spec(self.card), floats, Role.LEARNT, seconds),)
 
     @property
@@ -252,11 +259,11 @@ class VariantStages:
         """
         if not self.workload.judged(self.training):
             return ()
-        card, images, task = self.card, self.workload.images, self.workload.question.of_task
-        scoring_s, network = (
-            cost.scoring_s(card, self.compression, images[Role.HOLDOUT]),
-            Scope(card.name, self.training),
-        )
+        card = self.card
+        images = self.workload.images
+        task = self.workload.question.of_task
+        scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
+        network = Scope(card.name, self.training)
         scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
         if not self.workload.question.robust:
             return (scored,)
@@ -289,10 +296,6 @@ def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
     for stage in stages:
         add(stage)
     return tuple(found)
-
-
-TRAINING_WALL = 0.6
-"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
 
 
 @dataclass(frozen=True)
@@ -353,7 +356,8 @@ class CostModel:
 
     def sharers(self, stage: Stage[Any]) -> int:
         """Return how many variants of a card share a stage."""
-        scope, workload = stage.scope, self.workload
+        scope = stage.scope
+        workload = self.workload
         if scope.compression:
             return 1
         return len(workload.recipes_of(scope.training)) if scope.training else len(workload.variants)
@@ -363,7 +367,8 @@ class CostModel:
 
         The variants of the lightest training share these seconds, because the others begin only after them.
         """
-        costs, workload = self.of_card(card), self.workload
+        costs = self.of_card(card)
+        workload = self.workload
         return (
             costs.shared_s / len(workload.recipes_of(workload.trainings[0]))
             + costs.trained_s[variant[0]] / len(workload.recipes_of(variant[0]))

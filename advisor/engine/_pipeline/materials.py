@@ -24,12 +24,21 @@ from advisor.store import ArtifactCache, cached_sha256, sha256_json
 Object = tuple[int, float, float, float, float]
 """The label of a box, and its top, left, bottom and right in shares of the upright image."""
 
-LARGE = 5000  # Sets with more images than this get a first look at some of the images
-SUBSET_IMAGES = 2000  # Images of the first look at a large set, at most
+LARGE = 5000  # Sets with more images than this get a quick head on some of the images
+SUBSET_IMAGES = 2000  # Images of the quick head on a large set, at most
 TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0129)
 
 CAPTURED_IMAGES = 100
 """Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
+
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
+"""Errors of a stage that reads a result whose files are missing or damaged."""
+
+IMPORTS_S = 10.0
+NEXT_IMPORTS_S = 4.0
+NEXT_START_S = 10.0
+"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
+its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
 
 
 class Role(StrEnum):
@@ -39,7 +48,7 @@ class Role(StrEnum):
     VALIDATION = "validation"  # The validation part: candidates are compared on it
     LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
     ALL = "all"  # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges
-    SUBSET = "subset"  # Some of the training part, for a first look at a large set
+    SUBSET = "subset"  # Some of the training part, for a quick head on a large set
     TUNED = "tuned"  # The validation part and as much of the training part as fine-tuning learns from
     HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
     OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
@@ -140,7 +149,7 @@ class Images:
 
     @property
     def large(self) -> bool:
-        """True where a first look at some of the images saves more than it costs."""
+        """True where a quick head on some of the images saves more than it costs."""
         return len(self.split.learnt) > LARGE
 
     def part(self, role: Role) -> Part:
@@ -149,7 +158,8 @@ class Images:
 
     def group_names(self, role: Role) -> tuple[str, ...]:
         """Return the name of the group of each image with a role; empty where the images do not come in groups."""
-        images, numbers = self.dataset.images, self.grouping.of
+        images = self.dataset.images
+        numbers = self.grouping.of
         return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices) if numbers else ()
 
     @property
@@ -206,9 +216,6 @@ def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...],
 
 Variant = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
 
-DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
-"""Errors of a stage that reads a result whose files are missing or damaged."""
-
 
 class Purpose(StrEnum):
     """The purpose of a trained model.
@@ -253,8 +260,8 @@ class Workload:
         return tuple((training, recipe) for training in self.trainings for recipe in self.recipes_of(training))
 
     def recipes_of(self, training: str) -> tuple[str, ...]:
-        """Return the compression recipes of a training; a first look takes float32 alone."""
-        return ("float32",) if recipe_of(training).first_look else self.recipes
+        """Return the compression recipes of a training; a quick head takes float32 alone."""
+        return ("float32",) if recipe_of(training).quick_head else self.recipes
 
     def variants_of(self, card: Card) -> tuple[Variant, ...]:
         """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
@@ -264,17 +271,12 @@ class Workload:
         return ((base, card.form),) if card.form else tuple(each for each in self.variants if each[0] == base)
 
     def judged(self, training: str) -> bool:
-        """Return whether a model of this training may be a finalist; a first look is none."""
-        return bool(self.images.get(Role.HOLDOUT)) and not recipe_of(training).first_look
+        """Return whether a model of this training may be a finalist; a quick head is none."""
+        return bool(self.images.get(Role.HOLDOUT)) and not recipe_of(training).quick_head
 
     def trained_twice(self, training: str) -> bool:
         """Return whether the model that ships is another than the one that is compared."""
         return bool(self.images) and recipe_of(training).trained_twice
-
-
-IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S = 10.0, 4.0, 10.0
-"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
-its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
 
 
 @dataclass(frozen=True)
@@ -352,7 +354,8 @@ class Artefact:
     def within(cls, folder: Path) -> Artefact:
         """Return the file that a stage left in its folder, with its figures and notes."""
         figures = dict(read_result(folder))
-        notes, path = figures.pop("notes", {}), folder / MODEL
+        notes = figures.pop("notes", {})
+        path = folder / MODEL
         return cls(path, cached_sha256(path), path.stat().st_size, figures, notes)
 
     @classmethod

@@ -16,8 +16,13 @@ from advisor.isolation import EXPECTED_BYTES, LIGHT, CallLimits
 if TYPE_CHECKING:
     from advisor.engine._pipeline.materials import Artefact, Materials, Part
 
-MODEL, RESULT = "model.tflite", "result.json"
+MODEL = "model.tflite"
+RESULT = "result.json"
 """The file that a job writes, and what it returned, in the folder of its result."""
+
+WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
+
+ROW_BYTES = 40_000  # Of an image whose features a stage holds: two copies of 5,000 floats; EfficientNet-Lite0 has 3,488
 
 
 class StageName(StrEnum):
@@ -71,8 +76,6 @@ Job = partial[Any]  # A function of a module with its arguments, to be called in
 Epochs = Callable[[Path], tuple[int, int, float] | None]
 """Reads from a folder of checkpoints how many epochs of how many are done, and which share of the job's seconds."""
 
-WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
-
 
 class Pool(StrEnum):
     """The place of a job."""
@@ -103,7 +106,6 @@ class Resources:
 
 
 ALONE = Resources(Pool.DEVICE)
-ROW_BYTES = 40_000  # Of an image whose features a stage holds: two copies of 5,000 floats; EfficientNet-Lite0 has 3,488
 
 
 def holding(images: int) -> Resources:
@@ -284,7 +286,9 @@ class StageAborted(StageError):
 
     def __init__(self, status: Status, stage: StageName, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.stage, self.reason = status, stage, reason
+        self.status = status
+        self.stage = stage
+        self.reason = reason
 
 
 def aborted(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:

@@ -68,7 +68,9 @@ class Walker:
         self, materials: Materials, workers: Workers, listener: Listener = lambda _event: None, remeasure: bool = False
     ) -> None:
         self.materials = materials
-        self.workers, self._listener, self._remeasure = workers, listener, remeasure
+        self.workers = workers
+        self._listener = listener
+        self._remeasure = remeasure
         self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
 
     async def run(self, stage: Stage[Result]) -> Result:
@@ -154,7 +156,8 @@ class _StageRun:
 
     async def _made(self, pause: Pause, waits: Waits, spent: Spent) -> tuple[Any, tuple[int, int, float]]:
         """Compute a result; return it with its epochs if a time limit ended the job."""
-        cache, inputs = self.materials.cache, self.stage.inputs(self.materials, self.results)
+        cache = self.materials.cache
+        inputs = self.stage.inputs(self.materials, self.results)
         checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
 
         def fill(folder: Path) -> None:
@@ -180,7 +183,8 @@ class _StageRun:
 
     def _kept(self, folder: Path) -> bool:
         """Return whether a result is complete; a job of another kind than training has no other ones."""
-        alone, keep_if = self.stage.resources.alone, self.stage.keep_if
+        alone = self.stage.resources.alone
+        keep_if = self.stage.keep_if
         return alone or keep_if is None or keep_if(read_result(folder))
 
     def _uncached(self, fill: Callable[[Path], None]) -> Any:
@@ -199,7 +203,8 @@ class _StageRun:
         if self.stage.resources.alone:
             returned = self.workers.on_device(HOST, job.func, *job.args)
         else:
-            pool, limits = self.workers.pools[self.stage.resources.pool], self.stage.resources.limits
+            pool = self.workers.pools[self.stage.resources.pool]
+            limits = self.stage.resources.limits
             function = f"{job.func.__module__}:{job.func.__name__}"
             returned = pool.call(function, *job.args, limits=limits, pause=pause)
         if self.stage.reads is not None:
@@ -211,7 +216,9 @@ class _StageRun:
     @asynccontextmanager
     async def _resources(self) -> AsyncIterator[Pause]:
         """Hold a core, or the whole machine, in the card's turn."""
-        resources, machine, pause = self.stage.resources, self.workers.machine, Pause()
+        resources = self.stage.resources
+        machine = self.workers.machine
+        pause = Pause()
         priority = self.workers.priority.get(self.stage.scope.card, 0.0)
         if resources.alone:
             held = machine.alone(priority)
@@ -292,9 +299,12 @@ class Lookup:
         judged = {stage for each in variants if each.answers in done for stage in each.judging}
         if remeasure:
             done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
-        latency, latency_p90, size_bytes = dict[Point, Quantity](), dict[Point, Quantity](), dict[str, int]()
+        latency = dict[Point, Quantity]()
+        latency_p90 = dict[Point, Quantity]()
+        size_bytes = dict[str, int]()
         for each in variants:  # the lightest training first, whose figures are kept
-            artefact, timed = self.find(each.ships), self.find(each.timed)
+            artefact = self.find(each.ships)
+            timed = self.find(each.timed)
             if artefact is not None:
                 size_bytes.setdefault(each.compression, artefact.size_bytes)
             for threads, timing in (timed or {}).items():

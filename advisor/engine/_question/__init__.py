@@ -111,24 +111,25 @@ def resolve_resumed(
     ``extend`` is a new time limit, from now. Refuse an option of the question that differs from the run's own, and a
     run on a remote cluster that is not named again.
     """
-    own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
+    previous = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
-    changes = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
+    changes = {**(read_file(file) if file else {}), **given, "out": previous.written["out"]}
     if extend and units.seconds(extend, "--extend"):
         changes["time_limit"] = extend
-    cluster = own.written["executor"]
-    if own.execution.cluster and "executor" not in changes:
+    cluster = previous.written["executor"]
+    if previous.execution.cluster and "executor" not in changes:
         raise UsageError(
             f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
             f"name it again: --executor {cluster}, or --executor local",
         )
-    wanted = resolve({**own.written, **changes})
+    wanted = resolve({**previous.written, **changes})
     for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
-        values = own.written[key], wanted.written[key]
+        values = previous.written[key], wanted.written[key]
         if values[0] != values[1]:
-            then, now = (", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values)
+            then, now = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in values)
             if key in ("costs", "fleet") and then and now:
-                then, now = "of other content", "this one"
+                then = "of other content"
+                now = "this one"
             begun = f"{flag(key)} {then}" if then else f"no {flag(key)}"
             raise UsageError(
                 f"--resume: the run was begun with {begun}, not {now}",
@@ -140,12 +141,15 @@ def resolve_resumed(
 
 def _question(written: Options) -> Question:
     devices = (canonical(part.strip()) for part in written["device"].split(","))
-    plain, metric = Question(**written.fields_of(Question)), TOP1
+    plain = Question(**written.fields_of(Question))
+    metric = TOP1
     if written["metric"]:
         metric = require_known("--metric", written["metric"], tuple(METRICS))
         _require_costs("--metric", metric, written)
-    limits, default = _limits(written, metric), TASKS[plain.task].default
-    preference, robust = written.parsed("prefer") or BALANCED, written.parsed("objective") == ROBUST
+    limits = _limits(written, metric)
+    default = TASKS[plain.task].default
+    preference = written.parsed("prefer") or BALANCED
+    robust = written.parsed("objective") == ROBUST
     for name in written["training"]:
         require_known("--training", name, choosable())
     # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
@@ -169,13 +173,14 @@ def _question(written: Options) -> Question:
 
 def _execution(written: Options) -> Execution:
     executor, cluster = written.parsed("executor")
-    own, effort = written["time_limit"], written.parsed("effort")
+    limit = written["time_limit"]
+    effort = written.parsed("effort")
     usual = EFFORTS.get(effort, "")
-    said = f" ({'before ' if own else ''}--effort {effort})" if effort else ""
+    said = f" ({'before ' if limit else ''}--effort {effort})" if effort else ""
     return replace(
         Execution(**written.fields_of(Execution)),
-        time_limit_s=written.parsed("time_limit") if own or not usual else units.seconds(usual, "--effort"),
-        time_limit=f"{own or usual}{said}",
+        time_limit_s=written.parsed("time_limit") if limit or not usual else units.seconds(usual, "--effort"),
+        time_limit=f"{limit or usual}{said}",
         capture_all=written.parsed("capture") == ALL,
         executor=executor,
         cluster=cluster,
@@ -214,11 +219,11 @@ def _fleet_text(text: str) -> str:
     if "\n" in text:
         return text
     try:
-        found = read_text(shipped.get(text, Path(text)), FLEET_BYTES)
+        content = read_text(shipped.get(text, Path(text)), FLEET_BYTES)
     except UsageError as error:
         hint = f"{error.hint}; shipped fleets: {', '.join(shipped)}"
         raise UsageError(f"--fleet: {error.message}{nearest(text, shipped)}", hint) from None
-    return f"{found.rstrip()}\n"
+    return f"{content.rstrip()}\n"
 
 
 def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[str, float], ...]]:
@@ -226,16 +231,16 @@ def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[st
 
     ``--min-accuracy`` is ``85%`` for the metric that counts, ``worst-group=70%`` for another one, or both with commas.
     """
-    found: dict[str, float] = {}
+    floors: dict[str, float] = {}
     asked = ",".join(written["min_accuracy"])
     for part in filter(None, map(str.strip, asked.split(","))):
         named, _, text = part.rpartition("=")
         name = require_known(FLOORS, named.strip(), tuple(METRICS)) if "=" in part else metric
-        if name in found:
+        if name in floors:
             raise UsageError(f"{FLOORS}: '{asked}' has two limits of {name}", f"keep one: {FLOORS} {name}=85%")
         _require_costs(FLOORS, name, written)
-        found[name] = units.parse_percent(text.strip(), FLOORS)
-    return found.pop(metric, None), tuple(sorted(found.items()))
+        floors[name] = units.parse_percent(text.strip(), FLOORS)
+    return floors.pop(metric, None), tuple(sorted(floors.items()))
 
 
 def _require_costs(option: str, name: str, written: Options) -> None:
@@ -245,7 +250,8 @@ def _require_costs(option: str, name: str, written: Options) -> None:
 
 def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
     """Yield the parts of a question that contradict each other; ``training`` are the recipes that the user named."""
-    task, option = question.of_task, f"--task {question.task}"
+    task = question.of_task
+    option = f"--task {question.task}"
     if not task.published and question.data is None:
         yield f"{option} needs --data: no card has a published {task.metric}", "add --data DIR"
     for name in training:
@@ -278,7 +284,8 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
 
 def _contradicting_guarantees(question: Question) -> Refusals:
     """Yield what one threshold for all classes cannot keep."""
-    asked, task = question.guarantees, question.of_task
+    asked = question.guarantees
+    task = question.of_task
     if task.probabilities or not task.guarantees:
         return
     for option, shares in ((PRECISION, asked.precision), (RECALL, asked.recall)):
@@ -291,7 +298,8 @@ def _contradicting_guarantees(question: Question) -> Refusals:
 
 
 def _needs_data(question: Question, training: tuple[str, ...]) -> Refusals:
-    absent, folder = "and --data is not given", "add --data DIR (one sub-folder for each class), or leave"
+    absent = "and --data is not given"
+    folder = "add --data DIR (one sub-folder for each class), or leave"
     for name in training:
         if recipe_of(name).learns:
             yield f"--training: '{name}' learns from images, {absent}", f"{folder} --training out"
@@ -329,7 +337,8 @@ def _refused_metrics(question: Question, written: Options) -> Refusals:
 
 def _refused_ship_on(request: Request) -> Refusals:
     """Yield why no file can learn from all images; only classifiers do, whose answers show whether it went well."""
-    question, option = request.question, "--ship-on all"
+    question = request.question
+    option = "--ship-on all"
     if request.execution.ship_on != ALL_IMAGES:
         return
     if question.data is None:
@@ -339,7 +348,8 @@ def _refused_ship_on(request: Request) -> Refusals:
 
 
 def _refused_execution(execution: Execution) -> Refusals:
-    sampler, folder = execution.sampler, execution.shared_folder
+    sampler = execution.sampler
+    folder = execution.shared_folder
     if execution.stop_below and sampler != ADVISOR:
         why = f"--stop-below needs --sampler advisor, not '{sampler}'"
         yield why, "leave --stop-below out, or take --sampler advisor"

@@ -45,6 +45,26 @@ if TYPE_CHECKING:
 LEAST_GAIN = 2.0
 """Points of accuracy, or what the preference counts like them, that a CPU hour more must be expected to gain."""
 
+SCHEMA_VERSION = 1
+"""Version of request files; raised when a key changes its meaning."""
+
+REQUEST_OPTIONS = tuple(name for name, option in PLAN.items() if option.kept)
+"""Names of the options of a request file."""
+
+FREE_ON_RESUME = tuple(name for name in REQUEST_OPTIONS if PLAN[name].free)
+"""Options that a resumed run may change: they do not change what is asked. An address may get its password again."""
+
+QUESTION_OPTIONS = tuple(name for name in REQUEST_OPTIONS if not PLAN[name].free)
+"""Names of the options that make up the question."""
+
+PRECISION = "--min-precision"
+RECALL = "--min-recall"
+COVERAGE = "--min-coverage"
+
+SHARES = (0.5, 0.995)
+COVERAGES = (0.01, 0.995)
+"""Least and largest share of ``--min-precision`` and ``--min-recall``, and of ``--min-coverage``."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -174,13 +194,10 @@ class Request:
     @property
     def run_name(self) -> str:
         """The name of a run, without its time: the images or the task, and the budget."""
-        question, budget = self.question, self.written["budget"]
+        question = self.question
+        budget = self.written["budget"]
         name = question.data.resolve().name if question.data else question.task
         return f"{name}-{budget}" if budget else name
-
-
-SCHEMA_VERSION = 1
-"""Version of request files; raised when a key changes its meaning."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +212,8 @@ class Options:
 
     def parsed(self, name: str) -> Any:
         """Return the value of an option as a search uses it, if it is valid; None for a text that is not given."""
-        value, option = self.values[name], self.table[name]
+        value = self.values[name]
+        option = self.table[name]
         if value == "" and option.default == "":
             return None
         if option.parse is not None:
@@ -209,16 +227,6 @@ class Options:
     def to_dict(self) -> dict[str, object]:
         """Return the keys and values of a request file; passwords are left out."""
         return {key: without_passwords(value) for key, value in self.values.items()}
-
-
-REQUEST_OPTIONS = tuple(name for name, option in PLAN.items() if option.kept)
-"""Names of the options of a request file."""
-
-FREE_ON_RESUME = tuple(name for name in REQUEST_OPTIONS if PLAN[name].free)
-"""Options that a resumed run may change: they do not change what is asked. An address may get its password again."""
-
-QUESTION_OPTIONS = tuple(name for name in REQUEST_OPTIONS if not PLAN[name].free)
-"""Names of the options that make up the question."""
 
 
 def collect_options(given: Mapping[str, object], table: Table = PLAN) -> Options:
@@ -272,12 +280,6 @@ def _thread_count(item: object) -> int:
     return usable_cores() if str(item) == "all" else bounded("threads", item, "threads")
 
 
-PRECISION, RECALL, COVERAGE = "--min-precision", "--min-recall", "--min-coverage"
-
-SHARES, COVERAGES = (0.5, 0.995), (0.01, 0.995)
-"""Least and largest share of ``--min-precision`` and ``--min-recall``, and of ``--min-coverage``."""
-
-
 def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: str) -> Guarantees:
     """Return what the user asks of thresholds.
 
@@ -296,16 +298,16 @@ def _shares(texts: Sequence[str], option: str) -> Shares:
 
     A class's name is what stands before the last ``=``, so that it may hold both characters.
     """
-    found: dict[str | None, float] = {}
-    for text in (part.strip() for each in texts for part in re.split(r"(?<=%)\s*,", each) if part.strip()):
+    shares: dict[str | None, float] = {}
+    for text in (part.strip() for written in texts for part in re.split(r"(?<=%)\s*,", written) if part.strip()):
         name, separator, written = text.rpartition("=")
         key = name.strip() if separator else None
         share = units.share(written.strip(), option, SHARES, _hint(option, "95%"))
-        if key in found:
+        if key in shares:
             twice = "a share for all classes" if key is None else f"a share for '{key}'"
             raise UsageError(f"{option}: {twice} is given twice", "leave one of them out")
-        found[key] = share
-    return Shares(found.pop(None, None), {name: share for name, share in found.items() if name is not None})
+        shares[key] = share
+    return Shares(shares.pop(None, None), {name: share for name, share in shares.items() if name is not None})
 
 
 def _hint(option: str, example: str) -> str:

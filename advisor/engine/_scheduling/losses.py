@@ -14,7 +14,8 @@ from advisor.engine._space.plan import Plan
 INFEASIBLE = 20.0
 """Loss of an answer that breaks the budget where none meets it, in logarithms of a factor in latency or size."""
 
-UNMEASURED_SD, DROP_SD = 0.3, 0.6
+UNMEASURED_SD = 0.3
+DROP_SD = 0.6
 """Standard deviations before a measurement: of the logarithm of a latency, and of the points that a form loses."""
 
 ADJUSTED = 0.5
@@ -38,16 +39,19 @@ class Losses:
     """The costs of steps, without that of the network's accuracy."""
 
     def __init__(self, plan: Plan, preference: Preference, budget: Budget) -> None:
-        self._preference, self._budget = preference.within(budget.limits), budget
+        self._preference = preference.within(budget.limits)
+        self._budget = budget
         self._estimates = CostEstimates(plan)
-        self._drops, self._known = dict[tuple[str, str], float](), dict[FormStep, FormCost]()
+        self._drops = dict[tuple[str, str], float]()
+        self._known = dict[FormStep, FormCost]()
         self._fastest_of = dict[FormStep, CostEstimate]()
         self._slower = dict[str, float]()  # logarithm of the first latency of each card over the expected one
 
     def shown(self, evaluation: Evaluation) -> FormCost | None:
         """Note a result and return its cost; None if it has no figures."""
         step = FormStep.of(evaluation.configuration)
-        expected_ms, card = self._fastest(step).latency_ms, step.network.card
+        expected_ms = self._fastest(step).latency_ms
+        card = step.network.card
         if self._estimates.add(evaluation) is None or evaluation.accuracy is None:
             return None
         if evaluation.drop is not None:
@@ -61,7 +65,9 @@ class Losses:
     def expected(self, step: FormStep) -> FormCost:
         """Return the expected cost of a step's result."""
         if step not in self._known:
-            fastest, limit, chance = self._fastest(step), self._budget.latency_ms, 1.0
+            fastest = self._fastest(step)
+            limit = self._budget.latency_ms
+            chance = 1.0
             others = [] if step.network.card in self._slower else list(self._slower.values())
             latency_ms = fastest.latency_ms * math.exp(sum(others) / max(1, len(others)))
             if limit is not None:
@@ -79,7 +85,7 @@ class Losses:
         if step not in self._fastest_of:
             for configuration, cost in self._estimates.of(step.network.card).items():
                 other = self._fastest_of.setdefault(FormStep.of(configuration), cost)
-                self._fastest_of[FormStep.of(configuration)] = min(other, cost, key=lambda each: each.latency_ms)
+                self._fastest_of[FormStep.of(configuration)] = min(other, cost, key=lambda known: known.latency_ms)
         return self._fastest_of[step]
 
     def _loss(self, step: FormStep, latency_ms: float, size_bytes: float) -> float:

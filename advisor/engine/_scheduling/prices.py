@@ -14,15 +14,18 @@ from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._space.plan import Plan
 from advisor.training import FINETUNING
 
-LEAST_SHARE, START_SHARE = 0.22, 0.17
+LEAST_SHARE = 0.22
+START_SHARE = 0.17
 """Least share of the seconds of a whole fine-tuning that is begun; the share that the starts and the maps take."""
 
-FEW_LAYERS_SHARE, FEW_LAYERS_GAIN = 0.45, 0.7
+FEW_LAYERS_SHARE = 0.45
+FEW_LAYERS_GAIN = 0.7
 """Share of these seconds in which all epochs of the fewest layers fit (:meth:`.Finetuning.fitted_to`), and their part
 of the gain. EfficientNet-Lite0 in 0.6 and 0.3 of the seconds: 0.6 of the gain on a draw of TrashNet, 0.8 on
 groceries."""
 
-FEW_STEPS, MANY_STEPS = 20.0, 500.0
+FEW_STEPS = 20.0
+MANY_STEPS = 500.0
 """Steps in which fine-tuning gains nothing, and nearly all that it can. With the fewest layers, EfficientNet-Lite0 on
 groceries (66 steps an epoch) had 68.6, 73.0 and 80.7 % on another visit after two, four and eight epochs; on TrashNet
 (36 steps), six epochs gained its 2.5 points in the last two."""
@@ -77,7 +80,8 @@ class Prices:
     """
 
     def __init__(self, plan: Plan, limit: TimeLimit | None) -> None:
-        self._plan, self._limit = plan, limit
+        self._plan = plan
+        self._limit = limit
         self._costs = CostModel(plan.workload) if limit is None else plan.costs
         self._stages = dict[FormStep, tuple[Stage[Any], ...]]()
         self.finished = set[Stage[Any]]()
@@ -94,7 +98,9 @@ class Prices:
         """Return the stages of steps that are not done, and that the steps before them do not make either."""
         made = {stage for step in before for stage in self.stages(step)} | self.finished
         return [
-            stage for stage in dict.fromkeys(each for step in steps for each in self.stages(step)) if stage not in made
+            stage
+            for stage in dict.fromkeys(stage for step in steps for stage in self.stages(step))
+            if stage not in made
         ]
 
     def seconds(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> float:
@@ -108,15 +114,16 @@ class Prices:
         """
         if self._limit is None:
             return 1.0
-        stages, earlier = self.missing(steps, before), self.missing(before)
+        stages = self.missing(steps, before)
+        earlier = self.missing(before)
         left_s = self._limit.left_s() - self._takes_s(earlier)
         tuning_s = self._takes_s([stage for stage in stages if _tunes(stage)])
         others_s = self._takes_s([stage for stage in stages if not _tunes(stage)])
         if not tuning_s:
             return float(others_s <= left_s)
-        found = min(1.0, (left_s - others_s) / tuning_s)
+        share = min(1.0, (left_s - others_s) / tuning_s)
         shortens = all(stage.shortens for stage in stages if _tunes(stage))
-        return found if found == 1.0 or (shortens and found > LEAST_SHARE) else 0.0
+        return share if share == 1.0 or (shortens and share > LEAST_SHARE) else 0.0
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""
@@ -130,7 +137,8 @@ class Prices:
 
     def lasts_s(self, steps: Sequence[FormStep]) -> float:
         """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""
-        share, stages = self.share(steps), self.missing(steps)
+        share = self.share(steps)
+        stages = self.missing(steps)
         tuning = [stage for stage in stages if _tunes(stage)]
         return self._wall_s(stage for stage in stages if stage not in tuning) + share * self._wall_s(tuning)
 
@@ -149,10 +157,12 @@ class Prices:
 
     def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
         """Return the seconds from the end of a network's training to the results of its forms."""
-        stages = self.missing(FormStep(network, form) for form in forms)
-        own = [each for each in stages if each.scope.training == network.training != each.name]
-        own = [each for each in own if each.scope.purpose != Purpose.COMPARE]  # those are made beside the training
-        return FINISHING_MARGIN * self._takes_s(own)
+        missing = self.missing(FormStep(network, form) for form in forms)
+        stages = [stage for stage in missing if stage.scope.training == network.training != stage.name]
+        if self._plan.cores > 1:
+            # The files that are compared are made beside the final training; one core makes them after it.
+            stages = [stage for stage in stages if stage.scope.purpose != Purpose.COMPARE]
+        return FINISHING_MARGIN * self._takes_s(stages)
 
     def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock that stages take now, by what others of their kind took in this search."""

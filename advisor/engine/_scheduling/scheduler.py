@@ -25,8 +25,12 @@ class Scheduler:
     def __init__(
         self, study: Study, rule: WorthRule, trials_left: int, cores: int, chooses: bool, trainings: int = 1
     ) -> None:
-        self._study, self._rule, self.trials_left = study, rule, trials_left
-        self._cores, self._chooses, self._trainings = cores, chooses, trainings
+        self._study = study
+        self._rule = rule
+        self.trials_left = trials_left
+        self._cores = cores
+        self._chooses = chooses
+        self._trainings = trainings
 
     def next(self, running: Collection[Configuration]) -> list[Configuration]:
         """Return what to evaluate next; nothing if nothing may start before a running evaluation ends."""
@@ -35,20 +39,27 @@ class Scheduler:
             return []
         if self._chooses:
             steps = self._rule.next(begun)
-            found = [each for each in self._study.not_started if FormStep.of(each) in steps][: self.trials_left]
-            for each in found:
-                self._study.take(each)
+            chosen = [
+                configuration for configuration in self._study.not_started if FormStep.of(configuration) in steps
+            ][: self.trials_left]
+            for configuration in chosen:
+                self._study.take(configuration)
         else:
             asked = self._study.ask(self._admits(begun))
-            found = [] if asked is None else [asked]
-        self.trials_left -= len(found)
-        return found
+            chosen = [] if asked is None else [asked]
+        self.trials_left -= len(chosen)
+        return chosen
 
     @property
     def waiting(self) -> Collection[Configuration]:
         """The configurations that are not expected to start."""
-        left, planned = self._study.not_started, self._rule.planned
-        return [each for each in left if FormStep.of(each) not in planned] if self._chooses else []
+        left = self._study.not_started
+        planned = self._rule.planned
+        return (
+            [configuration for configuration in left if FormStep.of(configuration) not in planned]
+            if self._chooses
+            else []
+        )
 
     @property
     def evaluates_all(self) -> bool:

@@ -49,20 +49,31 @@ class SearchLoop:
     """
 
     def __init__(
-        self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int,
-        calibration: CostCalibration | None = None, trainings: int = 1,
-    ) -> None:  # fmt: skip
-        self._cores, self._trainings = cores, trainings
+        self,
+        request: Request,
+        run: RunFolder,
+        progress: SearchProgress,
+        started: float,
+        cores: int,
+        calibration: CostCalibration | None = None,
+        trainings: int = 1,
+    ) -> None:
+        self._cores = cores
+        self._trainings = trainings
         self._observed = calibration.observed if calibration else lambda _name: 1.0
         self._wall = calibration.wall if calibration else dict[StageName, float]()
-        self._question, self._execution = request.question, request.execution
+        self._question = request.question
+        self._execution = request.execution
         paced = calibration.pace.get(StageName.SCORE, 1.0) if calibration else 1.0
         self._calibration = calibration
         self.judging = JudgingPace(paced, request.question.of_task.judging_s, self._slowdown)
-        self._run, self._progress, self._started = run, progress, started
+        self._run = run
+        self._progress = progress
+        self._started = started
         self._rule: WorthRule | None = None
         self._plan: Plan | None = None
-        self.finished, self.places = set[Stage[Any]](), dict[str, float]()
+        self.finished = set[Stage[Any]]()
+        self.places = dict[str, float]()
         self.stopping = asyncio.Event()
 
     async def evaluate_all(
@@ -72,11 +83,11 @@ class SearchLoop:
 
         ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
-        execution, known = self._execution, frozenset(plan.configurations())
-        self._plan, self._rule = plan, (rule := self._rule_of(plan))
-        for evaluation in self._run.evaluations():
-            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
-                rule.tell(without_holdout(evaluation))
+        execution = self._execution
+        rule = self._rule_of(plan)
+        self._plan = plan
+        self._rule = rule
+        self._tell_earlier(rule, plan)
         so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run, self._time_left)
         trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
         chooses = execution.least_gain(self._question) > 0
@@ -91,11 +102,14 @@ class SearchLoop:
 
         running: dict[asyncio.Future[Any], Configuration] = {}
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
-        ended, answered = False, any(e.status is Status.OK for e in self._run.evaluations())
+        ended = False
+        answered = any(e.status is Status.OK for e in self._run.evaluations())
         while not ended:
             while chosen := scheduler.next(running.values()):
                 self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
-                running |= {asyncio.ensure_future(evaluator.evaluate(each)): each for each in chosen}
+                running |= {
+                    asyncio.ensure_future(evaluator.evaluate(configuration)): configuration for configuration in chosen
+                }
             self._progress.deferred(scheduler.waiting)
             if not running:
                 break
@@ -107,7 +121,8 @@ class SearchLoop:
                 answered |= task.result().status is Status.OK
             so_far.look()
             ended = stopped.done() or self._evaluating_left(answered) == 0
-        left, late = study.unevaluated, execution.time_limit is not None and rule.out_of_time
+        left = study.unevaluated
+        late = execution.time_limit is not None and rule.out_of_time
         for configuration, reason in scheduler.refused() if not running else ():
             skipped = plan.skipped(configuration, reason, StageName.PROMOTION)
             self._run.append(skipped)
@@ -123,9 +138,17 @@ class SearchLoop:
             return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)
 
+    def _tell_earlier(self, rule: WorthRule, plan: Plan) -> None:
+        """Tell the rule what the run has of the plan already."""
+        known = frozenset(plan.configurations())
+        for evaluation in self._run.evaluations():
+            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
+                rule.tell(without_holdout(evaluation))
+
     def _rule_of(self, plan: Plan) -> WorthRule:
         """Return the rule of this search, which knows what is left of its time."""
-        question, least = self._question, self._execution.least_gain(self._question)
+        question = self._question
+        least = self._execution.least_gain(self._question)
         limit = TimeLimit(lambda: self._evaluating_left() or 0.0, self._observed, self._wall, self._time_left)
         limited = limit if self._execution.time_limit_s else None
         rule = WorthRule(plan, question.preference, question.limits, least, limited)
@@ -191,7 +214,7 @@ class SearchLoop:
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = self._answer_left()
         finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
-        await _cancel(each for each in (judging, stopped) if each not in finished)
+        await _cancel(task for task in (judging, stopped) if task not in finished)
         if judging in finished:
             judging.result()
 
@@ -214,7 +237,8 @@ class SearchLoop:
 
     def _evaluating_left(self, answered: bool = True) -> float | None:
         """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
-        left_s, limit_s = self._answer_left(), self._execution.time_limit_s
+        left_s = self._answer_left()
+        limit_s = self._execution.time_limit_s
         if left_s is None or limit_s is None:
             return None
         judging_s = self._plan.judging_s(self.places, limit_s, self._holdout_s) if self._plan and answered else 0.0

@@ -13,13 +13,33 @@ from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
-COUNTING_MARGIN, TOGETHER_SHARE, MORE = 1.3, 0.5, 1.5
+COUNTING_MARGIN = 1.3
+TOGETHER_SHARE = 0.5
+MORE = 1.5
 """Factor on the expected seconds of the hold-out when its images are counted; least share of the images on which pick
 and runner-up run side by side; and how many times more images are worth another run of a file."""
 
-SO_FAR_SHARE, SO_FAR_IMAGES = 0.1, 400
+SO_FAR_SHARE = 0.1
+SO_FAR_IMAGES = 400
 """Share of the time left that the hold-out of a pick so far takes at most, and the images that it runs on within a time
 limit: they give its figure to 3 to 5 points, and it may be the pick for a minute alone."""
+
+MOST_FINALISTS = 10
+MOST_RUNS = 10_000
+"""Files that run on the hold-out at most, and the largest product of files and images, if pick and runner-up leave
+room. A hold-out of 2,500 images takes about half a minute a file, so four files run there."""
+
+LEAST_CHANCE = 0.05
+"""Least probability to be the pick with which a file runs on the hold-out."""
+
+EXTRAS_S = 30.0
+"""Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
+
+REST = 20.0
+FREE_S = 12.0
+YOUNG_S = 3.0
+"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core; seconds of
+scoring without a rest at first, as early picks change; and seconds in which a score gives way to another pick's."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +67,6 @@ INTERRUPTED = Stop("interrupt", "interrupted")
 def ended_early(why: str, how: str, left: int) -> Stop:
     """Return the end of a search with a number of configurations left."""
     return Stop(why, f"stopped {how}: {left} configuration{'' if left == 1 else 's'} not evaluated")
-
-
-MOST_FINALISTS, MOST_RUNS = 10, 10_000
-"""Files that run on the hold-out at most, and the largest product of files and images, if pick and runner-up leave
-room. A hold-out of 2,500 images takes about half a minute a file, so four files run there."""
-
-LEAST_CHANCE = 0.05
-"""Least probability to be the pick with which a file runs on the hold-out."""
-
-EXTRAS_S = 30.0
-"""Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
-
-REST, FREE_S, YOUNG_S = 20.0, 12.0, 3.0
-"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core; seconds of
-scoring without a rest at first, as early picks change; and seconds in which a score gives way to another pick's."""
 
 
 def finalists(
@@ -116,8 +121,8 @@ async def score(
         scored |= {e.configuration: e for e in await _held_out(now, scorer, run, most)}
     if scorer.tells_unknown(left_s() > EXTRAS_S):
         first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
-        told = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
-        scored |= {e.configuration: e for e in told}
+        answered = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
+        scored |= {e.configuration: e for e in answered}
     if left_s() > EXTRAS_S and scorer.captures:
         tried = captured(tuple(scored.values()), everywhere)
         await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
@@ -130,7 +135,8 @@ def _in_time(
 
     Pick and runner-up come first: together if there is time for most images of both, else one after the other.
     """
-    files, whole = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), scorer.holdout_images
+    files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))
+    whole = scorer.holdout_images
 
     def images(some: Sequence[str]) -> int:
         rows = [e for e in chosen if e.artefact_sha256 in some]
@@ -206,11 +212,11 @@ async def _each(
         run.append(measured)
         return measured
 
-    found = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
-    for problem in found:
+    results = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
+    for problem in results:
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem
-    return [each for each in found if isinstance(each, Evaluation)]
+    return [result for result in results if isinstance(result, Evaluation)]
 
 
 class PickSoFar:
@@ -234,7 +240,9 @@ class PickSoFar:
         self._rest_until = self._spent_s = 0.0
         self._scoring: asyncio.Future[None] | None = None
         self._again: asyncio.TimerHandle | None = None
-        self._file, self._began = "", 0.0  # what is being scored, and since when
+        # What is being scored, and since when.
+        self._file = ""
+        self._began = 0.0
         self._failed = set[str]()
 
     def look(self) -> None:
@@ -250,7 +258,8 @@ class PickSoFar:
         if file and file != self._file:
             if self._scoring is not None:
                 self._scoring.cancel()
-            self._file, self._began = file, now
+            self._file = file
+            self._began = now
             self._scoring = asyncio.ensure_future(self._score(file, self._scorer))
 
     async def close(self) -> None:
@@ -265,14 +274,14 @@ class PickSoFar:
     def _without_figure(self) -> str:
         """Return the file of the pick so far if it has no figure and can be scored; else an empty text."""
         pick = self._pick()
-        if pick is None or recipe_of(pick.configuration.training).first_look or pick.holdout_accuracy is not None:
+        if pick is None or recipe_of(pick.configuration.training).quick_head or pick.holdout_accuracy is not None:
             return ""
         return "" if pick.artefact_sha256 in self._failed else pick.artefact_sha256 or ""
 
     async def _score(self, file: str, scorer: Scorer) -> None:
         """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
-        own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
-        rows = [e for e in own if e.holdout_accuracy is None]
+        of_file = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
+        rows = [e for e in of_file if e.holdout_accuracy is None]
         most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
         limited = self._left_s() < math.inf
         if limited and most >= MORE * SO_FAR_IMAGES:  # else a later run on all images would add little
@@ -282,6 +291,7 @@ class PickSoFar:
         ended = time.monotonic()
         self._spent_s += ended - self._began
         rest_s = 0.0 if self._without_figure() else REST * (ended - self._began)
-        self._scoring, self._file = None, ""
+        self._scoring = None
+        self._file = ""
         self._rest_until = ended + (rest_s if self._spent_s > FREE_S else 0.0)
         self._again = asyncio.get_running_loop().call_later(rest_s, self.look)

@@ -44,14 +44,15 @@ if TYPE_CHECKING:
 NO_ANSWER = 40.0
 """Loss of having no answer, in logarithms of a factor in latency or size."""
 
-NOISE, DIFFERENT = 0.67, 0.8
+NOISE = 0.67
+DIFFERENT = 0.8
 """Standard deviations by which the images must show a network to be behind, for odds of about 3 to 1; and images on
 which two networks differ, over those on which one of them is wrong."""
 
 MOST = 64
 """Steps that are looked at, and chains after each of them."""
 
-NODES = tuple(NormalDist().inv_cdf((each + 0.5) / 7) for each in range(7))
+NODES = tuple(NormalDist().inv_cdf((place + 0.5) / 7) for place in range(7))
 """Quantiles of a result over which a gain is averaged, in standard deviations."""
 
 LEAST_KEPT = 0.9
@@ -67,7 +68,8 @@ EXTREME = 3.1
 
 NO_TIME = "not started: it would not end within the time limit"
 
-IDLE, HOUR_S = 0.01, 3600.0
+IDLE = 0.01
+HOUR_S = 3600.0
 """Share of the least gain that counts within a time limit, whose seconds are there to be used."""
 
 
@@ -106,8 +108,10 @@ class WorthRule:
     def __init__(
         self, plan: Plan, preference: Preference, budget: Budget, least: float, limit: TimeLimit | None = None
     ) -> None:
-        self.belief, self.prices = AccuracyBelief.before(plan), Prices(plan, limit)
-        self._plan, self._losses = plan, Losses(plan, preference, budget)
+        self.belief = AccuracyBelief.before(plan)
+        self.prices = Prices(plan, limit)
+        self._plan = plan
+        self._losses = Losses(plan, preference, budget)
         self._limited = limit is not None
         self._an_hour = least * (IDLE if limit else 1.0)
         lowered = ", a hundredth within a time limit" if limit else ""
@@ -118,20 +122,24 @@ class WorthRule:
         self._share = plan.workload.question.of_task.probabilities  # the accuracy is a share of right images
         self._train = plan.workload.images.get(Role.TRAIN, 0)
         self.planned = set[FormStep]()  # the steps that are expected to begin
-        self._made, self._closed = dict[FormStep, FormCost](), set[FormStep]()  # the forms that are there; the others
+        # The forms that exist.
+        self._made = dict[FormStep, FormCost]()
+        # The forms that will never exist.
+        self._closed = set[FormStep]()
         self._forms = dict[CardTraining, tuple[str, ...]]()
-        for each in map(FormStep.of, plan.configurations()):
-            self._forms[each.network] = tuple(dict.fromkeys((*self._forms.get(each.network, ()), each.form)))
+        for step in map(FormStep.of, plan.configurations()):
+            self._forms[step.network] = tuple(dict.fromkeys((*self._forms.get(step.network, ()), step.form)))
 
     def tell(self, evaluation: Evaluation) -> None:
         """Note a result. What was skipped or has failed is not tried again."""
-        step, cost = FormStep.of(evaluation.configuration), self._losses.shown(evaluation)
+        step = FormStep.of(evaluation.configuration)
+        cost = self._losses.shown(evaluation)
         if cost is None or evaluation.card_facts.as_it_is:
             self._closed.add(step)  # a finished file may have learnt from the images that judge it
             return
         if step not in self._made and step == self._floats(step.network):
             value, variance, images = seen(evaluation, self._share)
-            self.belief = self.belief.told(self.belief.place[step.network], value, variance)
+            self.belief = self.belief.condition_on(self.belief.place[step.network], value, variance)
             self._images = self._images if self._share else images
         self._made[step] = min(cost, self._made.get(step, cost), key=least)
 
@@ -152,13 +160,28 @@ class WorthRule:
         """Return the steps to begin, by what is believed now.
 
         Within a time limit, every answer so far is a file to ship: the first card has all cores, and a pick gets its
-        int8 file before another network begins.
+        int8 file before another network begins. It waits for a fine-tuning whose time it would take, as long as what
+        comes next leaves that time.
         """
-        if self._limited and begun and not self._made:
+        if not self._limited:
+            return self._most_worth(begun)
+        if begun and not self._made:
             return ()
-        if self._limited and (step := self._small_file(begun)) is not None:
-            return () if step in begun else (step,)
-        chains, forms, pick = list(self._chains(begun)), list(self._further_forms(begun)), self._pick()
+        small = self._small_file(begun)
+        if small is None:
+            return self._most_worth(begun)
+        if small in begun:
+            return ()
+        if not self._delays_tuning(small):
+            return (small,)
+        chosen = self._most_worth(begun)
+        return chosen if self._leave_tuning(chosen, small) else (small,)
+
+    def _most_worth(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
+        """Return the steps that add most to the worth of the plan for each second."""
+        chains = list(self._chains(begun))
+        forms = list(self._further_forms(begun))
+        pick = self._pick()
         worth = {chain: self._worth(chain, pick, 0.0) for chain in forms}
         base = max([0.0, *worth.values()])  # what can be had without another network
         worth |= {chain: self._worth(chain, pick, base) for chain in chains}
@@ -181,13 +204,10 @@ class WorthRule:
         first = plan.steps[0]
         if not first.network.tuned:
             return () if first in begun else (first,)
-        return () if begun else tuple(each for each in plan.steps if each.network == first.network)
+        return () if begun else tuple(step for step in plan.steps if step.network == first.network)
 
     def _small_file(self, begun: Collection[FormStep]) -> FormStep | None:
-        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time.
-
-        It waits where it would take the time of the card's fine-tuning, whose own int8 file comes in any case.
-        """
+        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
         pick = self._pick()
         if pick.place is None:
             return None
@@ -195,12 +215,13 @@ class WorthRule:
         small = [FormStep(network, form) for form in ALWAYS[1:] if form in self._forms[network][1:]]
         open_steps = [step for step in small if step not in self._made and step not in self._closed]
         in_time = [step for step in open_steps if step in begun or self.prices.share((step,)) > 0.0]
-        if not in_time or (in_time[0] not in begun and self._delays_tuning(in_time[0])):
-            return None
-        return in_time[0]
+        return in_time[0] if in_time else None
 
     def _delays_tuning(self, step: FormStep) -> bool:
-        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step."""
+        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step.
+
+        The int8 file of the fine-tuned network comes in any case.
+        """
         tunings = [self._floats(network) for network in self._forms if network.tuned]
         for tuning in tunings:
             if tuning.network.card != step.network.card or tuning in self._made or tuning in self._closed:
@@ -211,25 +232,40 @@ class WorthRule:
                 return True
         return False
 
+    def _leave_tuning(self, chosen: Collection[FormStep], small: FormStep) -> bool:
+        """Return whether steps are a fine-tuning, or leave time for that of their cards or of the card of ``small``."""
+        if not chosen or any(step.network.tuned for step in chosen):
+            return bool(chosen)
+        cards = {small.network.card, *(step.network.card for step in chosen)}
+        tunings = [self._floats(network) for network in self._forms if network.tuned and network.card in cards]
+        open_tunings = [step for step in tunings if step not in self._made and step not in self._closed]
+        return any(self.prices.share((step,), tuple(chosen)) > 0.0 for step in open_tunings)
+
     def _trains(self, steps: Iterable[FormStep]) -> bool:
         """Return whether steps train a network, which takes minutes; a head on features takes seconds."""
         return any(stage.resources.pool is Pool.TRAINERS for stage in self.prices.missing(steps))
 
     def _sure(self, looks: list[Look]) -> list[Look]:
         """Return the first steps that surely bring a result in time; if there is none, the cheapest head."""
-        sure = [each for each in looks if not each[1].network.tuned and self.prices.is_sure(each[1])]
-        return sure or [(0.0, each) for each in self._cheapest()] or looks
+        sure = [look for look in looks if not look[1].network.tuned and self.prices.is_sure(look[1])]
+        return sure or [(0.0, head) for head in self._cheapest()] or looks
 
     def _cheapest(self) -> tuple[FormStep, ...]:
         """Return the cheapest head that ends in time on a quiet machine: a first result is worth the attempt."""
-        heads = [self._floats(each) for each in self._forms if not (each.tuned or recipe_of(each.training).first_look)]
-        found = [each for each in heads if each not in self._closed and self.prices.may_end(each)]
-        return tuple(sorted(found, key=lambda each: self.prices.seconds((each,)))[:1])
+        heads = [
+            self._floats(network)
+            for network in self._forms
+            if not (network.tuned or recipe_of(network.training).quick_head)
+        ]
+        in_time = [head for head in heads if head not in self._closed and self.prices.may_end(head)]
+        return tuple(sorted(in_time, key=lambda head: self.prices.seconds((head,)))[:1])
 
     def course(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
-        other, begun_s = copy.copy(self), 0.0
-        other._made, other.prices = dict(self._made), self.prices.later(lambda: begun_s)
+        other = copy.copy(self)
+        begun_s = 0.0
+        other._made = dict(self._made)
+        other.prices = self.prices.later(lambda: begun_s)
         while steps := other.next():
             begun_s += other.prices.lasts_s(steps)
             other.prices.finished.update(other.prices.missing(steps))
@@ -248,9 +284,10 @@ class WorthRule:
         """Return whether a step may begin if everything is to be evaluated: what it needs is there, and it may be
         picked. Every head comes before a fine-tuning.
         """
-        heads = (self._floats(each) for each in self._forms if not each.tuned)
+        heads = (self._floats(network) for network in self._forms if not network.tuned)
         needed = self._below(step.network) if step == self._floats(step.network) else [self._floats(step.network)]
-        tuned, done = step.network.tuned, [each for each in needed if each in self._made]
+        tuned = step.network.tuned
+        done = [step for step in needed if step in self._made]
         there = len(done) == len(needed) if tuned else all(e in self._made or e in self._closed for e in needed)
         first = not self._made and not self._closed  # the very first step begins in any case
         if tuned and any(e not in self._made and e not in self._closed and self.prices.share((e,)) for e in heads):
@@ -259,11 +296,14 @@ class WorthRule:
 
     def reason(self, network: CardTraining) -> str:
         """Return why a network does not start, or why no further form of it is made."""
-        place, pick = self.belief.place[network], self._pick()
-        below = [each for each in self._below(network) if each not in self._made]
-        if any(each in self._closed for each in below):
+        place = self.belief.place[network]
+        pick = self._pick()
+        below = [step for step in self._below(network) if step not in self._made]
+        if any(step in self._closed for step in below):
             return "no lighter training of this model was evaluated"
-        mean, best = (100.0 - math.exp(each) for each in (float(self.belief.mean[place]), self._least(place, pick)))
+        mean, best = (
+            100.0 - math.exp(log_error) for log_error in (float(self.belief.mean[place]), self._least(place, pick))
+        )
         if self._floats(network) in self._made:
             why = "would not be picked" if self._hopeless(network) else "is not worth its CPU time"
             return f"form not made: the fine-tuned network has about {mean:.1f} %, and one more form of it {why}"
@@ -280,7 +320,7 @@ class WorthRule:
     def out_of_time(self) -> bool:
         """True if a network that may still be picked has no time left."""
         floats = set(map(self._floats, self._forms)) - self._made.keys() - self._closed
-        return any(not self.prices.share((each,)) and not self._hopeless(each.network) for each in floats)
+        return any(not self.prices.share((step,)) and not self._hopeless(step.network) for step in floats)
 
     def _hopeless(self, network: CardTraining) -> bool:
         """Return whether a network would not be picked even with the best result that is expected of it."""
@@ -295,13 +335,14 @@ class WorthRule:
     def _chains(self, begun: Collection[FormStep]) -> Iterator[Chain]:
         """Yield the chain of each network that can be the answer, has no result yet, and still ends in time."""
         for place, network in enumerate(self.belief.networks):
-            own, below = self._floats(network), self._below(network)
-            steps = (*(each for each in below if each not in self._made), own)
-            ended = own in self._made or self._closed.intersection(steps) or own in begun
-            if ended or recipe_of(network.training).first_look:
+            shown = self._floats(network)
+            below = self._below(network)
+            steps = (*(step for step in below if step not in self._made), shown)
+            ended = shown in self._made or self._closed.intersection(steps) or shown in begun
+            if ended or recipe_of(network.training).quick_head:
                 continue
             if network.tuned:
-                steps += tuple(FormStep(network, each) for each in ALWAYS if each in self._forms[network][1:])
+                steps += tuple(FormStep(network, form) for form in ALWAYS if form in self._forms[network][1:])
             if share := self.prices.share(steps):
                 yield Chain(steps, place, self._mean(place, share), self._cost(network), self.prices.seconds(steps))
 
@@ -314,7 +355,8 @@ class WorthRule:
                 ended = step in self._made or step in self._closed or step in begun
                 if not ended and self.prices.share((step,)) > 0.0:
                     place = self.belief.place[network]
-                    mean, cost = float(self.belief.mean[place]), self._losses.expected(step)
+                    mean = float(self.belief.mean[place])
+                    cost = self._losses.expected(step)
                     yield Chain((step,), place, mean, cost, self.prices.seconds((step,)))
 
     def _worth(self, chain: Chain, pick: Pick, base: float) -> float:
@@ -342,25 +384,27 @@ class WorthRule:
         """Return the expected worth of the plan after the result of a step: the mean over its quantiles."""
         import numpy as np
 
-        place, nodes = self.belief.place[step.network], np.array(NODES)
+        place = self.belief.place[step.network]
+        nodes = np.array(NODES)
         moves = self.belief.shown(place, self._images)
         covariance = self.belief.covariance - np.outer(moves, moves)
         best = np.full(len(nodes), base)
-        if not recipe_of(step.network.training).first_look:
-            own = self._gain(self.belief.mean[place] + moves[place] * nodes, self._cost(step.network), pick)
-            best = np.maximum(best, own)
-        found = best
+        if not recipe_of(step.network.training).quick_head:
+            gain = self._gain(self.belief.mean[place] + moves[place] * nodes, self._cost(step.network), pick)
+            best = np.maximum(best, gain)
+        reached = best
         for chain in chains:
-            rest = tuple(each for each in chain.steps if each != step)
+            rest = tuple(other for other in chain.steps if other != step)
             if chain.place == place or not (share := self.prices.share(rest, (step,))):
                 continue
-            mean, sd = self._mean(chain.place, share), self._spread(covariance, chain.place, pick.place)
+            mean = self._mean(chain.place, share)
+            sd = self._spread(covariance, chain.place, pick.place)
             results = mean + moves[chain.place] * nodes[:, None] + sd * nodes[None, :]
             gains = np.maximum(self._gain(results, chain.cost, pick), best[:, None]).mean(axis=1)
             same = chain.steps[0].network.card == step.network.card
             price_s = self.prices.seconds(rest, (step,)) if same else chain.price_s
-            found = np.maximum(found, gains - self._paid(price_s))
-        return float(found.mean())
+            reached = np.maximum(reached, gains - self._paid(price_s))
+        return float(reached.mean())
 
     def _mean(self, place: int, share: float) -> float:
         """Return the expected logarithm of the error of a network after a share (0-1) of its whole fine-tuning."""
@@ -378,9 +422,9 @@ class WorthRule:
         if pick.place is None:
             gain = NO_ANSWER - cost.loss - more + (self._point + self._shown) * (accuracy - 50.0)
         else:
-            own = 100.0 - math.exp(min(float(self.belief.mean[pick.place]), math.log(100.0)))
-            unclear = NOISE * 100.0 * math.sqrt(DIFFERENT * max(1.0 - own / 100.0, 0.005) / self._images)
-            ahead = accuracy - own
+            right = 100.0 - math.exp(min(float(self.belief.mean[pick.place]), math.log(100.0)))
+            unclear = NOISE * 100.0 * math.sqrt(DIFFERENT * max(1.0 - right / 100.0, 0.005) / self._images)
+            ahead = accuracy - right
             clearly = np.sign(ahead) * np.maximum(np.abs(ahead) - unclear, 0.0)
             gain = pick.cost.loss - cost.loss - more + self._point * ahead + self._shown * clearly
         gain = gain * cost.chance if pick.cost.chance else gain + cost.chance * INFEASIBLE
@@ -396,12 +440,12 @@ class WorthRule:
 
     def _pick(self) -> Pick:
         """Return the best result so far: the one that the decision would pick, but for the noise of the timings."""
-        answers = [each for each in self._made if not recipe_of(each.network.training).first_look]
+        answers = [step for step in self._made if not recipe_of(step.network.training).quick_head]
         if not answers:
             return Pick(None, FormCost(NO_ANSWER, 0.0))
-        answers = [each for each in answers if self._made[each].chance] or answers
+        answers = [step for step in answers if self._made[step].chance] or answers
         place = self.belief.place
-        first = min(answers, key=lambda each: self.belief.mean[place[each.network]])
+        first = min(answers, key=lambda step: self.belief.mean[place[step.network]])
         behind = Pick(place[first.network], self._made[first])
         means = {step: float(self.belief.mean[place[step.network]]) for step in answers}
         best = max(answers, key=lambda step: float(self._gain(means[step], self._made[step], behind)))
@@ -409,7 +453,7 @@ class WorthRule:
 
     def _cost(self, network: CardTraining) -> FormCost:
         """Return the least expected cost among the forms that a network gets anyway."""
-        wanted = {self._floats(network), *(FormStep(network, each) for each in ALWAYS if each in self._forms[network])}
+        wanted = {self._floats(network), *(FormStep(network, form) for form in ALWAYS if form in self._forms[network])}
         return min(map(self._losses.expected, wanted), key=least)
 
     def _floats(self, network: CardTraining) -> FormStep:
@@ -419,8 +463,10 @@ class WorthRule:
     def _below(self, network: CardTraining) -> list[FormStep]:
         """Return the steps of the lighter trainings of a card, which come before this one."""
         trainings = self._plan.trainings[: self._plan.trainings.index(network.training)]
-        lighter = (CardTraining(network.card, each) for each in trainings if not recipe_of(each).tunes_backbone)
-        return [self._floats(each) for each in lighter if each in self._forms]
+        lighter = (
+            CardTraining(network.card, training) for training in trainings if not recipe_of(training).tunes_backbone
+        )
+        return [self._floats(network) for network in lighter if network in self._forms]
 
     def _paid(self, seconds: float) -> float:
         return self._an_hour * seconds / HOUR_S

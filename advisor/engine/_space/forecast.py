@@ -17,14 +17,24 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 FORECAST_COLUMNS: Mapping[str, str] = {
-    "key": "configuration.key", "card": "configuration.card", "training": "configuration.training",
-    "compression": "configuration.compression", "device": "configuration.target.device",
-    "threads": "configuration.target.threads", "latency_median_ms": "latency.value", "latency_low_ms": "latency.low",
-    "latency_high_ms": "latency.high", "latency_provenance": "latency.provenance",
-    "latency_budget_probability": "chance", "size_bytes": "size.value", "size_low_bytes": "size.low",
-    "size_provenance": "size.provenance", "top1_percent": "accuracy.value", "price_s": "price_s",
+    "key": "configuration.key",
+    "card": "configuration.card",
+    "training": "configuration.training",
+    "compression": "configuration.compression",
+    "device": "configuration.target.device",
+    "threads": "configuration.target.threads",
+    "latency_median_ms": "latency.value",
+    "latency_low_ms": "latency.low",
+    "latency_high_ms": "latency.high",
+    "latency_provenance": "latency.provenance",
+    "latency_budget_probability": "chance",
+    "size_bytes": "size.value",
+    "size_low_bytes": "size.low",
+    "size_provenance": "size.provenance",
+    "top1_percent": "accuracy.value",
+    "price_s": "price_s",
     "skipped_because": "filtered",
-}  # fmt: skip
+}
 """Columns of :meth:`PlanView.to_frame`, and what of a forecast each shows."""
 
 IDENTITY = ("key", "card", "training", "compression")
@@ -155,7 +165,11 @@ class PlanView:
         possible = sum(card.tuning_s > 0 for card in self.cards)
         if self.course is None:
             return possible, possible
-        tuned = {each.card for each in self.course.configurations if recipe_of(each.training).tunes_backbone}
+        tuned = {
+            configuration.card
+            for configuration in self.course.configurations
+            if recipe_of(configuration.training).tunes_backbone
+        }
         return len(tuned), possible
 
     @property
@@ -167,7 +181,8 @@ class PlanView:
     @property
     def reached(self) -> int:
         """Number of configurations that fit into the time limit and ``--max-trials``, and are worth it, about."""
-        wanted, most = sum(not forecast.filtered for forecast in self.forecasts), self.request.execution.max_trials
+        wanted = sum(not forecast.filtered for forecast in self.forecasts)
+        most = self.request.execution.max_trials
         if self.course is not None:
             return min(len(self.course.configurations), most or wanted)
         limit = self.request.execution.time_limit_s

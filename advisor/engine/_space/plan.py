@@ -20,7 +20,9 @@ from advisor.engine._targets.device_prediction import least_size
 from advisor.isolation import usable_cores
 from advisor.store import RunFolder
 
-JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.75, 3.0
+JUDGED_FILES = 2
+JUDGING_MARGIN = 1.75
+ANSWER_S = 3.0
 """Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
 expected seconds, and seconds to write the answer."""
 
@@ -37,6 +39,15 @@ FEWEST_PUBLISHED = 20
 
 MIDDLING = 50.0
 """Prior top-1 in % of a card without counts."""
+
+RESCUED = 2
+"""Skipped cards, or files, that are evaluated after all if nothing meets the budget."""
+
+TOO_SLOW = (StageName.SCREEN, StageName.PREDICT)
+"""Stages that skip what would be too slow."""
+
+UNDECIDED = (StageName.STOP, StageName.PROMOTION)
+"""Stages whose skipped configurations are considered again when a run is resumed."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +124,8 @@ class Plan:
         return tuple(
             self.configuration(card.name, recipe, threads, training)
             for training, card in product(self.trainings, self.cards)
-            for own, recipe in self.workload.variants_of(card)
-            if own == training
+            for of_card, recipe in self.workload.variants_of(card)
+            if of_card == training
             for threads in self.threads
         )
 
@@ -162,7 +173,8 @@ def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[C
     The most accurate cards of a front come first. With ``spread``, for a task of which the published accuracy says
     little, each next card is in the middle of the largest gap: any first few are small and large ones.
     """
-    fronts, least_macs = list[list[Card]](), list[int]()
+    fronts = list[list[Card]]()
+    least_macs = list[int]()
     for (_, macs), equal in groupby(sorted(cards, key=_losses), key=_losses):
         place = bisect_right(least_macs, macs)  # each front before it has a card that dominates these
         if place == len(fronts):
@@ -191,8 +203,8 @@ def _halving(cards: Sequence[Card]) -> Iterator[Card]:
 
 def prior_accuracy(card: Card, recipe: str) -> float:
     """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
-    own = card.top1("int8") if recipe == "int8" else None
-    return own or (card.top1() or expected_top1(card)) - form_of(recipe).drop
+    published = card.top1("int8") if recipe == "int8" else None
+    return published or (card.top1() or expected_top1(card)) - form_of(recipe).drop
 
 
 def expected_top1(card: Card) -> float:
@@ -217,19 +229,10 @@ def _law() -> tuple[float, ...]:
     known = [card for card in load_catalogue().values() if card.top1() and card.macs and card.params]
     if len(known) < FEWEST_PUBLISHED:
         return ()
-    facts, top1 = [_facts(card) for card in known], [card.top1() for card in known]
+    facts = [_facts(card) for card in known]
+    top1 = [card.top1() for card in known]
     weights = np.linalg.lstsq(np.array(facts), np.array(top1, dtype=float), rcond=None)[0]
     return tuple(float(weight) for weight in weights)
-
-
-RESCUED = 2
-"""Skipped cards, or files, that are evaluated after all if nothing meets the budget."""
-
-TOO_SLOW = (StageName.SCREEN, StageName.PREDICT)
-"""Stages that skip what would be too slow."""
-
-UNDECIDED = (StageName.STOP, StageName.PROMOTION)
-"""Stages whose skipped configurations are considered again when a run is resumed."""
 
 
 def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]:
@@ -238,9 +241,9 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
     A failure may have been the machine's: a resumed run tries it again. It also considers again what was skipped
     because its training could not reach the front.
     """
-    own = set(plan.configurations())
+    planned = set(plan.configurations())
     ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
-    done = {e.configuration: e for e in ended if e.configuration in own}
+    done = {e.configuration: e for e in ended if e.configuration in planned}
     for configuration, reason in ruled_out(plan, rules).items():
         if configuration not in done:
             done[configuration] = plan.skipped(configuration, reason, StageName.PLAN)
@@ -250,12 +253,12 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
 
 def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
     """Return what the plan alone rules out, with the reason. A rule that rejects everything rules nothing out."""
-    found: dict[Configuration, str] = {}
+    reasons: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):
-        reasons = {each: rule.reason(each, rules.known) for each in plan.configurations()}
-        if not all(reasons.values()):
-            found |= {each: reason for each, reason in reasons.items() if reason}
-    return found
+        of_rule = {configuration: rule.reason(configuration, rules.known) for configuration in plan.configurations()}
+        if not all(of_rule.values()):
+            reasons |= {configuration: reason for configuration, reason in of_rule.items() if reason}
+    return reasons
 
 
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:

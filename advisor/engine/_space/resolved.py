@@ -67,6 +67,16 @@ PARTS = {Role.VALIDATION: "validation part", Role.HOLDOUT: "hold-out"}
 
 Say = Callable[[str], None]
 
+SAMPLE_SHARE = 0.75
+HEADS = 3
+READING_IMAGE_S = 0.004
+"""Share of a time limit that the work on the drawn images may take, heads that a search is expected to train in it, and
+CPU seconds of reading an image before. An AMD EPYC takes 1 ms for JPEGs of 160 pixels a side, 2 ms for 1,280, and 24 ms
+for 4,000 x 3,000."""
+
+TO_IMPORT = (".keras", ".onnx", ".pt2")
+"""Endings of users' files that ``advisor catalog add`` makes a card of."""
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -116,13 +126,15 @@ class Resolved:
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """The training recipes, the lightest first: a large set gets a first look at some of it."""
-        first_look = self.images is not None and self.images.large and self.question.of_task.labelled
-        return (HEAD_SUBSET, *self.question.trainings) if first_look else self.question.trainings
+        """The training recipes, the lightest first: a large set gets a quick head on some of it."""
+        quick_head = self.images is not None and self.images.large and self.question.of_task.labelled
+        return (HEAD_SUBSET, *self.question.trainings) if quick_head else self.question.trainings
 
     def plan(self, candidates: Candidates, pace: Mapping[StageName, float] | None = None) -> Plan:
         """Return the search space of cards that have weights; ``pace``: seconds of stages over the expected ones."""
-        question, images, targets = self.question, self.images, self.targets
+        question = self.question
+        images = self.images
+        targets = self.targets
         workload = Workload(
             self.trainings,
             tuple(self.recipes),
@@ -143,7 +155,8 @@ class Resolved:
 
     def materials(self, candidates: Candidates, plan: Plan, machine: Host | None = None) -> Materials:
         """Return the materials of the stages, which ``machine`` measures. Files of a large plan are timed briefly."""
-        machine, effort = machine or host.describe(), effort_for(plan.size)
+        machine = machine or host.describe()
+        effort = effort_for(plan.size)
         return Materials(ArtifactCache(), self.images, candidates.weights, machine, self.question, effort)
 
 
@@ -154,16 +167,16 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
             "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
             f"{install_extra('gp')}, or use --sampler advisor",
         )
-    found = within_time_limit(resolve_cards(request))
-    question = found.question
+    resolved = within_time_limit(resolve_cards(request))
+    question = resolved.question
     images = read_images(question, say, request.execution)
-    require_known_classes(question, found.cards, images)
+    require_known_classes(question, resolved.cards, images)
     if images is not None:
         _require_sendable(request.execution, images)
-    remarks = own_file_remarks(found.cards, images)
+    remarks = own_file_remarks(resolved.cards, images)
     for remark in remarks:
         say(remark)
-    return replace(found, images=images, remarks=remarks)
+    return replace(resolved, images=images, remarks=remarks)
 
 
 def own_file_remarks(cards: Sequence[Card], images: Images | None) -> tuple[str, ...]:
@@ -196,19 +209,14 @@ def require_installed(request: Request) -> None:
         )
 
 
-SAMPLE_SHARE, HEADS, READING_IMAGE_S = 0.75, 3, 0.004
-"""Share of a time limit that the work on the drawn images may take, heads that a search is expected to train in it, and
-CPU seconds of reading an image before. An AMD EPYC takes 1 ms for JPEGs of 160 pixels a side, 2 ms for 1,280, and 24 ms
-for 4,000 x 3,000."""
-
-
 def within_time_limit(resolved: Resolved) -> Resolved:
     """Return the question with the most images that its time limit leaves time for; a resumed run keeps its own.
 
     So many images leave time for heads, one fine-tuning and the hold-out, for the card with the median MACs:
     fine-tuning on some images gains more than a head that has learnt from all. :data:`LARGE` images are always read.
     """
-    limit_s, question = resolved.execution.time_limit_s, resolved.question
+    limit_s = resolved.execution.time_limit_s
+    question = resolved.question
     if limit_s is None or question.data is None or question.most_images is not None or not resolved.cards:
         return resolved
     card = sorted(resolved.cards, key=lambda card: card.macs)[len(resolved.cards) // 2]
@@ -219,14 +227,20 @@ def within_time_limit(resolved: Resolved) -> Resolved:
 
 def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
     """Return the seconds by the clock that a search with so many images takes for one card."""
-    calibration, question, cores = CostCalibration(), resolved.question, resolved.execution.cores
+    calibration = CostCalibration()
+    question = resolved.question
+    cores = resolved.execution.cores
     judged = round(HOLDOUT_SHARE * images)
     compared = round(VALIDATION_SHARE * (images - judged))
     counts = dict.fromkeys(Role, images) | {
-        Role.LEARNT: images - judged, Role.TRAIN: images - judged - compared, Role.VALIDATION: compared,
+        Role.LEARNT: images - judged,
+        Role.TRAIN: images - judged - compared,
+        Role.VALIDATION: compared,
         Role.TUNED: min(images - judged, TUNED_IMAGES + compared),
-        Role.HOLDOUT: judged, Role.SUBSET: SUBSET_IMAGES, Role.CAPTURED: CAPTURED_IMAGES,
-    }  # fmt: skip
+        Role.HOLDOUT: judged,
+        Role.SUBSET: SUBSET_IMAGES,
+        Role.CAPTURED: CAPTURED_IMAGES,
+    }
     workload = Workload(question.trainings, tuple(resolved.recipes), counts, question)
     costs = CostModel(workload, calibration.pace)
     graphs = (costs.stages(card, [(training, FLOAT)]) for training in question.trainings)
@@ -249,18 +263,17 @@ def _require_sendable(execution: Execution, images: Images) -> None:
 def resolve_cards(request: Request) -> Resolved:
     """Find all parts of a question but its images, which take longest."""
     question = request.question
-    recipes, targets, catalogue = chosen_recipes(question), select_targets(question), load_catalogue(question.catalog)
+    recipes = chosen_recipes(question)
+    targets = select_targets(question)
+    catalogue = load_catalogue(question.catalog)
     return Resolved(request, catalogue, targets, recipes, chosen_cards(question, catalogue, targets))
-
-
-TO_IMPORT = (".keras", ".onnx", ".pt2")
-"""Endings of users' files that ``advisor catalog add`` makes a card of."""
 
 
 def with_files(request: Request) -> Request:
     """Return a request whose candidates are names of cards: each file is one, in its own catalogue, or is refused."""
     question = request.question
-    names, catalogs = list[str](), list(question.catalog)
+    names = list[str]()
+    catalogs = list(question.catalog)
     for candidate in question.candidates:
         if candidate.endswith(TO_IMPORT):
             raise UsageError(
@@ -306,7 +319,8 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     Cards of which no file may fit on a device are left out where this machine is no device, if others are left; so are
     those without a graph file where TensorFlow is not installed.
     """
-    side, names = question.of_task.side, names_networks(question, catalogue)
+    side = question.of_task.side
+    names = names_networks(question, catalogue)
     named = catalogue.select(question.candidates) if names else ()
     cards = [card for card in named or catalogue.values() if named or card.weights]
     others = [card for card in cards if card.task not in ("", question.task)]
@@ -363,7 +377,8 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
     """
     from advisor.catalog import fetch_weights
 
-    cards, at_most = resolved.cards, resolved.cards_to_try
+    cards = resolved.cards
+    at_most = resolved.cards_to_try
     options = FetchOptions(offline=resolved.execution.offline, mirror=resolved.execution.mirror, ends_at=ends_at)
 
     def get(card: Card) -> WeightsFile | WeightsError:
@@ -385,11 +400,11 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
             left_s = None if math.isinf(ends_at) else max(0.0, ends_at - time.monotonic())
             done, _late = wait(jobs.values(), left_s)
             for name, job in jobs.items():
-                found = job.result() if job in done else late
-                if isinstance(found, WeightsError):
-                    errors[name] = found
+                outcome = job.result() if job in done else late
+                if isinstance(outcome, WeightsError):
+                    errors[name] = outcome
                 else:
-                    weights[name] = found
+                    weights[name] = outcome
             if len(weights) >= at_most or time.monotonic() >= ends_at:
                 break
     finally:

@@ -63,7 +63,8 @@ def _tried(card: Card, file: Path, examples: Sequence[Example]) -> str:
     if set(classes) <= set(labels):
         first, second = (_count_right(answers, classes, labels) for answers in (described, unscaled))
         return f"Of {images}, it is right on {first} as described, and on {second} with --mean 0 --std 1"
-    first, second = len(set(described)), len(set(unscaled))
+    first = len(set(described))
+    second = len(set(unscaled))
     return f"To {images}, it gives {first} different answers as described, and {second} with --mean 0 --std 1"
 
 

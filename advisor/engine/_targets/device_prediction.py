@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 LEAST_SHARE = 0.95
 """Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
 
-HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
+HEAD_FEATURES = 2049
+HEAD_SHARE = 0.8
 """Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
 each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
 
@@ -56,7 +57,8 @@ class DevicePredictor:
     def __init__(self, predictor: Predictor | None = None) -> None:
         from advisor.devices import device_predictor, load_features
 
-        self._predictor, self._table = predictor or device_predictor(), load_features()
+        self._predictor = predictor or device_predictor()
+        self._table = load_features()
         self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
@@ -74,8 +76,8 @@ class DevicePredictor:
 
         ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
         """
-        there = (moved(each, device) for each in one_each(evaluations))
-        return tuple(self._evaluated(each, device, budget_ms, confidence) for each in there)
+        there = (moved(evaluation, device) for evaluation in one_each(evaluations))
+        return tuple(self._evaluated(evaluation, device, budget_ms, confidence) for evaluation in there)
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
         """Return the prediction for a recipe's form of a card, or the reason why there is none."""
@@ -86,14 +88,16 @@ class DevicePredictor:
     def _evaluated(
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
-        found = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
-        if isinstance(found, str) or (found.unlike and budget_ms is not None and device.profile.connection is None):
-            return _rejected(evaluation, found if isinstance(found, str) else found.unlike)
+        prediction = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        if isinstance(prediction, str) or (
+            prediction.unlike and budget_ms is not None and device.profile.connection is None
+        ):
+            return _rejected(evaluation, prediction if isinstance(prediction, str) else prediction.unlike)
         predicted = replace(
             evaluation,
-            latency=found.latency,
+            latency=prediction.latency,
             memory=memory_of(evaluation, device),
-            latency_distribution=LatencyDistribution.sample(found.quantile),
+            latency_distribution=LatencyDistribution.sample(prediction.quantile),
         )
         return with_budget_probability(predicted, budget_ms, confidence)
 
@@ -112,7 +116,9 @@ class DevicePredictor:
         """Return the form and the features of an artefact: from its file if it was read, else from its card."""
         from advisor.devices import model_features
 
-        configuration, card, file = evaluation.configuration, evaluation.card_facts, evaluation.file_features
+        configuration = evaluation.configuration
+        card = evaluation.card_facts
+        file = evaluation.file_features
         if file is not None:
             return file.form, model_features(file, configuration.card, evaluation.family, self._table)
         features = self._features(configuration.card, evaluation.family, card.macs, card.params, card.input_size)
@@ -183,7 +189,8 @@ def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
 def card_rejection(card: Card, recipe: str, device: TargetDevice) -> str:
     """Return why no file of a card can run on a device, whatever its head; empty if one may."""
     reason = form_rejection(form_of(recipe).name, device)
-    least, room = least_size(card, recipe, new_head=True), device.profile.limits.file_bytes
+    least = least_size(card, recipe, new_head=True)
+    room = device.profile.limits.file_bytes
     if reason or room is None or card.own_file or least <= room:
         return reason
     return f"its file has at least {show_bytes(least)}, {device.label} has room for {show_bytes(room)}: not trained"
@@ -220,7 +227,8 @@ class Prefilter:
         It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
         as well. This machine rejects nothing here: it measures.
         """
-        card, recipe = self.cards[candidate.card], candidate.compression
+        card = self.cards[candidate.card]
+        recipe = candidate.compression
         required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
         others = [device for device in self.targets.devices if device not in required]
         reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}
@@ -236,31 +244,34 @@ class Prefilter:
         be predicted for the others.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
-        found = [self.predictor.predict_card(card, recipe, device) for device in predicted]
+        predictions = [self.predictor.predict_card(card, recipe, device) for device in predicted]
         limit = self.limits.latency_ms
         known = [
-            LatencyEstimate(each.latency, None if limit is None else each.probability(limit))
-            for each in found
-            if not isinstance(each, str)
+            LatencyEstimate(prediction.latency, None if limit is None else prediction.probability(limit))
+            for prediction in predictions
+            if not isinstance(prediction, str)
         ]
         if self.targets.host:
             known.append(here)
         if not known:
             return LatencyEstimate(here.latency, None)
-        slowest = max((each.latency for each in known), key=lambda latency: latency.value)
-        return LatencyEstimate(slowest, min((each.chance for each in known if each.chance is not None), default=None))
+        slowest = max((estimate.latency for estimate in known), key=lambda latency: latency.value)
+        return LatencyEstimate(
+            slowest, min((estimate.chance for estimate in known if estimate.chance is not None), default=None)
+        )
 
     def _rejected(self, card: Card, recipe: str, device: TargetDevice) -> str:
         reason = card_rejection(card, recipe, device)
         if reason or device.runtime is not None:
             return reason
-        found, limit_ms = self.predictor.predict_card(card, recipe, device), self.limits.latency_ms
-        if isinstance(found, str) or limit_ms is None:
+        prediction = self.predictor.predict_card(card, recipe, device)
+        limit_ms = self.limits.latency_ms
+        if isinstance(prediction, str) or limit_ms is None:
             return ""  # if nothing can be predicted for the card, its file decides later
-        if found.unlike and device.profile.connection is None:  # a device that is connected is measured
-            return f"{device.label}: {found.unlike}: not trained"
-        probability = found.probability(limit_ms)
+        if prediction.unlike and device.profile.connection is None:  # a device that is connected is measured
+            return f"{device.label}: {prediction.unlike}: not trained"
+        probability = prediction.probability(limit_ms)
         if probability >= MIN_BUDGET_PROBABILITY:
             return ""
         sure = f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
-        return f"{show_latency(found.latency)} on {device.label}, {sure}: not trained"
+        return f"{show_latency(prediction.latency)} on {device.label}, {sure}: not trained"

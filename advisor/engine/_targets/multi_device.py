@@ -73,7 +73,7 @@ async def measured_here(walker: Walker, before: Evaluation, stage: Stage[Runtime
 
 async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
     """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
-    return await _after(walker, predicted, stage, lambda found: with_arena(predicted, device, found))
+    return await _after(walker, predicted, stage, lambda check: with_arena(predicted, device, check))
 
 
 async def _after(
@@ -85,12 +85,12 @@ async def _after(
         return replace(before, status=end.status, stage=end.stage, reason=end.reason)
 
 
-def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
+def with_arena(predicted: Evaluation, device: TargetDevice, check: MicroCheck) -> Evaluation:
     """Return the evaluation with the measured arena; ``skipped`` if the file does not run, or it is too large."""
-    reason = found.reason or arena_too_large(found.arena_bytes, device, "tensor arena takes")
+    reason = check.reason or arena_too_large(check.arena_bytes, device, "tensor arena takes")
     if reason:
         return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
-    return replace(predicted, memory=found.arena)
+    return replace(predicted, memory=check.arena)
 
 
 def _failed(before: Evaluation, reason: str) -> Evaluation:
@@ -118,7 +118,8 @@ def _p90(timing: Timing) -> float:
     walls = [float(wall) / 1e6 for block in blocks for wall in block["wall_ns"]]
     if len(walls) > 1:
         return statistics.quantiles(walls, n=10)[-1]
-    spread, most = timing.details.get("std_ms", 0.0), timing.details.get("max_ms", timing.median_ms)
+    spread = timing.details.get("std_ms", 0.0)
+    most = timing.details.get("max_ms", timing.median_ms)
     return float(max(timing.median_ms, min(timing.median_ms + _NORMAL_P90 * spread, most)))
 
 
@@ -141,8 +142,12 @@ class MultiDeviceEvaluator:
         executor: Executor,
         doing: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        self._executor, self._doing = executor, doing
-        self._evaluator, self._targets, self._question, self._run = evaluator, prefilter.targets, question, run
+        self._executor = executor
+        self._doing = doing
+        self._evaluator = evaluator
+        self._targets = prefilter.targets
+        self._question = question
+        self._run = run
         self._prefilter = prefilter
         self._other_devices: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
@@ -203,14 +208,15 @@ class MultiDeviceEvaluator:
         return replace(worst, configuration=evaluation.configuration)
 
     async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        found = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
-        for device, evaluation in zip(self._targets.devices, found, strict=True):
+        evaluations = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
+        for device, evaluation in zip(self._targets.devices, evaluations, strict=True):
             if device is not self._targets.lead:
                 self._run.append(evaluation)
-        return tuple(found)
+        return tuple(evaluations)
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
-        walker, stages = self._evaluator.walker, self._evaluator.stages_of(made.configuration)
+        walker = self._evaluator.walker
+        stages = self._evaluator.stages_of(made.configuration)
         if device.runtime is not None:
             before = before_measuring(made, device)
             if before.status is not Status.OK or device.local is None:
@@ -224,7 +230,8 @@ class MultiDeviceEvaluator:
             predicted = await checked(walker, predicted, device, stages.checked_in(device.target.runtime))
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
-        name, path = device.profile.name, self._run.path / made.artefact
+        name = device.profile.name
+        path = self._run.path / made.artefact
         subject = f"{made.configuration.variant_name} of {made.configuration.card}"
         with self._doing(f"measuring {subject} on {device.label}"):
             return await asyncio.to_thread(

@@ -82,9 +82,9 @@ class TargetDevices:
         """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, or a runtime
         that is not for the files.
         """
-        here = remarks(host_profile()) if self.host else ()
+        of_host = remarks(host_profile()) if self.host else ()
         devices = (remark for device in self.devices for remark in remarks_of(device))
-        return tuple(dict.fromkeys((*here, *devices)))
+        return tuple(dict.fromkeys((*of_host, *devices)))
 
 
 def select_targets(question: Question) -> TargetDevices:
@@ -96,8 +96,8 @@ def select_targets(question: Question) -> TargetDevices:
     asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
     profiles = known_devices(question.profiles) if asked else Profiles(())
     devices = [_select(device, profiles, option) for device, option in asked]
-    found = (each for device in devices for each in at_threads(device, question.thread_counts))
-    return TargetDevices(HOST in question.devices, tuple(found))
+    targets = (each for device in devices for each in at_threads(device, question.thread_counts))
+    return TargetDevices(HOST in question.devices, tuple(targets))
 
 
 def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevice, ...]:
@@ -180,7 +180,8 @@ def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
-    supported, file = device.target.operators, evaluation.file_features
+    supported = device.target.operators
+    file = evaluation.file_features
     missing = [name for name in file.operators if name not in supported] if file and supported else []
     return f"{device.label}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
 
@@ -208,7 +209,8 @@ def arena_too_large(arena_bytes: int, device: TargetDevice, what: str) -> str:
 
 def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:
     """Return a reason if even the lower end of the predicted memory is more than the device has."""
-    memory, installed = memory_of(evaluation, device), device.profile.memory_bytes
+    memory = memory_of(evaluation, device)
+    installed = device.profile.memory_bytes
     if memory is None or installed is None or (memory.low or memory.value) <= installed:
         return ""
     return f"it takes about {show_bytes(memory.value)} of memory, {device.label} has {show_bytes(installed)} in total"

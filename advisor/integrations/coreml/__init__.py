@@ -34,7 +34,8 @@ def check(shipping: Shipping) -> None:
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the files of the package; see :class:`advisor.exporting._shipping.BundlePart`."""
-    floats, more = float_form(exported.run, exported.evaluation), exported.evaluation.on_all
+    floats = float_form(exported.run, exported.evaluation)
+    more = exported.evaluation.on_all
     if floats is exported.evaluation:
         return coreml_package(prepare(exported.artefact, floats.artefact), floats)
     if more is not None and more.file:

@@ -30,7 +30,8 @@ from advisor.tflite import (  # noqa: E402
 )
 
 IMAGE_RANK = 4
-TO_CORE, TO_FILE = (0, 3, 1, 2), (0, 2, 3, 1)
+TO_CORE = (0, 3, 1, 2)
+TO_FILE = (0, 2, 3, 1)
 PLACE = (0, 2, 3, 1)
 """Core ML's dimension for each dimension of the file, of four."""
 
@@ -46,6 +47,10 @@ ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 _ARRAY_TYPES = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
+
+NOT_RUN = "Not run here: Core ML runs on Apple devices only. Check it there with the test vectors of the bundle."
+OLDEST = ct.target.iOS16
+_DATE = "com.github.apple.coremltools.conversion_date"
 
 
 class Network:
@@ -107,7 +112,8 @@ def _padding(network: Network, operator: Operator, kernel: Sequence[int]) -> lis
     sides = network.tensor(operator.inputs[0]).shape[1:3]
     found = []
     for side, size, axis in zip(sides, kernel, "hw", strict=True):
-        stride, dilation = int(operator.options[f"stride_{axis}"]), _dilation(operator, axis)
+        stride = int(operator.options[f"stride_{axis}"])
+        dilation = _dilation(operator, axis)
         whole = max((math.ceil(side / stride) - 1) * stride + (size - 1) * dilation + 1 - side, 0)
         found += [whole // 2, whole - whole // 2]
     return found
@@ -128,10 +134,15 @@ def _convolution(network: Network, operator: Operator, depthwise: bool = False) 
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
     more = {"bias": network.constant(bias)} if bias >= 0 else {}
     made = Builder.conv(
-        x=network.value(operator.inputs[0]), weight=weight, strides=_strides(operator), pad_type="custom",
-        pad=_padding(network, operator, kernel.shape[1:3]), groups=channels // weight.shape[1],
-        dilations=[_dilation(operator, "h"), _dilation(operator, "w")], **more,
-    )  # fmt: skip
+        x=network.value(operator.inputs[0]),
+        weight=weight,
+        strides=_strides(operator),
+        pad_type="custom",
+        pad=_padding(network, operator, kernel.shape[1:3]),
+        groups=channels // weight.shape[1],
+        dilations=[_dilation(operator, "h"), _dilation(operator, "w")],
+        **more,
+    )
     return [made]
 
 
@@ -224,7 +235,8 @@ def _turned(network: Network, operator: Operator) -> list[Any]:
 
 def _sliced(network: Network, operator: Operator) -> list[Any]:
     """Add a slice. The description of an operator has no masks of open ends; the shape of the output tells them."""
-    given, made = network.tensor(operator.inputs[0]).shape, network.tensor(operator.outputs[0]).shape
+    given = network.tensor(operator.inputs[0]).shape
+    made = network.tensor(operator.outputs[0]).shape
     rows = [network.constant(index).tolist() for index in operator.inputs[1:]]
     if len(made) != len(given) or len(rows[0]) != len(given):
         raise UsageError("--coreml: the model has a STRIDED_SLICE that drops or adds dimensions", "leave it out")
@@ -244,7 +256,8 @@ def _ends(side: int, first: int, last: int, step: int, count: int) -> tuple[int,
 
 
 def _softmax(network: Network, operator: Operator) -> list[Any]:
-    value, beta = network.value(operator.inputs[0]), float(operator.options.get("beta", 1.0))
+    value = network.value(operator.inputs[0])
+    beta = float(operator.options.get("beta", 1.0))
     scaled = value if beta == 1.0 else Builder.mul(x=value, y=np.float32(beta))
     return [Builder.softmax(x=scaled, axis=_axis(network, operator.inputs[0], -1))]
 
@@ -285,10 +298,6 @@ OPERATORS: Mapping[str, Callable[[Network, Operator], list[Any]]] = {
     "TRANSPOSE": _turned,
 }
 """Functions that add an operator to a network, by its name; each returns the outputs before the activation."""
-
-NOT_RUN = "Not run here: Core ML runs on Apple devices only. Check it there with the test vectors of the bundle."
-OLDEST = ct.target.iOS16
-_DATE = "com.github.apple.coremltools.conversion_date"
 
 
 def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: str, licence: str, folder: Path) -> None:

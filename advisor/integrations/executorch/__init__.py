@@ -22,6 +22,8 @@ TITLE = "ExecuTorch"
 VERSION = "1"
 LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000)
 
+PACKAGES = ("executorch", "torch")
+
 
 class _Connection(HostConnection):
     """Measures each number of threads in a process of its own: ExecuTorch has one pool of threads for a process."""
@@ -32,10 +34,9 @@ class _Connection(HostConnection):
         return tuple(timing for of_model in zip(*by_count, strict=True) for timing in of_model)
 
 
-PACKAGES = ("executorch", "torch")
 RUNTIME = PackagedRuntime(
     "executorch", TITLE, PACKAGES, "executorch", ("float32",), FORMS, _Connection(Path(__file__).with_name("agent.py"))
-)  # fmt: skip
+)
 versions = RUNTIME.versions
 
 

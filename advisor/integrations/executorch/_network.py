@@ -16,17 +16,33 @@ from torch.nn import functional
 from advisor.core import StageError
 from advisor.tflite import Model, Tensor, real_values, slices_of
 
-_FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+_FIRST = (0, 3, 1, 2)
+_LAST = (0, 2, 3, 1)
 _ELEMENTWISE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "ADD": torch.add, "SUB": torch.sub, "MUL": torch.mul, "DIV": torch.div, "MAXIMUM": torch.maximum, "POW": torch.pow,
-    "MINIMUM": torch.minimum, "FLOOR_DIV": torch.floor_divide,
+    "ADD": torch.add,
+    "SUB": torch.sub,
+    "MUL": torch.mul,
+    "DIV": torch.div,
+    "MAXIMUM": torch.maximum,
+    "POW": torch.pow,
+    "MINIMUM": torch.minimum,
+    "FLOOR_DIV": torch.floor_divide,
     "SQUARED_DIFFERENCE": lambda one, other: (one - other).square(),
-}  # fmt: skip
+}
 _UNARY: Mapping[str, Callable[[Any], Any]] = {
-    "RELU": functional.relu, "RELU6": functional.relu6, "HARD_SWISH": functional.hardswish, "LOGISTIC": torch.sigmoid,
-    "RSQRT": torch.rsqrt, "SQRT": torch.sqrt, "TANH": torch.tanh, "SQUARE": torch.square, "ABS": torch.abs,
-    "SIN": torch.sin, "COS": torch.cos, "EXP": torch.exp,
-}  # fmt: skip
+    "RELU": functional.relu,
+    "RELU6": functional.relu6,
+    "HARD_SWISH": functional.hardswish,
+    "LOGISTIC": torch.sigmoid,
+    "RSQRT": torch.rsqrt,
+    "SQRT": torch.sqrt,
+    "TANH": torch.tanh,
+    "SQUARE": torch.square,
+    "ABS": torch.abs,
+    "SIN": torch.sin,
+    "COS": torch.cos,
+    "EXP": torch.exp,
+}
 _KERNELS = {"CONV_2D": _FIRST, "DEPTHWISE_CONV_2D": (3, 0, 1, 2)}
 """Axes of a kernel in the order of PyTorch: (outputs, inputs of a group, H, W)."""
 _BIASED = (*_KERNELS, "FULLY_CONNECTED")
@@ -56,7 +72,8 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         values: dict[int, _Value] = {graph.inputs[0]: _Value(image)}
         for operator in self._model.operators:
             given = [values[index] if index in values else self._constant(index) for index in operator.inputs]
-            name, shape = operator.name, self._model.tensors[operator.outputs[0]].shape
+            name = operator.name
+            shape = self._model.tensors[operator.outputs[0]].shape
             if name in _UNARY:
                 made = [_Value(_UNARY[name](given[0].tensor), given[0].first)]
             elif name in _ELEMENTWISE:
@@ -81,7 +98,8 @@ class _Value:
     """A value of the run: a tensor, in (N, C, H, W) if ``first``; integers of the file are arrays."""
 
     def __init__(self, tensor: Any, first: bool = False) -> None:
-        self.tensor, self.first = tensor, first
+        self.tensor = tensor
+        self.first = first
 
     @property
     def last(self) -> Any:
@@ -121,7 +139,8 @@ def _as_image(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _convolved(given: Given, options: Options, _: Shape) -> list[_Value]:
-    kernel, bias = given[1].tensor, given[2].tensor if len(given) > 2 else None
+    kernel = given[1].tensor
+    bias = given[2].tensor if len(given) > 2 else None
     dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
     strides = int(options["stride_h"]), int(options["stride_w"])
     data, even = _padded(given[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
@@ -152,13 +171,16 @@ def _padded(
 
 
 def _dense(given: Given, _: Options, shape: Shape) -> list[_Value]:
-    data, kernel, bias = given[0].last, given[1].tensor, given[2].tensor if len(given) > 2 else None
+    data = given[0].last
+    kernel = given[1].tensor
+    bias = given[2].tensor if len(given) > 2 else None
     data = data.reshape(-1, kernel.shape[1])
     return [_Value(functional.linear(data, kernel, bias).reshape(shape))]
 
 
 def _pooled(largest: bool, given: Given, options: Options, _: Shape) -> list[_Value]:
-    image, size = given[0].image, (int(options["filter_height"]), int(options["filter_width"]))
+    image = given[0].image
+    size = (int(options["filter_height"]), int(options["filter_width"]))
     strides = int(options["stride_h"]), int(options["stride_w"])
     data, even = _padded(image, size, strides, (1, 1), options, float("-inf") if largest else 0.0)
     if largest:
@@ -169,14 +191,16 @@ def _pooled(largest: bool, given: Given, options: Options, _: Shape) -> list[_Va
 
 
 def _pad(given: Given, _: Options, __: Shape) -> list[_Value]:
-    rows, value = given[1].tensor.reshape(-1, 2), given[2].tensor if len(given) > 2 else 0.0
+    rows = given[1].tensor.reshape(-1, 2)
+    value = given[2].tensor if len(given) > 2 else 0.0
     order = _FIRST if given[0].first else range(len(rows))
     flat = [int(number) for axis in reversed(list(order)) for number in rows[axis]]
     return [_Value(functional.pad(given[0].tensor, flat, value=float(value)), given[0].first)]
 
 
 def _reduced(compute: Callable[..., Any], given: Given, options: Options, _: Shape) -> list[_Value]:
-    kept, axes = bool(options.get("keep_dims")), [int(axis) for axis in given[1].tensor.reshape(-1)]
+    kept = bool(options.get("keep_dims"))
+    axes = [int(axis) for axis in given[1].tensor.reshape(-1)]
     if given[0].first and axes == [1, 2]:
         found = compute(given[0].tensor, (2, 3), keepdim=True)  # XNNPACK takes no other
         return [_Value(found, first=True) if kept else _Value(found.flatten(1))]
@@ -191,7 +215,8 @@ def _joined(given: Given, options: Options, shape: Shape) -> list[_Value]:
 
 
 def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
-    axis, value = int(given[0].tensor.reshape(-1)[0]) % given[1].tensor.dim(), given[1]
+    axis = int(given[0].tensor.reshape(-1)[0]) % given[1].tensor.dim()
+    value = given[1]
     axis = _FIRST.index(axis) if value.first else axis
     return [_Value(part, value.first) for part in torch.chunk(value.tensor, int(options["num_splits"]), axis)]
 
@@ -220,13 +245,24 @@ def _multiplied(given: Given, options: Options, _: Shape) -> list[_Value]:
 
 
 _STEPS: Mapping[str, Callable[[Given, Options, Shape], list[_Value]]] = {
-    "CONV_2D": _convolved, "DEPTHWISE_CONV_2D": _convolved, "FULLY_CONNECTED": _dense, "PAD": _pad, "PADV2": _pad,
-    "AVERAGE_POOL_2D": lambda *given: _pooled(False, *given), "MAX_POOL_2D": lambda *given: _pooled(True, *given),
-    "MEAN": lambda *given: _reduced(torch.mean, *given), "SUM": lambda *given: _reduced(torch.sum, *given),
-    "REDUCE_MAX": lambda *given: _reduced(torch.amax, *given), "CONCATENATION": _joined, "SPLIT": _split,
-    "RESIZE_BILINEAR": _resized, "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
+    "CONV_2D": _convolved,
+    "DEPTHWISE_CONV_2D": _convolved,
+    "FULLY_CONNECTED": _dense,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "AVERAGE_POOL_2D": lambda *given: _pooled(False, *given),
+    "MAX_POOL_2D": lambda *given: _pooled(True, *given),
+    "MEAN": lambda *given: _reduced(torch.mean, *given),
+    "SUM": lambda *given: _reduced(torch.sum, *given),
+    "REDUCE_MAX": lambda *given: _reduced(torch.amax, *given),
+    "CONCATENATION": _joined,
+    "SPLIT": _split,
+    "RESIZE_BILINEAR": _resized,
+    "SLICE": _sliced,
+    "STRIDED_SLICE": _sliced,
+    "BATCH_MATMUL": _multiplied,
     "RESHAPE": lambda given, _, shape: [_Value(given[0].last.reshape(shape))],
     "TRANSPOSE": lambda given, _, __: [_Value(given[0].last.permute(given[1].tensor.reshape(-1).tolist()))],
     "SOFTMAX": lambda given, _, __: [_Value(torch.softmax(given[0].last, -1))],
     "GELU": lambda given, _, __: [_Value(functional.gelu(given[0].tensor), given[0].first)],
-}  # fmt: skip
+}

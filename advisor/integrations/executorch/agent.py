@@ -39,7 +39,8 @@ class PteModel:
         """Make the inputs and return the function that runs the file once."""
         import torch
 
-        facts, method = self._method.metadata, self._method
+        facts = self._method.metadata
+        method = self._method
         given = [
             torch.from_numpy(agent.input_values(tuple(facts.input_tensor_meta(place).sizes()), "float32", str(place)))
             for place in range(facts.num_inputs())

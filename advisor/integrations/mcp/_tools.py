@@ -206,7 +206,8 @@ async def _read(stream: Any) -> str:
 
 async def _follow(process: Process, said: list[str], ctx: Context[Any, Any] | None, total_s: float | None) -> None:
     """Keep what a command says on standard error, and send each line as a progress notification."""
-    started, rest = time.monotonic(), ""
+    started = time.monotonic()
+    rest = ""
     assert process.stderr is not None, "it is a pipe"
     async for text in TextReceiveStream(process.stderr, errors="replace"):
         *lines, rest = (rest + text).split("\n")

@@ -32,6 +32,20 @@ INPUTS = 4
 TIMEOUT_S = 120.0
 """The reference kernels take 0.1 s for a network of 10 million multiply-accumulates."""
 
+LARGEST_ARENA = 1 << 28
+"""Bytes of the first attempt: more than any microcontroller has."""
+
+FLOAT_TOLERANCE = 1e-5
+"""Share of the largest value by which a float output may differ, as float32 sums depend on their order."""
+
+_ROUNDING = 64
+"""Bytes by which the recorded arena can be larger than the smallest."""
+
+_MISSING = re.compile(r"Failed to get registration from op code (\w+)")
+_REFUSED = re.compile(r"Node (\w+) \(number (\d+)\) failed to (?:prepare|invoke)")
+_RECORDED = re.compile(r"Arena allocation (head|tail) (\d+) bytes")
+_SOURCE = re.compile(r"^\S+\.(?:cc|h):?\d*:? ")
+
 
 def available() -> bool:
     """Return whether the interpreter is installed."""
@@ -66,20 +80,6 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
 
 RunInputs = Sequence[Sequence[NDArray[Any]]]
 """The inputs of several runs."""
-
-LARGEST_ARENA = 1 << 28
-"""Bytes of the first attempt: more than any microcontroller has."""
-
-FLOAT_TOLERANCE = 1e-5
-"""Share of the largest value by which a float output may differ, as float32 sums depend on their order."""
-
-_ROUNDING = 64
-"""Bytes by which the recorded arena can be larger than the smallest."""
-
-_MISSING = re.compile(r"Failed to get registration from op code (\w+)")
-_REFUSED = re.compile(r"Node (\w+) \(number (\d+)\) failed to (?:prepare|invoke)")
-_RECORDED = re.compile(r"Arena allocation (head|tail) (\d+) bytes")
-_SOURCE = re.compile(r"^\S+\.(?:cc|h):?\d*:? ")
 
 
 class NotRun(Exception):
@@ -120,7 +120,8 @@ def _arena(data: bytes) -> tuple[int, int]:
         enough = sum(recorded.values())
         too_small = enough - _ROUNDING
         while not _fits(data, enough):
-            too_small, enough = enough, enough + enough // 8 + _ROUNDING
+            too_small = enough
+            enough = enough + enough // 8 + _ROUNDING
         while enough - too_small > 1:
             middle = (enough + too_small) // 2
             enough, too_small = (middle, too_small) if _fits(data, middle) else (enough, middle)
@@ -215,7 +216,8 @@ def _random_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
 
 
 def _random(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any]:
-    shape, dtype = tuple(details["shape"]), np.dtype(details["dtype"])
+    shape = tuple(details["shape"])
+    dtype = np.dtype(details["dtype"])
     if dtype.kind == "f":
         return random.uniform(-1, 1, shape).astype(dtype)
     if dtype.kind == "b":
@@ -230,14 +232,16 @@ def _all_missing(data: bytes, printed: str) -> list[str]:
 
     missing = list[str]()
     while named := _MISSING.search(printed):
-        tables, graphs = unpack(data), read(data).subgraphs
+        tables = unpack(data)
+        graphs = read(data).subgraphs
         kinds = [operator.name for graph in graphs for operator in graph.operators]
         name = next(kind for kind in kinds if kind.partition(":")[0] == named[1])
         missing.append(name)
         for table, graph in zip(tables.subgraphs, graphs, strict=True):
             pairs = zip(table.operators, graph.operators, strict=True)
             table.operators = [operator for operator, read_one in pairs if read_one.name != name]
-        data, printed = pack(tables), ""
+        data = pack(tables)
+        printed = ""
         try:
             with _printed() as text:
                 _new(data, LARGEST_ARENA, text)

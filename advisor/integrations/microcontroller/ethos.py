@@ -22,9 +22,18 @@ NPU_OPERATOR = "CUSTOM:ethos-u"
 """The operator of the compiled file that stands for all that the unit runs."""
 
 CONFIGURATIONS = (
-    "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
-    "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
-)  # fmt: skip
+    "ethos-u55-32",
+    "ethos-u55-64",
+    "ethos-u55-128",
+    "ethos-u55-256",
+    "ethos-u65-256",
+    "ethos-u65-512",
+    "ethos-u85-128",
+    "ethos-u85-256",
+    "ethos-u85-512",
+    "ethos-u85-1024",
+    "ethos-u85-2048",
+)
 """Units by multiply-accumulates a cycle (``vela --help``)."""
 
 DEFAULTS: Mapping[str, str] = MappingProxyType(

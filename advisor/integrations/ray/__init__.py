@@ -41,6 +41,21 @@ OWN = {
 }
 """Environment of a cluster that is started here: only this machine can reach it, and it may start slowly."""
 
+RETRIES = 3
+"""A job fails after this many nodes died while running it."""
+
+KEPT_BUNDLES = 64
+"""Number of bundles of files that stay in the object store for later jobs."""
+
+LOOKS_EVERY_S = 5.0
+LOST_AFTER_S = 120.0
+"""A job fails if no node of the cluster can run it for this long. Until then, another node may join."""
+
+PAUSES_WITHIN_S = 20.0
+
+_ON_HEAD = {"num_cpus": 0, "resources": {"node:__internal_head__": 1e-3}, "max_restarts": -1, "max_task_retries": -1}
+"""The switches run on the head node: the cluster ends with it, while any other node may die."""
+
 
 def executor(execution: Execution) -> Executor:
     """Return the connected executor; see :class:`advisor.engine._execution.ExecutorSource`."""
@@ -159,22 +174,6 @@ def _unreachable(address: str, why: str) -> UsageError:
         f"start one with: ray start --head (its client server listens on port {CLIENT_PORT}), "
         "or use --executor ray to start one on this machine",
     )
-
-
-RETRIES = 3
-"""A job fails after this many nodes died while running it."""
-
-KEPT_BUNDLES = 64
-"""Number of bundles of files that stay in the object store for later jobs."""
-
-LOOKS_EVERY_S = 5.0
-LOST_AFTER_S = 120.0
-"""A job fails if no node of the cluster can run it for this long. Until then, another node may join."""
-
-PAUSES_WITHIN_S = 20.0
-
-_ON_HEAD = {"num_cpus": 0, "resources": {"node:__internal_head__": 1e-3}, "max_restarts": -1, "max_task_retries": -1}
-"""The switches run on the head node: the cluster ends with it, while any other node may die."""
 
 
 class RayExecutor:
@@ -323,7 +322,8 @@ class _RayChildren:
     """Child processes on the nodes, instead of a pool on this machine."""
 
     def __init__(self, cluster: RayExecutor, kind: str) -> None:
-        self._cluster, self._kind = cluster, kind
+        self._cluster = cluster
+        self._kind = kind
         self.peak_bytes = 0
 
     def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:

@@ -26,6 +26,23 @@ from advisor.version import __version__
 
 Item = TypeVar("Item")
 
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+OUT = "out"
+FOLDER = "folder"
+KEPT = "kept"
+
+LOOKS_EVERY_S = 0.3
+"""Seconds between two checks of the switch of a trainer on another machine."""
+
+STOPS = signal.SIGSTOP
+"""The signal that pauses a trainer; every other signal lets it continue."""
+
+PACKAGES = ("ai-edge-litert", "numpy", "tensorflow")
+
+STALE_S = 2 * 24 * 3600
+"""Files that no search has touched for this long are deleted."""
+
 
 @dataclass(frozen=True)
 class FileRef:
@@ -35,11 +52,6 @@ class FileRef:
     #: folder that the call fills, ``kept`` is a file that stays for the next attempt.
     bundle: str
     position: int | str  #: index of the file in the bundle, or the name of the file or folder to write
-
-
-_HASH = re.compile(r"[0-9a-f]{64}")
-
-OUT, FOLDER, KEPT = "out", "folder", "kept"
 
 
 def replaced(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]) -> object:
@@ -93,7 +105,8 @@ class Outgoing:
     """
 
     def __init__(self, send: Callable[[str, Sequence[Path]], object], shared: Path | None) -> None:
-        self._send, self._shared = send, shared
+        self._send = send
+        self._shared = shared
         self.bundles: dict[str, object] = {}
         self.written: list[Path] = []
 
@@ -126,17 +139,6 @@ class Outgoing:
             target = targets[first] if first in targets else self.written[0].with_name(first)
             (target / rest if rest else target).write_bytes(data)
 
-
-LOOKS_EVERY_S = 0.3
-"""Seconds between two checks of the switch of a trainer on another machine."""
-
-STOPS = signal.SIGSTOP
-"""The signal that pauses a trainer; every other signal lets it continue."""
-
-PACKAGES = ("ai-edge-litert", "numpy", "tensorflow")
-
-STALE_S = 2 * 24 * 3600
-"""Files that no search has touched for this long are deleted."""
 
 Arguments: TypeAlias = tuple[object, ...]
 Bundle: TypeAlias = Sequence[tuple[int, str, bytes]]
@@ -179,7 +181,8 @@ def work(
                 local.mkdir(exist_ok=True)
             return local
 
-        value, error = None, None
+        value = None
+        error = None
         try:
             value = call(cast("Arguments", replaced(arguments, lambda group: [path(each) for each in group], FileRef)))
         except AdvisorError as raised:

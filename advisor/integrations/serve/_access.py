@@ -58,15 +58,18 @@ class Access:
 
         Another ``Host`` is a foreign name that was led to this machine; another ``Origin`` is a foreign page.
         """
-        host, origin = headers.get("host", ""), headers.get("origin")
+        host = headers.get("host", "")
+        origin = headers.get("origin")
         if host not in (f"{HOST}:{self.port}", f"localhost:{self.port}"):
             return "This server answers requests to its own address only."
         if origin != f"http://{host}" and not (origin is None and method in READS):
             return "This server takes changes from its own pages only."
         first, *rest = path.removeprefix("/").split("/")
-        expected, given = self.token, first
+        expected = self.token
+        given = first
         if first == REPORT and len(rest) > 1:
-            expected, given = self._report_key(rest[1]), rest[0]
+            expected = self._report_key(rest[1])
+            given = rest[0]
         if not hmac.compare_digest(expected.encode(), given.encode()):
             return "The address lacks the token, or it is of an earlier server. 'advisor serve' prints the address."
         return ""
@@ -96,7 +99,8 @@ class Guard:
     """Refuses requests before they reach the pages, and adds the headers that every answer needs."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self._access = app, access
+        self._app = app
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -66,6 +66,12 @@ UPLOAD_S = 60.0  # Seconds in which the body of a request must arrive
 LINES = 200
 """Lines of progress that are kept."""
 
+FORM_BYTES = 10_000
+ROWS = 100
+"""Runs that a page of the list shows."""
+LABELLED = 12
+"""Objects that a photograph shows with their class; more are shown with their score, their colour says the class."""
+
 
 def _command(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]
@@ -124,7 +130,8 @@ class Reevaluations:
         timer = threading.Timer(LIMIT_S, process.send, (signal.SIGTERM,))
         timer.start()
         printed: list[bytes] = []
-        stdout, stderr = process.popen.stdout, process.popen.stderr
+        stdout = process.popen.stdout
+        stderr = process.popen.stderr
         assert stdout is not None, "it is a pipe"
         assert stderr is not None, "it is a pipe"
         reader = threading.Thread(target=lambda: printed.append(stdout.read()))
@@ -156,24 +163,19 @@ def bundle(run: Path, folder: Path) -> Path:
     return Path(shutil.make_archive(str(folder / run.name), "zip", folder / "bundle"))
 
 
-FORM_BYTES = 10_000
-ROWS = 100
-"""Runs that a page of the list shows."""
-LABELLED = 12
-"""Objects that a photograph shows with their class; more are shown with their score, their colour says the class."""
-
-
 class Pages:
     """The pages of one server."""
 
     def __init__(self, runs: Runs, access: Access) -> None:
-        self._runs, self._access = runs, access
+        self._runs = runs
+        self._access = access
         self._reevaluations = Reevaluations()
         self._answerer: Answerer | None = None
 
     def app(self) -> Guard:
         """Return the application; without the token nothing is answered."""
-        run, post = "/runs/{run}", ["POST"]
+        run = "/runs/{run}"
+        post = ["POST"]
         pages = [
             Route("/", self.list_runs),
             Mount(
@@ -213,14 +215,17 @@ class Pages:
     def list_runs(self, request: Request) -> Response:
         """The list of runs, sorted and filtered as the address says."""
         asked = request.query_params
-        words, state = asked.get("words", ""), asked.get("state", "")
+        words = asked.get("words", "")
+        state = asked.get("state", "")
         sort = asked.get("sort", "") if asked.get("sort", "") in SORTS else "name"
         _, key, falling = SORTS[sort]
         falling ^= "turned" in asked
-        rows, linked = list(self._runs.rows()), self._names()
+        rows = list(self._runs.rows())
+        linked = self._names()
         shown = [row for row in rows if state in ("", row.state) and _has(row, words.casefold().split())]
         kept = {name: value for name, value in (("words", words), ("state", state)) if value}
-        pages, first = max(1, -(-len(shown) // ROWS)), 0
+        pages = max(1, -(-len(shown) // ROWS))
+        first = 0
         if asked.get("page", "").isdecimal():
             first = min(max(int(asked["page"][:9]), 1), pages) - 1
         order = {**kept, "sort": sort} | ({"turned": "1"} if "turned" in asked else {})
@@ -342,7 +347,8 @@ async def _body(request: Request, most: int) -> bytes:
     too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
     if int(request.headers.get("content-length") or 0) > most:
         raise too_large
-    parts, size = [], 0
+    parts = []
+    size = 0
     try:
         async with asyncio.timeout(UPLOAD_S):
             async for part in request.stream():

@@ -81,9 +81,11 @@ class _Queue:
     """The calls that one kind of job takes, and these jobs."""
 
     def __init__(self, name: str, submit: Callable[[str], Any]) -> None:
-        self.name, self._submit = name, submit
+        self.name = name
+        self._submit = submit
         self.open = set[str]()
-        self.jobs, self.broken = list[Any](), ""
+        self.jobs = list[Any]()
+        self.broken = ""
         self._vain = 0
 
     def supply(self, calls: CallFolder, most: int) -> None:
@@ -109,9 +111,12 @@ class SlurmExecutor:
 
     def __init__(self, found: Mapping[str, Any], workers: int) -> None:
         require_extra("submitit", "slurm", "--executor: submitit is not installed")
-        self._settings, self._most = found, workers
+        self._settings = found
+        self._most = workers
         self._folder = _search_folder()
-        self._lock, self._closed, self._looked = threading.Lock(), False, 0.0
+        self._lock = threading.Lock()
+        self._closed = False
+        self._looked = 0.0
         names = ("jobs", TRAINERS) if found["training"] else ("jobs",)
         self._queues = {name: _Queue(name, self._submit) for name in names}
         self._submitters = {name: self._submitter(name) for name in names}
@@ -223,7 +228,8 @@ class _SlurmChildren:
     """Child processes in jobs of the batch system, instead of a pool on this machine."""
 
     def __init__(self, owner: SlurmExecutor, kind: str) -> None:
-        self._owner, self._kind = owner, kind
+        self._owner = owner
+        self._kind = kind
         self.peak_bytes = 0
 
     def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:

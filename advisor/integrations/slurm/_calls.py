@@ -21,6 +21,15 @@ LOOKS_EVERY_S = 0.2
 TRIES = 2
 """Jobs that may end while they work on a call, before the call fails."""
 
+STATES = {
+    "OUT_OF_MEMORY": "killed the job for memory (OUT_OF_MEMORY): raise mem_gb",
+    "TIMEOUT": "ended the job at its time limit (TIMEOUT): raise timeout_min",
+    "NODE_FAIL": "lost the machine of the job (NODE_FAIL)",
+    "PREEMPTED": "gave the machine of the job to another one (PREEMPTED)",
+    "CANCELLED": "cancelled the job (CANCELLED)",
+}
+"""What Slurm did, by the states of ``sacct`` (https://slurm.schedmd.com/sacct.html)."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -133,7 +142,8 @@ def serve(folder: Path, queue: str, idle_s: float) -> None:
 
 
 def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
-    pools, worked = dict[str, ChildPool](), time.monotonic()
+    pools = dict[str, ChildPool]()
+    worked = time.monotonic()
     calls.begin(queue, job)
     while time.monotonic() - worked < idle_s:
         if (file := calls.take(queue, job)) is None:
@@ -150,7 +160,9 @@ def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
 
 
 def _answer(calls: CallFolder, name: str, call: Call, pool: ChildPool) -> CallAnswer:
-    pause, value, error = Pause(), None, None
+    pause = Pause()
+    value = None
+    error = None
     with _ends_when_dropped(calls, name, pause):
         try:
             value = pool.call(call.function, *call.arguments, limits=call.limits, pause=pause)
@@ -182,13 +194,3 @@ def _ends_when_dropped(calls: CallFolder, name: str, pause: Pause) -> Iterator[N
 def in_words(state: str) -> str:
     """Return in words what the batch system did, by the state of a job that has ended, such as ``TIMEOUT``."""
     return STATES.get((state.split() or [""])[0], f"ended the job (state {state or 'unknown'})")
-
-
-STATES = {
-    "OUT_OF_MEMORY": "killed the job for memory (OUT_OF_MEMORY): raise mem_gb",
-    "TIMEOUT": "ended the job at its time limit (TIMEOUT): raise timeout_min",
-    "NODE_FAIL": "lost the machine of the job (NODE_FAIL)",
-    "PREEMPTED": "gave the machine of the job to another one (PREEMPTED)",
-    "CANCELLED": "cancelled the job (CANCELLED)",
-}
-"""What Slurm did, by the states of ``sacct`` (https://slurm.schedmd.com/sacct.html)."""

@@ -58,9 +58,12 @@ def summarise(blocks: Sequence[Sequence[float]]) -> Summary:
     """Return the statistics of the runs of one series; raise ValueError if there is no block, or one is empty."""
     medians = [statistics.median(block) for block in blocks]
     values = [value for block in blocks for value in block]
-    mean, deviation, middle = statistics.fmean(values), statistics.pstdev(values), statistics.fmean(medians)
+    mean = statistics.fmean(values)
+    deviation = statistics.pstdev(values)
+    middle = statistics.fmean(medians)
     low, high = median_interval(medians if len(medians) > 1 else sorted(values))
-    cv, block_cv = deviation / mean if mean else 0.0, statistics.pstdev(medians) / middle if middle else 0.0
+    cv = deviation / mean if mean else 0.0
+    block_cv = statistics.pstdev(medians) / middle if middle else 0.0
     p50, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99]).tolist()
     quantiles = (statistics.median(medians), low, high, p50, p90, p99, min(values), max(values))
     return Summary(*quantiles, mean, deviation, cv, block_cv, len(values), len(medians))

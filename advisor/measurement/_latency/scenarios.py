@@ -23,7 +23,8 @@ SPAN_S = 60.0  # compare the first and last minute, or the first and last fifth 
 SLOWED = 1.05  # a difference within 5 % does not count, as in MLPerf Mobile's rule on replication
 
 TIME_LIMIT_S = 1.5
-MOST_RUNS, LEAST_RUNS = 100, 5
+MOST_RUNS = 100
+LEAST_RUNS = 5
 TOP = 5
 STEPS = ("decode", "normalise", "copy_in", "invoke", "copy_out", "answer")
 ASSUMED = (127.5, 127.5, 127.5)  # [-1, 1), the input range of most converted classifiers
@@ -64,7 +65,9 @@ def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None
     ``builtin``. UsageError if the model or the image is missing; StageError if the input of the model is not an image,
     or it cannot be run.
     """
-    path, spec = existing_model(model), find_spec("skimage")  # the import of the package would be slow
+    # The import of the package would be slow.
+    path = existing_model(model)
+    spec = find_spec("skimage")
     shipped = Path(spec.origin).parent / "data" / "rocket.jpg" if spec and spec.origin else Path("rocket.jpg")
     photograph = image or shipped
     if not photograph.is_file():
@@ -106,7 +109,8 @@ def collect(
 
     interpreter = new_interpreter(model, threads, kernels)
     interpreter.allocate_tensors()
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    inputs = interpreter.get_input_details()
+    outputs = interpreter.get_output_details()
     shape = [int(side) for side in inputs[0]["shape"]]
     if len(inputs) != 1 or len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2]:
         raise AgentError("pipeline", "its input is not one square RGB image")
@@ -123,7 +127,8 @@ def collect(
     )
 
     def run() -> list[int]:
-        value, marks = None, [clock()]
+        value = None
+        marks = [clock()]
         for step in steps:
             value = step(value)
             marks.append(clock())
@@ -131,7 +136,8 @@ def collect(
 
     for _ in range(2):
         run()
-    limit, runs = time.perf_counter() + TIME_LIMIT_S, list[list[int]]()
+    limit = time.perf_counter() + TIME_LIMIT_S
+    runs = list[list[int]]()
     while len(runs) < MOST_RUNS and (len(runs) < LEAST_RUNS or time.perf_counter() < limit):
         runs.append(run())
     return {"runs": runs}
@@ -193,7 +199,8 @@ def sustain(
     script = [agent.__file__, str(path.absolute()), *options]
     document = cast("SustainedDocument", run_json(script, seconds * 1.5 + 120, path.name, setup.python))
     rows = [(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in document["windows"]]
-    parts, clock = tuple(Window(*row) for row in rows), "CPU time" if threads == 1 else "wall time"
+    parts = tuple(Window(*row) for row in rows)
+    clock = "CPU time" if threads == 1 else "wall time"
     return Sustained(threads, seconds, clock, min(SPAN_S, seconds / 5), parts, document["load"]["others_cores"])
 
 

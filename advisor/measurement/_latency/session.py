@@ -28,6 +28,8 @@ LAST_PYTHON = {"tflite-runtime": (3, 11)}
 
 _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$")
 
+EFFORTS = ("quick", "normal", "full", "search")
+
 
 @dataclass(frozen=True)
 class Runtime:
@@ -93,8 +95,16 @@ class FileBenchmark(Written):
     """The results of one file."""
 
     entries = (
-        "model", "size_bytes", "arena_bytes", "failure=failure?", "pipeline", "timing", "loaded", "sustained", "advice",
-    )  # fmt: skip
+        "model",
+        "size_bytes",
+        "arena_bytes",
+        "failure=failure?",
+        "pipeline",
+        "timing",
+        "loaded",
+        "sustained",
+        "advice",
+    )
 
     model: str  #: its path as given
     size_bytes: int  #: size of the file
@@ -120,8 +130,16 @@ class Benchmark(Written):
     """One run of ``advisor benchmark``."""
 
     entries = (
-        "schema_version", "files", "ratios", "effort", "kernels", "runtime", "conditions", "host", "notes",
-    )  # fmt: skip
+        "schema_version",
+        "files",
+        "ratios",
+        "effort",
+        "kernels",
+        "runtime",
+        "conditions",
+        "host",
+        "notes",
+    )
     schema_version = 1
 
     files: tuple[FileBenchmark, ...]  #: one result for each file, in the given order
@@ -144,7 +162,6 @@ class Benchmark(Written):
 
 
 Tell = Callable[[str], None]
-EFFORTS = ("quick", "normal", "full", "search")
 
 
 @dataclass(frozen=True)
@@ -169,7 +186,10 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     """
     say = tell or (lambda _text: None)
     options = completed(BenchmarkKeywords, given)
-    effort, kernels, shape, image = options["effort"], options["kernels"], options["shape"], options["image"]
+    effort = options["effort"]
+    kernels = options["kernels"]
+    shape = options["shape"]
+    image = options["image"]
     if effort not in EFFORTS:
         raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
     counts = tuple(thread_counts([int(count) for count in options["threads"]]))
@@ -180,16 +200,22 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     if twice is not None:
         raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
     files = [_checked(name) for name in names]
-    python, cpus = None, _usable(options["cpus"])
+    python = None
+    cpus = _usable(options["cpus"])
     if options["runtime"] is not None:
         wanted = parse_runtime(options["runtime"])
         say(f"preparing {wanted}")
         python = interpreter(wanted)
     setup = Setup(kernels, tuple(shape) if shape else None, python, cpus)
     plan = BenchmarkPlan(
-        counts, effort, setup, options["contended"], options["sustained_s"], options["pipeline"],
+        counts,
+        effort,
+        setup,
+        options["contended"],
+        options["sustained_s"],
+        options["pipeline"],
         Path(image) if image else None,
-    )  # fmt: skip
+    )
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, options["force"])
     try:
@@ -237,7 +263,8 @@ def _together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) ->
     timed = []
     for file in loaded:
         if file.timing:
-            own, results = file.timing.results[0], next(rows)
+            own = file.timing.results[0]
+            results = next(rows)
             first = replace(results[0], load_ms=own.load_ms, first_ms=own.first_ms)  # of the file's own process
             timing = replace(file.timing, results=(first, *results[1:]), effort=plan.effort)
         timed.append(replace(file, timing=timing) if file.timing else file)

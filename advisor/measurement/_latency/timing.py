@@ -39,24 +39,30 @@ CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machi
 IDLE_NEIGHBOUR = 0.5  # part of another processor that must be idle for one thread, because processors share caches
 OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/stat cannot show less
 
+SCREEN_RUNS = 5
+
 
 def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     """Return the statistics and the verdict of one series."""
     walls = [[value / 1e6 for value in block["wall_ns"]] for block in series["blocks"]]
     known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
     cpus = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in series["blocks"]] if known else []
-    wall, cpu = summarise(walls), summarise(cpus) if cpus else None
+    wall = summarise(walls)
+    cpu = summarise(cpus) if cpus else None
     share = None
     if cpus:
         runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
         share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
     waited = waited_share(series["threads"], series["blocks"])
     contention = _contention(series["threads"], share, waited, load)
-    verdict, reason = Verdict.STABLE, f"block medians vary by {wall.block_cv:.1%}"
+    verdict = Verdict.STABLE
+    reason = f"block medians vary by {wall.block_cv:.1%}"
     if contention:
-        verdict, reason = Verdict.CONTENDED, contention
+        verdict = Verdict.CONTENDED
+        reason = contention
     elif wall.block_cv > UNSTABLE_CV:
-        verdict, reason = Verdict.UNSTABLE, f"{reason} (limit {UNSTABLE_CV:.0%})"
+        verdict = Verdict.UNSTABLE
+        reason = f"{reason} (limit {UNSTABLE_CV:.0%})"
     return LatencyResult(
         threads=series["threads"],
         wall=wall,
@@ -80,7 +86,8 @@ def _contention(threads: int, cpu_share: float | None, waited: float | None, loa
         return f"the thread had the processor only {cpu_share:.0%} of the time"
     if waited is not None and waited > WAITED_LIMIT:
         return f"the threads waited {waited:.0%} of the time for a processor"
-    others, cores = load["others_cores"], load["cores"]
+    others = load["others_cores"]
+    cores = load["cores"]
     free = max(0, cores - threads)
     limit = max(free - IDLE_NEIGHBOUR, OTHERS_LIMIT) if threads == 1 else free + OTHERS_LIMIT
     if others is not None and others > limit:
@@ -95,9 +102,6 @@ def disturbance(result: LatencyResult) -> tuple[bool, float]:
     """Return a sort key for attempts: those not contended come first, then those that waited less."""
     lost = 1 - result.cpu_share if result.cpu_share is not None else result.waited_share
     return result.contended, lost if lost is not None else (result.others_cores or 0.0)
-
-
-SCREEN_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,8 @@ def measure(
     UsageError if the file is missing, or a thread count or effort is not valid; StageError if the file cannot be loaded
     or run, or the child crashed or timed out.
     """
-    path, counts = existing_model(model), thread_counts(threads)
+    path = existing_model(model)
+    counts = thread_counts(threads)
     document = _run_agent([path], counts, effort, setup)
     results = {result.threads: result for result in _results(document)}
     contended = [count for count in counts if results[count].contended]
@@ -152,7 +157,8 @@ def measure(
         time.sleep(0.25)
         for result in _results(_run_agent([path], contended, effort, setup)):
             results[result.threads] = min(results[result.threads], result, key=disturbance)
-    memory, content = document["memory"] or {}, document["load_content_ns"]
+    memory = document["memory"] or {}
+    content = document["load_content_ns"]
     return ModelTiming(
         model=str(model),
         results=tuple(results[count] for count in counts),
@@ -173,7 +179,8 @@ def interleave(
 
     For each file there is one result for each thread count. Errors are those of :func:`measure`.
     """
-    paths, counts = [existing_model(model) for model in models], thread_counts(threads)
+    paths = [existing_model(model) for model in models]
+    counts = thread_counts(threads)
     results = _results(_run_agent(paths, counts, effort, setup))
     return tuple(results[start : start + len(counts)] for start in range(0, len(results), len(counts)))
 

@@ -71,9 +71,16 @@ class DeviceBenchmark(Written):
     """One run of ``advisor benchmark --device``."""
 
     entries = (
-        "schema_version", "device", "target", "connection=connection?", "effort", "rows", "ratios", "accelerators",
+        "schema_version",
+        "device",
+        "target",
+        "connection=connection?",
+        "effort",
+        "rows",
+        "ratios",
+        "accelerators",
         "notes",
-    )  # fmt: skip
+    )
     schema_version = 1
 
     device: str  #: name of the profile

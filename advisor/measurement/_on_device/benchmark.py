@@ -134,7 +134,8 @@ def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, p
     from advisor.devices import features_of, load_features, model_features
     from advisor.tflite import counted, works_of
 
-    seen, table = features_of(file.graph), load_features()
+    seen = features_of(file.graph)
+    table = load_features()
     reason = target.incompatibility(seen.form)
     if reason:
         raise UsageError(f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets")
@@ -286,7 +287,8 @@ def _agreement(file: ModelFile, each: RuntimeHere) -> str:
 
 def _in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob) -> list[DeviceRow]:
     """Return a row for each runtime and thread count; that of a runtime that cannot run the file has a reason."""
-    files, failures = dict[str, Path](), dict[str, str]()
+    files = dict[str, Path]()
+    failures = dict[str, str]()
     for each in runtimes:
         try:
             files[each.name] = file_for(each.runtime, file.path).path

@@ -49,14 +49,17 @@ def benchmark_on_gpu(
     A software renderer (SwiftShader, lavapipe) gives no latency; the result only says whether the outputs agree.
     UsageError if a file is missing or damaged, or there is no GPU that LiteRT can use.
     """
-    rows, delegations, limit_s = [], [], 180 + 3 * effort_named(effort).max_seconds
+    rows = []
+    delegations = []
+    limit_s = 180 + 3 * effort_named(effort).max_seconds
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
         delegations.append((model, delegate(file.graph, accelerator("gpu"))))
         row = DeviceRow(model, 0, file.graph.size_bytes, file.arena_bytes)
         file.require_memory()
-        name, path = file.path.name, str(file.path.absolute())
+        name = file.path.name
+        path = str(file.path.absolute())
         tell(f"{name} on the GPU")
         try:
             document = call_json(f"{__name__}:run_on_gpu", limit_s, name, path=path, effort=effort)
@@ -78,15 +81,19 @@ def _named(adapter: dict[str, str]) -> str:
 
 def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     """Return the row with the process's figures; without a latency if the GPU is a software renderer."""
-    series, found, adapter = document["series"], document["agreement"], document["adapter"]
+    series = document["series"]
+    found = document["agreement"]
+    adapter = document["adapter"]
     alike = found["largest_difference"] <= ALIKE * max(found["output_range"], 1e-9)
     row = replace(row, runtime=document["runtime"], agreement=OutputAgreement(**found, alike=alike))
     if "Software" in adapter.get("kind", ""):
         return row
     result = judge(series, document["load"])
-    measured, runs = Provenance.MEASURED, result.wall.runs
+    measured = Provenance.MEASURED
+    runs = result.wall.runs
     latency = Quantity(result.rank_ms, "ms", measured, *result.interval_ms, LEVEL, runs, _named(adapter))
-    first_ms, load_ms = series["first_ns"] / 1e6, series["load_ns"] / 1e6
+    first_ms = series["first_ns"] / 1e6
+    load_ms = series["load_ns"] / 1e6
     return replace(row, latency=latency, result=result, first_ms=first_ms, load_ms=load_ms, reason=result.reason)
 
 
@@ -125,7 +132,8 @@ class _OnGpu:
             self.model = CompiledModel.from_file(path, hardware_accel=HardwareAccelerator.GPU)
         except RuntimeError as error:
             raise AgentError("gpu", f"LiteRT cannot compile the file for a GPU: {one_line(error)}") from error
-        self.inputs, self.outputs = self.model.create_input_buffers(0), self.model.create_output_buffers(0)
+        self.inputs = self.model.create_input_buffers(0)
+        self.outputs = self.model.create_output_buffers(0)
         self.load_ns = time.perf_counter_ns() - start
         (key, names), *_ = self.model.get_signature_list().items()
         self.shapes = self.model.get_output_tensor_details(key)
@@ -168,7 +176,9 @@ def _blocks(gpu: _OnGpu, effort: Effort) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for _ in range(effort.blocks):
         time.sleep(effort.pause_seconds)
-        walls, start, elapsed = list[int](), time.perf_counter(), 0.0
+        walls = list[int]()
+        start = time.perf_counter()
+        elapsed = 0.0
         while not walls or not effort.enough(len(walls), elapsed):
             walls.append(gpu.run())
             elapsed = time.perf_counter() - start
@@ -187,7 +197,9 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
     cpu.invoke()
     details = cpu.get_output_details()
     named = dict(cpu.get_signature_runner().get_output_details()) if cpu.get_signature_list() else {}
-    largest, spread, alike = 0.0, 0.0, True
+    largest = 0.0
+    spread = 0.0
+    alike = True
     for position, name in enumerate(gpu.names):
         theirs = cpu.get_tensor(int((named.get(name) or details[position])["index"])).astype(np.float64).ravel()
         ours = gpu.read(position).astype(np.float64).ravel()

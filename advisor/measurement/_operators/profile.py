@@ -11,9 +11,9 @@ import numpy as np
 
 from advisor.core import bounded
 from advisor.measurement import _host as host
-from advisor.measurement._accelerators import accelerator
+from advisor.measurement._accelerators import Accelerator, accelerator
 from advisor.measurement._delegation import delegate, execution_order
-from advisor.measurement._microcontrollers import compiler_of
+from advisor.measurement._microcontrollers import Compiler, Unit, compiler_of
 from advisor.measurement._operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise
 from advisor.measurement._operators.runs import (
     BY_CUTS,
@@ -77,23 +77,19 @@ def profile(
         StageError: the runtime cannot load, run or profile it.
     """
     file = read_model(model)
-    threads, runs = bounded("threads", threads), bounded("runs", runs)
-    names = tuple(dict.fromkeys(accelerators))
-    compilers = {name: compiler for name in names if (compiler := compiler_of(name))}
-    wanted = [accelerator(name) for name in names if name not in compilers]
-    units = [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
+    threads = bounded("threads", threads)
+    runs = bounded("runs", runs)
+    wanted, units = _split_accelerators(accelerators)
     file.require_memory()
     collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
     graph = with_shapes(file.graph, collected.shapes)
     good = undisturbed(collected.runs)
     events = good[0].events
     matched = match(graph, events)
-    rows, entered = _rows(events, matched, operator_times(good)), partitions(events)
+    rows = _rows(events, matched, operator_times(good))
+    entered = partitions(events)
     if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
-        delegation = delegate(graph, accelerator("xnnpack"))
-        left, entered = {row.index for row in delegation.refused}, delegation.partitions
-        places = ["builtin" if row.node and row.node.index in left else "XNNPACK" for row in rows]
-        rows = tuple(replace(row, where=where) for row, where in zip(rows, places, strict=True))
+        entered, rows = _place_by_rules(graph, rows)
     found = Profile(
         model=file.model,
         runtime=collected.runtime,
@@ -118,6 +114,30 @@ def profile(
     return replace(found, advice=advise(found))
 
 
+def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[tuple[Compiler, Unit]]]:
+    """Return the accelerators whose rules are known, and those that have a compiler, with their configurations."""
+    wanted = []
+    compilers = {}
+    for name in dict.fromkeys(names):
+        compiler = compiler_of(name)
+        if compiler is None:
+            wanted.append(accelerator(name))
+        else:
+            compilers[name] = compiler
+    return wanted, [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
+
+
+def _place_by_rules(graph: Model, rows: Sequence[OperatorTime]) -> tuple[int, tuple[OperatorTime, ...]]:
+    """Return how often XNNPACK is entered and where each operator runs, by the rules of XNNPACK alone."""
+    delegation = delegate(graph, accelerator("xnnpack"))
+    refused = {row.index for row in delegation.refused}
+    placed = []
+    for row in rows:
+        where = "builtin" if row.node and row.node.index in refused else "XNNPACK"
+        placed.append(replace(row, where=where))
+    return delegation.partitions, tuple(placed)
+
+
 def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     """Return the graph with the tensor shapes of a run; unchanged if there are none."""
     if shapes is None:
@@ -131,7 +151,8 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
 def _rows(
     seen: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
 ) -> tuple[OperatorTime, ...]:
-    total, cumulative = sum(times) or 1.0, 0.0
+    total = sum(times) or 1.0
+    cumulative = 0.0
     rows = []
     for position, (event, node, time_us) in enumerate(zip(seen, matched, times, strict=True)):
         cumulative += time_us / total
@@ -211,7 +232,8 @@ def collect_roofline() -> dict[str, object]:
     generator = np.random.default_rng(0)
     left, right = (generator.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2))
     product = np.empty_like(left)
-    source, target = np.ones(COPY_BYTES, np.uint8), np.empty(COPY_BYTES, np.uint8)
+    source = np.ones(COPY_BYTES, np.uint8)
+    target = np.empty(COPY_BYTES, np.uint8)
     compute = _best_seconds(lambda: np.matmul(left, right, out=product))
     copy = _best_seconds(lambda: np.copyto(target, source))
     return {"gflops": 2 * SIDE**3 / compute / 1e9, "gbytes": 2 * COPY_BYTES / copy / 1e9}
@@ -220,7 +242,8 @@ def collect_roofline() -> dict[str, object]:
 def _best_seconds(work: Callable[[], object]) -> float:
     """Return the shortest CPU time of a call within ``SECONDS``; time of other processes does not count."""
     work()
-    end, best = time.perf_counter() + SECONDS, float("inf")
+    end = time.perf_counter() + SECONDS
+    best = float("inf")
     while time.perf_counter() < end or best == float("inf"):
         start = time.thread_time()
         work()

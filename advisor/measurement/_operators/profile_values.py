@@ -103,10 +103,30 @@ class Profile(Written):
     """The profile of one file at one thread count."""
 
     entries = (
-        "schema_version", "model", "runtime", "kernels", "threads", "runs", "rejected_runs", "whole_us", "plain_us",
-        "operators", "coverage", "macs", "parameters", "arena_bytes", "partitions", "roofline", "host", "notes",
-        "ethos", "accelerators=delegations", "overhead", "by_type", "advice",
-    )  # fmt: skip
+        "schema_version",
+        "model",
+        "runtime",
+        "kernels",
+        "threads",
+        "runs",
+        "rejected_runs",
+        "whole_us",
+        "plain_us",
+        "operators",
+        "coverage",
+        "macs",
+        "parameters",
+        "arena_bytes",
+        "partitions",
+        "roofline",
+        "host",
+        "notes",
+        "ethos",
+        "accelerators=delegations",
+        "overhead",
+        "by_type",
+        "advice",
+    )
     schema_version = 1
 
     model: str
@@ -144,7 +164,8 @@ class Profile(Written):
             groups.setdefault((row.type, row.where), []).append(row)
         summary: list[TypeTime] = []
         for rows in sorted(groups.values(), key=lambda rows: -sum(row.time_us for row in rows)):
-            time_us, share = sum(row.time_us for row in rows), sum(row.share for row in rows)
+            time_us = sum(row.time_us for row in rows)
+            share = sum(row.share for row in rows)
             cumulative = share + (summary[-1].cumulative if summary else 0.0)
             known = [row.node for row in rows if row.node]
             kind = next((node.outputs[0] for node in known if node.outputs), "").partition(" ")[0]
@@ -183,7 +204,8 @@ def _memory(profile: Profile) -> Iterator[str]:
     """Name the operators that wait for memory: they read weights at half the copy speed or more."""
     if profile.roofline is None:
         return
-    speed, dense = profile.roofline.gbytes, [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
+    speed = profile.roofline.gbytes
+    dense = [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
     rows = [row for row in dense if row.gbytes and row.gbytes >= NEAR_ROOF * speed]
     share = sum(row.share for row in rows)
     if share >= MEMORY_SHARE:
@@ -208,7 +230,9 @@ def _compute(profile: Profile) -> Iterator[str]:
     share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
     if share < COMPUTE_SHARE:
         return
-    rate, roof, speed = 2 * profile.macs / profile.whole_us / 1e3, profile.roofline, ""
+    rate = 2 * profile.macs / profile.whole_us / 1e3
+    roof = profile.roofline
+    speed = ""
     floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
     if profile.macs:
         limit = ""

@@ -20,6 +20,14 @@ from advisor.measurement._operators.runs import BUILTIN_EVENT, ProfiledRun, Prof
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
 CPU = 1  # kLiteRtHwAcceleratorCpu
 
+LOCK_WRITE = 1  # kLiteRtTensorBufferLockModeWrite
+# tflite::Profiler::EventType.
+INVOKE = 1
+DELEGATE_OPERATOR = 4
+DELEGATE_PROFILED = 8
+ELEMENT_TYPES = {1: "f4", 2: "i4", 3: "u1", 4: "i8", 6: "?", 7: "i2", 9: "i1", 10: "f2", 11: "f8"}  # TfLiteType
+TIME_LIMIT_S = 4.0
+
 
 class MemoryUsage(ctypes.Structure):
     """tflite::profiling::memory::MemoryUsage."""
@@ -66,8 +74,10 @@ class Library:
         except OSError as error:
             raise AgentError("runtime", "the installed LiteRT has no C library (libLiteRt.so)") from error
         self._c = ctypes.CDLL(None)
-        self._c.strdup.restype, self._c.strdup.argtypes = c_void_p, [c_char_p]
-        self._c.free.restype, self._c.free.argtypes = None, [c_void_p]
+        self._c.strdup.restype = c_void_p
+        self._c.strdup.argtypes = [c_char_p]
+        self._c.free.restype = None
+        self._c.free.argtypes = [c_void_p]
         self._free = ctypes.CFUNCTYPE(None, c_void_p)(self._c.free)
 
     def __call__(self, name: str, *arguments: object) -> None:
@@ -101,26 +111,22 @@ class Library:
         return options
 
 
-LOCK_WRITE = 1  # kLiteRtTensorBufferLockModeWrite
-INVOKE, DELEGATE_OPERATOR, DELEGATE_PROFILED = 1, 4, 8  # tflite::Profiler::EventType
-ELEMENT_TYPES = {1: "f4", 2: "i4", 3: "u1", 4: "i8", 6: "?", 7: "i2", 9: "i1", 10: "f2", 11: "f8"}  # TfLiteType
-TIME_LIMIT_S = 4.0
-
-
 class CompiledModel:
     """One file compiled for the CPU, with filled inputs; ``shape`` is that of the first one if the file has none."""
 
     def __init__(
         self, library: Library, path: str, threads: int, kernels: str, shape: list[int] | None, profiling: bool
     ) -> None:
-        self._library, self._shape = library, shape
+        self._library = library
+        self._shape = shape
         self._environment = library.handle("CreateEnvironment", 0, None)
         self._model = library.handle("CreateModelFromFile", self._environment, path.encode())
         options = library.options(threads, kernels, profiling)
         self._compiled = library.handle("CreateCompiledModel", self._environment, self._model, options)
         signature = library.handle("GetModelSignature", self._model, c_size_t(0))
         if shape:
-            sides, position = (c_int * len(shape))(*shape), (c_size_t(0), c_size_t(0))
+            sides = (c_int * len(shape))(*shape)
+            position = (c_size_t(0), c_size_t(0))
             library("CompiledModelResizeInputTensor", self._compiled, *position, sides, c_size_t(len(shape)))
         self._inputs = self._buffers(signature, "Input")
         self._outputs = self._buffers(signature, "Output")
@@ -133,7 +139,8 @@ class CompiledModel:
         buffers = []
         layouts = None
         if side == "Output" and self._shape:  # after the first input got its shape
-            layouts, which = (Layout * count.value)(), (c_size_t(0), count)
+            layouts = (Layout * count.value)()
+            which = (c_size_t(0), count)
             self._library("GetCompiledModelOutputTensorLayouts", self._compiled, *which, layouts, c_bool(True))
         for index in range(count.value):
             tensor = self._library.handle(f"GetSignature{side}TensorByIndex", signature, c_size_t(index))
@@ -157,7 +164,8 @@ class CompiledModel:
         if element not in ELEMENT_TYPES:
             raise AgentError("input", f"input {index} has the element type {element}, which cannot be profiled")
         data = input_values(shape, ELEMENT_TYPES[element], str(index)).tobytes()
-        size, address = c_size_t(), c_void_p()
+        size = c_size_t()
+        address = c_void_p()
         self._library("GetTensorBufferSize", buffer, byref(size))
         if size.value < len(data):
             raise AgentError("input", f"input {index} has {size.value} bytes, {len(data)} expected")
@@ -168,7 +176,8 @@ class CompiledModel:
     def run(self) -> float:
         """Run once and return the wall time in microseconds."""
         start = time.perf_counter()
-        inputs, outputs = self._inputs, self._outputs
+        inputs = self._inputs
+        outputs = self._outputs
         sizes = c_size_t(len(inputs)), c_size_t(len(outputs))
         self._library("RunCompiledModel", self._compiled, c_size_t(0), sizes[0], inputs, sizes[1], outputs)
         return (time.perf_counter() - start) * 1e6

@@ -26,12 +26,15 @@ BY_CUTS = (
     "the times are rough, and where an operator ran is computed, not measured"
 )
 ATTEMPTS = 3
-LEAST_RUNS, MOST_RUNS = 5, 40
+LEAST_RUNS = 5
+MOST_RUNS = 40
 SECONDS_A_CUT = 0.05
 
 TIMEOUT_S = 120.0
 BUILTIN_EVENT = 2
-REJECT_BELOW, REJECT_ABOVE = 0.9, 1.02  # operators / whole; 0.93-0.99 is usual, and more is not plausible
+# Operators / whole; 0.93-0.99 is usual, and more is not plausible.
+REJECT_BELOW = 0.9
+REJECT_ABOVE = 1.02
 UNDISTURBED = 1.2  # a run that took more than this times the shortest one was preempted
 STEP_GAP_US = 2.0  # time between two operators; it matters if operators take microseconds
 RUN_GAP_US = 15.0  # time before the first and after the last operator; 10 % of a run of 150 microseconds
@@ -161,7 +164,8 @@ def operator_times(runs: Sequence[ProfiledRun]) -> list[float]:
 
 def interquartile_mean(values: Sequence[float]) -> float:
     """Return the mean of the middle half of the values (of all if they are fewer than four)."""
-    ordered, cut = sorted(values), len(values) // 4
+    ordered = sorted(values)
+    cut = len(values) // 4
     return statistics.fmean(ordered[cut : len(ordered) - cut])
 
 
@@ -181,7 +185,8 @@ def adds_up(runs: Sequence[ProfiledRun]) -> bool:
 
 def partitions(events: Sequence[ProfilerEvent]) -> int:
     """Return how often the run enters the delegate: its index starts again, or a builtin kernel came before."""
-    entered, last = 0, -1
+    entered = 0
+    last = -1
     for event in events:
         if not event.builtin and (last < 0 or event.operator <= last):
             entered += 1
@@ -211,7 +216,8 @@ def prefix(data: bytes, count: int, still: set[int]) -> bytes:
 
     model = unpack(data)
     graph = model.subgraphs[0]
-    kept, later = graph.operators[:count], graph.operators[count:]
+    kept = graph.operators[:count]
+    later = graph.operators[count:]
     moving = [operator for position, operator in enumerate(kept) if position not in still]
     made = [int(index) for operator in moving for index in operator.outputs]
     wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
@@ -220,7 +226,8 @@ def prefix(data: bytes, count: int, still: set[int]) -> bytes:
     used = {int(index) for operator in kept for index in (*operator.inputs, *operator.outputs)} | set(graph.inputs)
     for index, tensor in enumerate(graph.tensors):
         tensor.buffer = tensor.buffer if index in used else 0
-    model.signatureDefs, model.metadata = None, []
+    model.signatureDefs = None
+    model.metadata = []
     drop_unused_buffers(model)
     return pack(model)
 
@@ -234,7 +241,8 @@ def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | Non
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
     for _ in range(2):
         interpreter.invoke()
-    limit, times = time.perf_counter() + SECONDS_A_CUT, list[int]()
+    limit = time.perf_counter() + SECONDS_A_CUT
+    times = list[int]()
     while len(times) < MOST_RUNS and (len(times) < LEAST_RUNS or time.perf_counter() < limit):
         start = clock()
         interpreter.invoke()

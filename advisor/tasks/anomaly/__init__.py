@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Anomaly(OnMaps):
     """See :class:`advisor.tasks.Task`."""
 
-    learnt, version = "distances", "8"
+    learnt = "distances"
+    version = "8"
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -47,6 +48,12 @@ class Anomaly(OnMaps):
 
 
 ANOMALY = Anomaly(
-    "anomaly", "Anomaly detector", "AUROC", "Found", "share of the images of a kind of fault that are found", (HEAD,),
-    "images of good things", cards=4,
-)  # fmt: skip
+    "anomaly",
+    "Anomaly detector",
+    "AUROC",
+    "Found",
+    "share of the images of a kind of fault that are found",
+    (HEAD,),
+    "images of good things",
+    cards=4,
+)

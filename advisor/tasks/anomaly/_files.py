@@ -16,7 +16,7 @@ from advisor.datasets import InputSpec, load, open_image
 from advisor.engine import Images, Part, Role, percent
 from advisor.exporting import Found, Page, Shipping
 from advisor.measurement import Floats, Pixels, Runner, auroc
-from advisor.tasks._judge import EVERY, SHOWN_SIDE, ByShares, overlays, png
+from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
 from advisor.tasks.detection._files import marked
 
@@ -24,6 +24,26 @@ HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns,
 LEAST = 0.5  # Score from which on an image is an anomaly
 HOT = "#e5342c"
 BINS = 4096  # Steps of the scores by which pixels are ranked
+
+SHIPPING = Shipping(
+    "finds anomalies in images",
+    "maps",
+    "anomaly_card.md.j2",
+    {"android": "android/AnomalyDetector.kt", "ios": "ios/AnomalyDetector.swift", "python": "python/anomaly.py"},
+    "",
+    marked,
+    lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
+    page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
+    least=LEAST,
+    said=lambda found, least: found[0].label if found[0].score >= least else "good",
+    layer=lambda outputs, _model: heat_png(outputs[0][..., 0]),
+    package=__package__,
+)
+
+# Shares of the image that a patch covers.
+LARGEST = 0.05
+SMALLEST = 0.002
+THIN = 0.012  # Width of a scratch over the side of the image
 
 
 def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
@@ -33,30 +53,19 @@ def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
     return png(image)
 
 
-SHIPPING = Shipping(
-    "finds anomalies in images", "maps", "anomaly_card.md.j2",
-    {"android": "android/AnomalyDetector.kt", "ios": "ios/AnomalyDetector.swift", "python": "python/anomaly.py"},
-    "", marked, lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
-    page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
-    least=LEAST, said=lambda found, least: found[0].label if found[0].score >= least else "good",
-    layer=lambda outputs, _model: heat_png(outputs[0][..., 0]), package=__package__,
-)  # fmt: skip
-
-
-LARGEST, SMALLEST = 0.05, 0.002  # Shares of the image that a patch covers
-THIN = 0.012  # Width of a scratch over the side of the image
-
-
 def spoiled(pixels: Pixels, seed: int) -> Pixels:
     """Return an image, uint8 (S, S, 3), with a patch from another place, a spot or a scratch.
 
     Patches from the image itself: C.-L. Li et al., "CutPaste" (2021).
     """
-    draw, side = np.random.default_rng(seed), len(pixels)
-    shape, kind = Image.new("L", (side, side)), seed % 3
+    draw = np.random.default_rng(seed)
+    side = len(pixels)
+    shape = Image.new("L", (side, side))
+    kind = seed % 3
     pen, (x, y) = ImageDraw.Draw(shape), draw.uniform(0.1, 0.9, 2) * side
     radius = side * float(np.sqrt(np.exp(draw.uniform(np.log(SMALLEST), np.log(LARGEST))) / np.pi))
-    wide, high = radius * float(np.exp(draw.normal(0, 0.4))), radius
+    wide = radius * float(np.exp(draw.normal(0, 0.4)))
+    high = radius
     if kind == 2:
         turns = np.cumsum(draw.normal(0, 0.3, 12)) + draw.uniform(0, 2 * np.pi)
         steps = np.stack([np.cos(turns), np.sin(turns)], axis=1) * side * draw.uniform(0.01, 0.04)
@@ -74,7 +83,8 @@ def spoiled(pixels: Pixels, seed: int) -> Pixels:
 class Marker(Runner[Floats]):
     """A loaded file with a map of how unusual each place is: one output ``heat``, (1, rows, columns, 1)."""
 
-    outputs, kind = (HEAT,), "an anomaly detector"
+    outputs = (HEAT,)
+    kind = "an anomaly detector"
 
 
 def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
@@ -98,8 +108,10 @@ class Marked:
     def of(cls, file: Path, part: Part) -> Marked:
         """Return the scores of a part."""
         with np.load(file, allow_pickle=False) as kept:
-            own, drawn = kept["own"], kept["drawn"].max(axis=(1, 2))
-        labels, scores = np.array(part.labels), own.max(axis=(1, 2))
+            own = kept["own"]
+            drawn = kept["drawn"].max(axis=(1, 2))
+        labels = np.array(part.labels)
+        scores = own.max(axis=(1, 2))
         return cls(scores[labels == 0], scores[labels > 0] if labels.any() else drawn, own, labels)
 
     @property
@@ -121,7 +133,7 @@ class Marked:
 
 
 @dataclass(frozen=True)
-class ByAuroc(ByShares[Marked]):
+class ByAuroc(JudgeByShares[Marked]):
     """Judge by the AUROC of images."""
 
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Marked:
@@ -130,13 +142,16 @@ class ByAuroc(ByShares[Marked]):
 
     def compared(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
         """Return the share of each kind of fault that is found."""
-        found, kinds = own.scores >= LEAST, enumerate(images.dataset.classes)
+        found = own.scores >= LEAST
+        kinds = enumerate(images.dataset.classes)
         there = ((kind, name) for kind, name in kinds if kind and kind in own.labels)
         return ImageAnswers({name: float(found[own.labels == kind].mean()) for kind, name in there})
 
     def judged(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, false alarms and found faults, and the images with the most errors."""
-        part, scores, kinds = images.part(Role.HOLDOUT), own.scores, images.dataset.classes
+        part = images.part(Role.HOLDOUT)
+        scores = own.scores
+        kinds = images.dataset.classes
 
         def share(some: Floats, of: str = "") -> Quantity:
             return percent(wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on")
@@ -152,9 +167,12 @@ class ByAuroc(ByShares[Marked]):
             yield heat_png(own.heats[place])
 
         shown = overlays(
-            images, np.where(own.labels == 0, 1 - scores, scores),
-            lambda at: f"{kinds[part.labels[at]]}, score {scores[at]:.2f}", layers, {"unusual": HOT},
-        )  # fmt: skip
+            images,
+            np.where(own.labels == 0, 1 - scores, scores),
+            lambda at: f"{kinds[part.labels[at]]}, score {scores[at]:.2f}",
+            layers,
+            {"unusual": HOT},
+        )
         return replace(self.compared(own, None, images), figures=figures, overlays=shown)
 
 

@@ -36,7 +36,8 @@ from advisor.tasks.classification._images import Classes
 
 ANOMALY = "anomaly"
 GOOD = ("good", "normal", "free", "ok", "fine", "intact", "pass", "defect-free")
-IMAGES, MASKS = ("images", "image", "imgs"), ("ground_truth", "masks", "mask")
+IMAGES = ("images", "image", "imgs")
+MASKS = ("ground_truth", "masks", "mask")
 ALIKE = 0.2  # Share of the images in one group of near copies, above which near copies tell nothing
 LEAST = 30  # Groups of good images that are learnt from, at least
 NEXT = "advisor search --task anomaly --data {manifest} --budget 50ms"
@@ -65,7 +66,8 @@ def _listed(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
     if not path.is_dir():
         listing = list_files(path)
         return replace(listing, entries=[each for each in listing.entries if each.label.casefold() not in MASKS]), {}
-    own, truth = folder_in(path, *IMAGES), folder_in(path, *MASKS)
+    own = folder_in(path, *IMAGES)
+    truth = folder_in(path, *MASKS)
     files = [file for file in images_in(own) if truth == path or truth not in file.parents]
     known = images_in(truth) if truth != path else []
     masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
@@ -97,7 +99,8 @@ def read(question: Question, say: Say) -> Images:
 
 def copies(read: Survey) -> tuple[Pair, ...]:
     """Return pairs of near copies; none where most images are alike, as those of one part from one place are."""
-    pairs, count = near_duplicates(read.thumbnails), len(read.dataset.images)
+    pairs = near_duplicates(read.thumbnails)
+    count = len(read.dataset.images)
     return () if max(map(len, groups(pairs, count)), default=0) > ALIKE * count else pairs
 
 
@@ -111,7 +114,8 @@ def divided_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = Non
     plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
     two = replace(read, dataset=replace(dataset, classes=kinds, images=plain))
     division = divide(two, seed, copies(read) if alike is None else alike)
-    parts, numbers = division.split, division.groups
+    parts = division.split
+    numbers = division.groups
     good = tuple(index for index in parts.train if not dataset.images[index].label)
     learnt = {numbers[index] for index in good}
     if len(learnt) < LEAST:
@@ -130,7 +134,8 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     read, _ = survey_faults(path, advance(say))
     say("comparing images")
     pairs = copies(read)
-    dataset, content = read.dataset, Classes(read.dataset, (), NEXT)
+    dataset = read.dataset
+    content = Classes(read.dataset, (), NEXT)
     findings = [*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)]
     return checked(path, read, content, findings, lambda: divided_faults(read, SEED, pairs)[0].overview(dataset))
 

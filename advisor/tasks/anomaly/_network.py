@@ -31,12 +31,24 @@ if TYPE_CHECKING:
 
 STRIDE = 16  # Pixels of the input to a cell of the maps
 CHANNELS = 96  # Channels that the maps are projected to
-WHOLE, IMAGES_EACH = 64, 8  # Ways in which whole images differ, at most; good images that are needed for each
-OWN, RIDGE = 0.8, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
-EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
+# Ways in which whole images differ, at most; good images that are needed for each.
+WHOLE = 64
+IMAGES_EACH = 8
+# Shares of a place's own covariance, and of the mean variance that is added to it.
+OWN = 0.8
+RIDGE = 0.03
+# Mean and standard deviation of an evened image; what is added to that of one.
+EVEN = 115.0
+SPREAD = 40.0
+DARK = 4.0
 MOST = 4000  # Images that are learnt from, at most: their maps are in memory, 125 kB each
-REACH, BLUR = 3, 1.25  # Cells that the blur reaches; its standard deviation
-FOLDS, ALARMS, SURE = 4, 0.05, 0.95  # Folds of the good images; share that may be a false alarm; how sure that is
+# Cells that the blur reaches; its standard deviation.
+REACH = 3
+BLUR = 1.25
+# Folds of the good images; share that may be a false alarm; how sure that is.
+FOLDS = 4
+ALARMS = 0.05
+SURE = 0.95
 
 
 @dataclass(frozen=True, eq=False)

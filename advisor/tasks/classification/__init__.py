@@ -84,12 +84,22 @@ class Classification(Task):
 
 
 CLASSIFICATION = Classification(
-    "image-classification", "Image classifier", "top-1", "Recall", "share of a class's images that were recognised",
+    "image-classification",
+    "Image classifier",
+    "top-1",
+    "Recall",
+    "share of a class's images that were recognised",
     DEFAULT,
-    published=True, guarantees=("--min-precision", "--min-recall", "--min-coverage"),
+    published=True,
+    guarantees=("--min-precision", "--min-recall", "--min-coverage"),
     other_conditions="on groceries, another visit cost fine-tuned networks 2 to 6 points, and heads 10 to 16",
-    conditions=True, robust=True, labelled=True, retrains=True, probabilities=True, tunable=True,
+    conditions=True,
+    robust=True,
+    labelled=True,
+    retrains=True,
+    probabilities=True,
+    tunable=True,
     own_cards=OwnCards("tflite_file", "tflite_fixed", trained=True),
-)  # fmt: skip
+)
 """Cost of another visit: validation against the official test of grocery, in ``benchmarks/results/anytime.csv`` and
 ``accuracy_expectation.csv``."""

@@ -33,6 +33,9 @@ from advisor.tflite import Metadata, Model, count, form_of, read, with_fixed_bat
 if TYPE_CHECKING:
     from advisor.exporting import Crops, Pixels
 
+DIGITS = 6
+SHOWN = 5  # Classes of the answer to a photograph
+
 
 class OwnClassifiers:
     """See :class:`advisor.catalog.OwnFiles`."""
@@ -89,10 +92,6 @@ class OwnClassifiers:
             )
 
 
-DIGITS = 6
-SHOWN = 5  # Classes of the answer to a photograph
-
-
 def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the most probable classes of an image by the row of its probabilities."""
     (row,) = outputs
@@ -116,7 +115,8 @@ def classified(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[in
 
 def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:
     """Return whether the app answers and which labels it flags, as far as it has thresholds for that."""
-    thresholds, found = model.thresholds, dict[str, object]()
+    thresholds = model.thresholds
+    found = dict[str, object]()
     if thresholds.plain is not None or thresholds.by_class:
         found["answered"] = max(row) >= thresholds.least(model.labels[row.index(max(row))])
     if thresholds.recall:
@@ -138,11 +138,17 @@ def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[fl
 
 
 SHIPPING = Shipping(
-    "classifies images", "probabilities", "classifier_card.md.j2",
+    "classifies images",
+    "probabilities",
+    "classifier_card.md.j2",
     {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
-    "edgetpu/classify_edgetpu.py", classified, found, coreml=True, page=Page("classes.js"),
+    "edgetpu/classify_edgetpu.py",
+    classified,
+    found,
+    coreml=True,
+    page=Page("classes.js"),
     said=lambda found, least: found[0].label if found and found[0].score >= least else "unknown",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -153,7 +159,8 @@ class Classified:
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         (own, floats, folds, _), question, metric = scored, self.question, self.question.metric
-        answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
+        answers = accuracy.read_answers(own)
+        part = images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
         learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats) if folds else None
         scores = metrics.scored(own, images, Role.VALIDATION, question.costs)
@@ -180,7 +187,8 @@ class Classified:
         return accuracy.Captured(TESTS, right, labels)
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
+        answers = accuracy.read_answers(own)
+        part = images.part(Role.HOLDOUT)
         metric = self.question.metric
         scores = metrics.scored(own, images, Role.HOLDOUT, self.question.costs)
         figures = metrics.quantities(scores, accuracy.HELD_OUT)

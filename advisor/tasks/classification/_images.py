@@ -157,10 +157,12 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     read = survey(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.thumbnails)
-    labels, why_not = LabelCheck(), "not asked for"
+    labels = LabelCheck()
+    why_not = "not asked for"
     if checker is not None:
         try:
-            labels, why_not = checker.check(read.dataset, pairs, say), ""
+            labels = checker.check(read.dataset, pairs, say)
+            why_not = ""
         except (WeightsError, StageError) as error:  # the other findings are useful without it
             why_not = error.message
     by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}

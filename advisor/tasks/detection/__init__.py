@@ -73,13 +73,25 @@ class Detection(HeadOnMaps):
 
 
 DETECTION = Detection(
-    "object-detection", "Object detector", "mAP@0.5", "AP@0.5",
-    "average precision of a class's boxes at an overlap of 0.5", (HEAD, FINETUNE_ALL), "images with boxes",
-    "A box is right if it overlaps a true one of its class by half.", side=320, cards=4, retrains=True,
-    conditions=True, robust=True, other_conditions="on playing cards, another camera cost up to 11 points",
-    gain=Gain(0.25, 0.25), judging_s=0.02, guarantees=("--min-precision", "--min-recall"),
+    "object-detection",
+    "Object detector",
+    "mAP@0.5",
+    "AP@0.5",
+    "average precision of a class's boxes at an overlap of 0.5",
+    (HEAD, FINETUNE_ALL),
+    "images with boxes",
+    "A box is right if it overlaps a true one of its class by half.",
+    side=320,
+    cards=4,
+    retrains=True,
+    conditions=True,
+    robust=True,
+    other_conditions="on playing cards, another camera cost up to 11 points",
+    gain=Gain(0.25, 0.25),
+    judging_s=0.02,
+    guarantees=("--min-precision", "--min-recall"),
     own_cards=OwnCards("tflite_detector", "tflite_fixed_detector"),
-)  # fmt: skip
+)
 """Cost of another camera: ``benchmarks/results/other_conditions.csv``. Gain of fine-tuning: 10, 26 and 48 % of the
 errors of a head on the validation parts of three sets with MobileNetV2, 45 % and -22 % on one of them with
 EfficientNet-Lite0 and MobileNetV1 0.25 (decision 0131).

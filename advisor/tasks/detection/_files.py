@@ -42,7 +42,7 @@ from advisor.measurement import (
     seen_at,
     true_boxes,
 )
-from advisor.tasks._judge import EVERY, PALETTE, ByShares
+from advisor.tasks._judge import EVERY, PALETTE, JudgeByShares
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import (
     DETECTIONS,
@@ -61,6 +61,12 @@ from advisor.tflite import (
 if TYPE_CHECKING:
     from advisor.exporting import Crops
     from advisor.measurement import Flags, Matched
+
+PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
+
+DIGITS = 4  # Digits of the scores of a map, which has thousands
+
+WORST = 10  # Images of the hold-out that are kept with their boxes
 
 
 class OwnDetectors:
@@ -136,16 +142,17 @@ def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int,
     return tolerance, list(itertools.compress(rows, same))[:COUNT]
 
 
-PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
-
 SHIPPING = Shipping(
-    "finds objects in images", "boxes", "detector_card.md.j2",
+    "finds objects in images",
+    "boxes",
+    "detector_card.md.j2",
     {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
-    "", detected, found, page=PAGE, least=Suppression().score,
-)  # fmt: skip
-
-
-DIGITS = 4  # Digits of the scores of a map, which has thousands
+    "",
+    detected,
+    found,
+    page=PAGE,
+    least=Suppression().score,
+)
 
 
 def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
@@ -162,13 +169,16 @@ def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, d
 
 
 COUNTER = Shipping(
-    "counts objects in images", "scores", "counter_card.md.j2",
+    "counts objects in images",
+    "scores",
+    "counter_card.md.j2",
     {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
-    "", marked, counted, page=PAGE, least=average_precision.LEAST_SCORE,
-)  # fmt: skip
-
-
-WORST = 10  # Images of the hold-out that are kept with their boxes
+    "",
+    marked,
+    counted,
+    page=PAGE,
+    least=average_precision.LEAST_SCORE,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,17 +305,21 @@ def _share(some: float, whole: int) -> float | None:
 
 def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[JudgedImage, ...]:
     """Return the images with the lowest F1; of equal ones, those with more errors come first."""
-    part, boxes = images.part(role), images.boxes
+    part = images.part(role)
+    boxes = images.boxes
     assert boxes is not None, "a search for objects has boxes"
     order = sorted(range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors))
     return tuple(
         JudgedImage(
-            images.dataset.shown(part.paths[place]), part.hashes[place], *boxes.sizes[part.indices[place]],
-            matched[place].f1, _judged(matched[place].true, matched[place].seen),
+            images.dataset.shown(part.paths[place]),
+            part.hashes[place],
+            *boxes.sizes[part.indices[place]],
+            matched[place].f1,
+            _judged(matched[place].true, matched[place].seen),
             _judged(matched[place].found, matched[place].right),
         )
         for place in order[:WORST]
-    )  # fmt: skip
+    )
 
 
 def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
@@ -319,7 +333,8 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
 
 def _answered(found: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
     """Return the true boxes of some images, beside what a file found in them."""
-    part, boxes = images.part(role), images.boxes
+    part = images.part(role)
+    boxes = images.boxes
     assert boxes is not None, "a search for objects has boxes"
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
     true = [true_boxes(rows) for rows in part.objects]
@@ -327,7 +342,7 @@ def _answered(found: Sequence[Detections], images: Images, role: Role, by: Crite
 
 
 @dataclass(frozen=True)
-class Detected(ByShares[FoundObjects]):
+class Detected(JudgeByShares[FoundObjects]):
     """Judge of found objects."""
 
     by: Criterion  # rule by which an object counts as found
@@ -344,7 +359,8 @@ class Detected(ByShares[FoundObjects]):
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         if self.guarantees is None:
             return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images)[0])
-        answers, batch = own.answers, len(images.part(Role.HOLDOUT).paths) / len(own.true)
+        answers = own.answers
+        batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
         score, guarantee = promised(answers, self.guarantees, batch)
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
         facts = replace(own.at(score, images)[0], guarantee=seen_at(answers, score, guarantee))
@@ -356,12 +372,14 @@ class Detected(ByShares[FoundObjects]):
 
     def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
-        boxes, facts = None, chosen.boxes
+        boxes = None
+        facts = chosen.boxes
         if facts:
             plain, matched = own.at(facts.threshold, images)
             boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
             if self.guarantees is not None:
-                seen, scores = own.answers, facts.scores
+                seen = own.answers
+                scores = facts.scores
                 if scores:
                     before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
                     errors = (calibration_error(seen, each) for each in (seen.scores, before))

@@ -63,7 +63,8 @@ class BoxContent:
     @property
     def summary(self) -> str:
         """The number of images, of boxes and of classes."""
-        images, classes = len(self.read.boxes), len(self.read.classes)
+        images = len(self.read.boxes)
+        classes = len(self.read.classes)
         return f"{plural(images, 'image')}, {self.read.count:,} boxes in {plural(classes, 'class', 'classes')}"
 
     @cached_property

@@ -38,7 +38,8 @@ def detect(
 
     data = model.read_bytes()
     run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
-    found, said = run.over(images, captured), read_metadata(data, model.name)
+    found = run.over(images, captured)
+    said = read_metadata(data, model.name)
     if said and said.labels:
         order = class_order(classes, said.labels, len(said.labels))
         places = {label: place for place, label in enumerate(order)}
@@ -57,5 +58,6 @@ def calibrate(
     from advisor.tflite import with_calibrated_scores
 
     matched = match([true_boxes(rows) for rows in true], load(detections), sizes, classes, 0.0)
-    found, data = calibration(answers_of(matched)), model.read_bytes()
+    found = calibration(answers_of(matched))
+    data = model.read_bytes()
     path.write_bytes(data if found == (1.0, 0.0) else with_calibrated_scores(data, *found, model.name))

@@ -37,8 +37,16 @@ def own(card: Card) -> Stage[FloatModel]:
         return partial(jobs.take, card, materials.weights[card.name], folders.model)
 
     return Stage(
-        StageName.CONVERT, Scope(card.name), "1", "reading", (), inputs, job, FloatModel.within, cost.REWRITE_S,
-    )  # fmt: skip
+        StageName.CONVERT,
+        Scope(card.name),
+        "1",
+        "reading",
+        (),
+        inputs,
+        job,
+        FloatModel.within,
+        cost.REWRITE_S,
+    )
 
 
 def calibrated(card: Card, training: str, workload: Workload, made: Stage[FloatModel]) -> Stage[FloatModel]:
@@ -53,13 +61,22 @@ def calibrated(card: Card, training: str, workload: Workload, made: Stage[FloatM
         return {"model": results[made].sha256, "scores": cached_sha256(results[scored]), "boxes": boxes}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        part, images = materials.part(Role.VALIDATION), materials.require_images()
+        part = materials.part(Role.VALIDATION)
+        images = materials.require_images()
         assert images.boxes is not None, "a search for objects has boxes"
         sizes = [images.boxes.sizes[index][::-1] for index in part.indices]
-        true, classes = [list(rows) for rows in part.objects], len(images.classes)
+        true = [list(rows) for rows in part.objects]
+        classes = len(images.classes)
         return partial(jobs.calibrate, results[made].path, results[scored], true, sizes, classes, folders.model)
 
     return Stage(
-        StageName.CONFIDENCE, Scope(card.name, training, purpose=Purpose.SHIP), "1", "calibrating the scores of",
-        (made, scored), inputs, job, FloatModel.within, cost.REWRITE_S,
-    )  # fmt: skip
+        StageName.CONFIDENCE,
+        Scope(card.name, training, purpose=Purpose.SHIP),
+        "1",
+        "calibrating the scores of",
+        (made, scored),
+        inputs,
+        job,
+        FloatModel.within,
+        cost.REWRITE_S,
+    )

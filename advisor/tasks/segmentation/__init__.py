@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from advisor.training import HeadKind, Labels
 
 
-STEP_S, MAP_RUNS, STEP_RUNS, STEP_RUNS_ALL = 0.06, 12.0, 4.6, 9.6
+STEP_S = 0.06
+MAP_RUNS = 12.0
+STEP_RUNS = 4.6
+STEP_RUNS_ALL = 9.6
 """Seconds of a step of the decoder; runs in LiteRT of an image's maps, and for an image of a step of fine-tuning some
 layers, or all. With 370 images, MobileNetV2 took 20, 48 (555 steps) and 162 CPU seconds (647 steps) on an AMD EPYC. A
 step of all layers takes 1.7 times as long as one of some."""
@@ -24,7 +27,8 @@ step of all layers takes 1.7 times as long as one of some."""
 class Segmentation(HeadOnMaps):
     """See :class:`advisor.tasks.Task`."""
 
-    learnt, version = "masks", "5"
+    learnt = "masks"
+    version = "5"
 
     @property
     def head(self) -> HeadKind:
@@ -71,8 +75,19 @@ class Segmentation(HeadOnMaps):
 
 
 SEGMENTATION = Segmentation(
-    "segmentation", "Image segmenter", "mean IoU", "IoU", "pixels of a class in both masks, over those in either",
-    (HEAD, FINETUNE_ALL), "images with masks", side=256, cards=4, conditions=True, robust=True, retrains=True,
-    gain=Gain(0.2, 0.1), judging_s=0.04,
-)  # fmt: skip
+    "segmentation",
+    "Image segmenter",
+    "mean IoU",
+    "IoU",
+    "pixels of a class in both masks, over those in either",
+    (HEAD, FINETUNE_ALL),
+    "images with masks",
+    side=256,
+    cards=4,
+    conditions=True,
+    robust=True,
+    retrains=True,
+    gain=Gain(0.2, 0.1),
+    judging_s=0.04,
+)
 """Gain of fine-tuning: 23 % of the errors of a decoder on a validation part of magnetic tiles (decision 0131)."""

@@ -17,12 +17,15 @@ from advisor.datasets import InputSpec
 from advisor.engine import Images, Role, percent
 from advisor.exporting import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
-from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, ByShares, overlays, png
+from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.segmentation._masks import BACKGROUND, IGNORED, Classes, Mask
 from advisor.tasks.segmentation._network import SCORES, resized
 
 if TYPE_CHECKING:
     from advisor.exporting import Crops
+
+LONGEST = 512  # Side in pixels at which masks are compared, at most
+TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al. (2013), section 3
 
 
 def colours(classes: Sequence[str]) -> dict[str, str]:
@@ -56,9 +59,12 @@ def masked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, d
     Kernels differ by a share of the pixels. Masks of many classes come first.
     """
     tolerance, rows = agreed(
-        model, images[:LOOKED_AT], lambda outputs: outputs[0].argmax(axis=-1).reshape(-1),
-        lambda one, other: float(np.mean(one != other)), lambda mask: len(np.unique(mask)),
-    )  # fmt: skip
+        model,
+        images[:LOOKED_AT],
+        lambda outputs: outputs[0].argmax(axis=-1).reshape(-1),
+        lambda one, other: float(np.mean(one != other)),
+        lambda mask: len(np.unique(mask)),
+    )
     return tolerance, [(place, {"mask": _runs(mask)}) for place, mask in rows]
 
 
@@ -67,22 +73,25 @@ def _runs(mask: NDArray[np.int64]) -> list[int]:
 
 
 SHIPPING = Shipping(
-    "tells the class of each pixel", "masks", "segmenter_card.md.j2",
+    "tells the class of each pixel",
+    "masks",
+    "segmenter_card.md.j2",
     {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
-    "", masked, found, page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
+    "",
+    masked,
+    found,
+    page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
     said=lambda found, _least: ", ".join(each.label for each in found) or "nothing",
-    layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels), package=__package__,
-)  # fmt: skip
-
-
-LONGEST = 512  # Side in pixels at which masks are compared, at most
-TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al. (2013), section 3
+    layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels),
+    package=__package__,
+)
 
 
 class Segmenter(Runner[Classes]):
     """A loaded file with a score of each class for each pixel: one output ``scores``, (1, S, S, C)."""
 
-    outputs, kind = (SCORES,), "a segmenter"
+    outputs = (SCORES,)
+    kind = "a segmenter"
 
     def read(self, found: Mapping[str, Floats]) -> Classes:
         """Return the class of each pixel, uint8 (S, S)."""
@@ -128,7 +137,8 @@ class Overlaps:
     @property
     def right(self) -> Interval:
         """The share of the pixels that have their class, with a range as that of the mean IoU."""
-        right, pixels = self.both.sum(axis=1), (self.both + self.either).sum(axis=1) / 2
+        right = self.both.sum(axis=1)
+        pixels = (self.both + self.either).sum(axis=1) / 2
         return ratio_of(right, pixels, self.units)
 
     @property
@@ -138,7 +148,8 @@ class Overlaps:
         They are the influence of an image on a ratio of sums, to first order (B. Efron and R. Tibshirani, "An
         Introduction to the Bootstrap", 1993, chapter 21).
         """
-        by_class, either = self.by_class, self.either.sum(axis=0)
+        by_class = self.by_class
+        either = self.either.sum(axis=0)
         there = either > 0
         moved = (self.both - by_class * self.either)[:, there] / either[there] * len(self.both)
         return [float(value) for value in np.nanmean(by_class) + moved.mean(axis=1)]
@@ -185,7 +196,8 @@ def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
     """
     scores = []
     for seen, true in map(compared, found, masks):
-        near, class_scores = TOLERANCE * float(np.hypot(*true.shape)), []
+        near = TOLERANCE * float(np.hypot(*true.shape))
+        class_scores = []
         for label in np.union1d(seen, true[true != IGNORED]).tolist():
             first, second = (np.argwhere(_boundary(mask == label, true)) for mask in (seen, true))
             if not (len(first) and len(second)):
@@ -214,7 +226,7 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Segmented(ByShares[Overlaps]):
+class Segmented(JudgeByShares[Overlaps]):
     """Judge by the mean IoU."""
 
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
@@ -230,7 +242,9 @@ class Segmented(ByShares[Overlaps]):
 
     def judged(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, other figures, and the images with the most errors."""
-        part, classes, scores = images.part(Role.HOLDOUT), images.classes, own.of_images
+        part = images.part(Role.HOLDOUT)
+        classes = images.classes
+        scores = own.of_images
         edges = np.array(boundary_f1(own.found, part.objects))
         edge = ratio_of(edges, np.ones(len(edges)), own.units)
 

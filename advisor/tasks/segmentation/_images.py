@@ -41,7 +41,8 @@ FEW = 10  # Images of a class, below which it is hardly learnt
 def read(question: Question, say: Say) -> Images:
     """Return images with masks; UsageError if they cannot be read or divided."""
     read = survey_masks(question.require_data(), advance(say), question.most_images)
-    dataset, seed = without_classes(read).dataset, question.seed
+    dataset = without_classes(read).dataset
+    seed = question.seed
     if question.judged_whole:
         plain = undivided(dataset, seed)
     else:
@@ -107,7 +108,8 @@ class MaskContent:
         """Return the classes in an image, the largest first; empty for one that was left out."""
         if path not in self._places:
             return ""
-        pixels, names = self.read.pixels[self._places[path]], self.read.classes
+        pixels = self.read.pixels[self._places[path]]
+        names = self.read.classes
         order = [label for label in np.argsort(-pixels).tolist() if pixels[label] and names[label] != BACKGROUND]
         return ", ".join(f"{names[each]} {100 * pixels[each] / pixels.sum():.1f} %" for each in order) or "nothing"
 
@@ -126,7 +128,8 @@ class MaskContent:
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a table of images and masks without those that the findings leave out; return its number of images."""
-        out, dataset = {each for finding in findings for each in finding.leave_out}, self.read.images.dataset
+        out = {each for finding in findings for each in finding.leave_out}
+        dataset = self.read.images.dataset
         if any(mask.regions for mask in self.read.masks):
             raise UsageError("--fix: masks of COCO cannot be written as a table", "remove the images yourself")
         rows = []

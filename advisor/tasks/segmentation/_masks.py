@@ -43,6 +43,7 @@ from advisor.datasets import (
     read_each,
     read_rows,
     reason,
+    require_beside,
     survey,
     text_of,
 )
@@ -52,7 +53,8 @@ from advisor.store import labels_in, sha256_json
 Classes = NDArray[np.uint8]
 IGNORED = 255  # Value of pixels that are neither learnt nor judged
 MOST_CLASSES = 254
-BACKGROUND, OBJECT = "background", "object"
+BACKGROUND = "background"
+OBJECT = "object"
 VOID = frozenset({"ignore", "ignored", "void", "unlabelled", "unlabeled"})  # Classes whose pixels are ignored
 IMAGES = ("images", "image", "imgs", "jpegimages", "photos")
 MASKS = ("masks", "mask", "segmentationclass", "ground_truth", "annotations", "labels", "gt")
@@ -68,6 +70,8 @@ TABLE = ManifestColumns(
     ("path", "label"),
     "columns: image, mask and, optionally, split (train, validation, test) and group; paths are relative to the table",
 )
+
+UNKNOWN = "?"  # First letter of the class of a value that is not in the list
 
 
 class Mask(NamedTuple):
@@ -186,24 +190,28 @@ def _table(path: Path) -> MaskListing:
 
 def _folders(root: Path) -> MaskListing:
     """List folders of images and of masks, in ``root`` or in those of its parts; or masks beside their images."""
-    images, masks = dict[tuple[str, ...], Path](), dict[tuple[str, ...], Path]()
+    images = dict[tuple[str, ...], Path]()
+    masks = dict[tuple[str, ...], Path]()
     for base, part in dict.fromkeys([(root, ""), *part_folders(root)]):
-        own, truth = folder_in(base, *IMAGES), folder_in(base, *MASKS)
+        own = folder_in(base, *IMAGES)
+        truth = folder_in(base, *MASKS)
         if truth != base:
             images |= {(part, *_name(file, own)): file for file in images_in(own) if truth not in file.parents}
             masks |= {(part, *_name(file, truth)): file for file in images_in(truth)}
     for file in () if masks else images_in(root):
-        name, part = _name(file, root), part_of(file.relative_to(root).parts[0])
+        name = _name(file, root)
+        part = part_of(file.relative_to(root).parts[0])
         marked = name[-1] != file.stem.casefold() or (file.suffix.lower() == ".png" and (part, *name) in images)
         (masks if marked else images)[part, *name] = file
     classes = {folder for _, folder, *_ in masks if folder and not part_of(folder)}
     entries = [
         MaskEntry(
-            Entry(file, ONE_CLASS, key[0] or part_of(key[1])), masks.get(key),
+            Entry(file, ONE_CLASS, key[0] or part_of(key[1])),
+            masks.get(key),
             file.parent.name if classes and key[1] and not part_of(key[1]) else "",
         )
         for key, file in images.items()
-    ]  # fmt: skip
+    ]
     alone = [Rejected(file, "a mask without an image of its name") for key, file in masks.items() if key not in images]
     return MaskListing(root, entries, _names(root), tuple(alone))
 
@@ -221,7 +229,9 @@ def _names(root: Path) -> dict[int, str]:
     file = next((root / name for name in NAMES if (root / name).is_file()), None)
     if file is None:
         return {}
-    lines = [line.strip() for line in text_of(file).splitlines() if line.strip() and not line.startswith("#")]
+    lines = [
+        line.strip() for line in text_of(require_beside(file)).splitlines() if line.strip() and not line.startswith("#")
+    ]
     if file.name != "labelmap.txt":
         return dict(enumerate(labels_in("\n".join(lines))))
     found = {}
@@ -238,7 +248,9 @@ def _names(root: Path) -> dict[int, str]:
 def _coco(path: Path) -> MaskListing:
     require_coco()
     root = path if path.is_dir() else path.parent.parent if path.parent.name == "annotations" else path.parent
-    entries, rejected, names = list[MaskEntry](), list[Rejected](), {0: BACKGROUND}
+    entries = list[MaskEntry]()
+    rejected = list[Rejected]()
+    names = {0: BACKGROUND}
     place: dict[str, int] = {}
     for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
         content = lists_of(file)
@@ -249,7 +261,8 @@ def _coco(path: Path) -> MaskListing:
         base = base_of(file, part, root, [one["file_name"] for one in images.values()])
         regions: dict[str, list[tuple[int, Any]]] = {key: [] for key in images}
         for one in content["annotations"]:
-            image, own = key_of(one.get("image_id")), one.get("segmentation")
+            image = key_of(one.get("image_id"))
+            own = one.get("segmentation")
             if image in regions and own:
                 label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED)
                 regions[image].append((IGNORED if one.get("iscrowd") else label, own))
@@ -362,12 +375,12 @@ def _counts(values: NDArray[Any]) -> dict[int, int]:
 
 
 Name = Callable[[int, str], str]  # From a value and the folder of its image to its class; empty if it is ignored
-UNKNOWN = "?"  # First letter of the class of a value that is not in the list
 
 
 def _names_of(listing: MaskListing, values: set[int]) -> Name:
     """Return what names the values."""
-    binary, named = len(values - {0}) == 1, dict(listing.names)
+    binary = len(values - {0}) == 1
+    named = dict(listing.names)
 
     def name(value: int, folder: str) -> str:
         if named and not binary:
@@ -398,15 +411,18 @@ def _labelled(images: Survey, name: Name, kept: Sequence[_Read], path: Path) -> 
         raise UsageError(f"--data: the masks of '{path}' have {what}{lost[0] if lost else ''}", HINT)
     order = sorted(first, key=lambda each: (each != BACKGROUND, first[each], each))
     place = {each: number for number, each in enumerate(order)}
-    masks, pixels = [], np.zeros((len(kept), len(order)), np.int64)
+    masks = []
+    pixels = np.zeros((len(kept), len(order)), np.int64)
     for row, (entry, size, sha256, values, orientation, *_) in enumerate(kept):
         pairs = [(value, place[own]) for value in values if (own := name(value, entry.folder))]
         for value, label in pairs:
             pixels[row, label] += values[value]
         drawn = [(place.get(name(value, ""), IGNORED), own) for value, own in entry.regions or ()]
-        file, regions = str(entry.mask) if entry.mask else "", json.dumps(drawn) if drawn else ""
+        file = str(entry.mask) if entry.mask else ""
+        regions = json.dumps(drawn) if drawn else ""
         masks.append(Mask(sha256, size, file, tuple(pairs), orientation, regions))
-    number, dataset = (pixels > 0).sum(axis=0), images.dataset
+    number = (pixels > 0).sum(axis=0)
+    dataset = images.dataset
     rarest = [int(min(np.flatnonzero(row), key=lambda label: number[label], default=0)) for row in pixels]
     named = tuple(replace(image, label=label) for image, label in zip(dataset.images, rarest, strict=True))
     rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))

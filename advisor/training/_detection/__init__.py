@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 WIDTH = 96  # Channels of the maps of a head for boxes
 BOX_SIDE = 5  # Places that its convolutions see, each way; see decision 0113
-CENTRE_WIDTH, CENTRE_DEPTH = 64, 2  # Channels of the maps of a head for centres, and its separable convolutions
+# Channels of the maps of a head for centres, and its separable convolutions.
+CENTRE_WIDTH = 64
+CENTRE_DEPTH = 2
 
 FIRST_LOGIT = -math.log(99)
 """Logit of every place before training, a score of 0.01: nearly all places have no object, which would drive the first
@@ -29,7 +31,8 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
     import keras
 
     inputs = [keras.Input(shape) for shape in shapes]
-    logits, encodings = [], []
+    logits = []
+    encodings = []
     for one in pyramid(inputs, WIDTH):
         seen = separable(separable(one, BOX_SIDE), BOX_SIDE)
         logits.append(keras.layers.Reshape((-1, classes))(last(seen, classes, FIRST_LOGIT)))

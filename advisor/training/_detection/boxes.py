@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
 
+SPREAD = 0.15  # Standard deviation of the score that is wanted around a centre, over the side of the box
+LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour is below one half
+THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
+
+SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0112
+CANDIDATES = 9  # Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS
+
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the classes.
@@ -44,7 +51,9 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
 
     def targets(objects: Objects) -> tuple[Floats, NDArray[np.int64]]:  # box (N, 4) and class (N,), -1 for none
         chosen = assign(anchors, objects.boxes)
-        taken, boxes, labels = chosen >= 0, anchors.edges.copy(), np.full(len(chosen), -1, np.int64)
+        taken = chosen >= 0
+        boxes = anchors.edges.copy()
+        labels = np.full(len(chosen), -1, np.int64)
         boxes[taken], labels[taken] = objects.boxes[chosen[taken]], objects.labels[chosen[taken]]
         return boxes, labels
 
@@ -88,11 +97,6 @@ def _overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     return overlap, overlap - (around - union) / around
 
 
-SPREAD = 0.15  # Standard deviation of the score that is wanted around a centre, over the side of the box
-LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour is below one half
-THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
-
-
 def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     """Return head, loss and targets for centres. After training, scores are shifted: the best threshold is one half.
 
@@ -119,7 +123,8 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
 
 def _bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:
     """Return the wanted scores (rows, columns, C): one at the cell of each centre, and less around it."""
-    wanted, cells = np.zeros((rows, columns, classes), np.float32), np.array([rows, columns])
+    wanted = np.zeros((rows, columns, classes), np.float32)
+    cells = np.array([rows, columns])
     places = np.stack(np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij"), axis=-1)
     for box, label in zip(objects.boxes, objects.labels, strict=True):
         centre = np.minimum((box[:2] + box[2:]) / 2 * cells, cells - 1).astype(np.int64)
@@ -133,7 +138,8 @@ def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Te
     import tensorflow as tf
 
     (logits,), (wanted,) = outputs, targets
-    scores, centre = tf.sigmoid(logits), tf.cast(wanted >= 1, tf.float32)
+    scores = tf.sigmoid(logits)
+    centre = tf.cast(wanted >= 1, tf.float32)
     right = centre * (1 - scores) ** 2 * tf.math.log_sigmoid(logits)
     wrong = (1 - centre) * (1 - wanted) ** 4 * scores**2 * tf.math.log_sigmoid(-logits)
     return -tf.reduce_sum(right + wrong) / tf.maximum(tf.reduce_sum(centre), 1.0)
@@ -149,10 +155,6 @@ def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Flo
     return np.asarray(np.log(best / (1 - best)), np.float32)
 
 
-SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0112
-CANDIDATES = 9  # Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS
-
-
 @dataclass(frozen=True, eq=False)
 class Anchors:
     """The anchors of some maps, the finest map first and row by row."""
@@ -163,7 +165,8 @@ class Anchors:
     @property
     def edges(self) -> Floats:
         """The anchors as edges, float32 (N, 4)."""
-        centres, sides = self.boxes[:, :2], self.boxes[:, 2:]
+        centres = self.boxes[:, :2]
+        sides = self.boxes[:, 2:]
         return np.concatenate([centres - sides / 2, centres + sides / 2], axis=1)
 
 
@@ -195,7 +198,8 @@ def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     Adaptive Training Sample Selection" (ATSS, 2020). So small and large boxes get anchors without thresholds to choose.
     A box that has none takes the candidate with the largest overlap.
     """
-    chosen, best = np.full(len(anchors.boxes), -1, np.int64), np.zeros(len(anchors.boxes))
+    chosen = np.full(len(anchors.boxes), -1, np.int64)
+    best = np.zeros(len(anchors.boxes))
     if not len(boxes):
         return chosen
     shared = overlaps(anchors.edges, boxes)

@@ -84,7 +84,8 @@ def tune(
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        features, head = joined(given.features), None
+        features = joined(given.features)
+        head = None
         if given.head:
             with np.load(given.head[0], allow_pickle=False) as arrays:
                 head = Head(arrays["weights"], arrays["bias"], given.head[1])

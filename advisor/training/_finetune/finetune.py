@@ -106,6 +106,13 @@ def finetune(
     return session.finish(backbone)
 
 
+def weigh_classes(targets: NDArray[np.int64], train: NDArray[np.intp], balance: float) -> NDArray[np.float32]:
+    """Return the weight of each class, with a mean of 1 over the images ``train``; 1 for all if ``balance`` is 0."""
+    counts = np.maximum(np.bincount(targets[train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
+    weights = counts**-balance
+    return np.asarray((weights * counts.sum() / (weights * counts).sum()).astype(np.float32))
+
+
 class _Session:
     """The state of one fine-tuning: model, optimizer, history and best weights, all saved on disk."""
 
@@ -121,47 +128,63 @@ class _Session:
     ) -> None:
         from advisor.training._finetune.optimizer import Optimizer
 
-        self._time, self.out_of_time, self._shortened = Timer(hyperparameters.seconds), False, False
+        self._time = Timer(hyperparameters.seconds)
+        self.out_of_time = False
+        self._shortened = False
         self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
         self._ships_itself = self._fewer_copies = False
         folder.mkdir(parents=True, exist_ok=True)
-        self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
+        self._hyperparameters = hyperparameters if after is None else hyperparameters.going_on()
+        self._folder = folder
         self._size = data.spec.size
-        targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen
-        self._start, strength = first_head(backbone, data, ~unseen, hyperparameters)
-        self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
+        targets = np.asarray(data.labels, dtype=np.int64)
+        unseen = data.unseen
+        start, strength = first_head(backbone, data, ~unseen, hyperparameters)
+        self._start = start
+        self._train = np.flatnonzero(~unseen)
+        self._validation = np.flatnonzero(unseen)
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
-            self._train, self._validation = np.arange(len(targets)), self._validation[:0]
-        counts = np.maximum(np.bincount(targets[self._train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
-        weights = counts**-hyperparameters.balance  # of each class, with a mean of 1 over the images
-        self._sample_weights = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
+            self._train = np.arange(len(targets))
+            self._validation = self._validation[:0]
+        self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
         self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
         images = Batches(data.images, data.labels, self._size, decoded)
         self._batches: Batches | MapBatches = images
-        taught, self._changed = self._model, hyperparameters.capture
+        taught = self._model
+        self._changed = hyperparameters.capture
         if hyperparameters.cached:
             halves = halve(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
             limit_s = hyperparameters.seconds if alone_s is None else alone_s
             kept = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
-            taught, self._changed = halves.upper, kept.copies / (1 + kept.copies)
+            taught = halves.upper
+            self._changed = kept.copies / (1 + kept.copies)
             self._batches = kept
             self._fewer_copies = kept.copies < hyperparameters.copies
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[Mapping[str, float]] = []
-        self._best_epoch, self._best = -1, 0.0
-        self._start_accuracy, self._validation_s, self._epoch_began = 0.0, 0.0, 0.0
-        self._before_s, self._spent_s, self._rest_s, self._stepped = 0.0, 0.0, 0.0, 0.0
+        self._best_epoch = -1
+        self._best = 0.0
+        self._start_accuracy = 0.0
+        self._validation_s = 0.0
+        self._epoch_began = 0.0
+        self._before_s = 0.0
+        self._spent_s = 0.0
+        self._rest_s = 0.0
+        self._stepped = 0.0
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
         kept = read_progress(self._folder)
         if kept is not None and not kept.shortened and kept.hyperparameters == self._hyperparameters.plain():
-            self.history, self._best_epoch = list(kept.history), kept.best_epoch
-            self._best, self._start_accuracy, self._before_s = kept.best, kept.start, kept.spent_s
+            self.history = list(kept.history)
+            self._best_epoch = kept.best_epoch
+            self._best = kept.best
+            self._start_accuracy = kept.start
+            self._before_s = kept.spent_s
             place = self._folder / f"epoch-{len(self.history)}"
             try:
                 self._optimizer.restore(place)
@@ -177,7 +200,8 @@ class _Session:
 
     def goes_on(self) -> bool:
         """Return whether to run another epoch: it may still improve, and there is time."""
-        done, found = len(self.history), [row["validation_accuracy"] for row in self.history]
+        done = len(self.history)
+        found = [row["validation_accuracy"] for row in self.history]
         since = done - 1 - found.index(max(found)) if found else 0
         stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
         if done >= self._hyperparameters.epochs or stalled:
@@ -191,7 +215,9 @@ class _Session:
 
     def batches(self) -> Iterator[tuple[Pixels | Maps, NDArray[np.int64]]]:
         """Yield the images or maps of the next epoch, and their labels."""
-        hyperparameters, number, self._epoch_began = self._hyperparameters, len(self.history), time.monotonic()
+        hyperparameters = self._hyperparameters
+        number = len(self.history)
+        self._epoch_began = time.monotonic()
         order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
         return self._batches.epoch(order, hyperparameters.batch, self._changed, (hyperparameters.seed, number))
 
@@ -240,14 +266,16 @@ class _Session:
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
         """Validate, keep the best weights and write a checkpoint, but of an epoch that the time limit ended."""
-        number, loss = len(self.history), float(np.mean([float(value) for value in losses]))
+        number = len(self.history)
+        loss = float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         self._optimizer.swap()
         accuracy = self._validate()
         later = self._shortened or self._best_epoch >= 0  # of equal epochs the later one, of equals the start
         if accuracy > self._best or (later and accuracy == self._best) or not len(self._validation):
-            self._best, self._best_epoch = accuracy, number
+            self._best = accuracy
+            self._best_epoch = number
             self._model.save_weights(self._folder / WEIGHTS)
         self._optimizer.swap()
         if self.out_of_time:
@@ -263,13 +291,15 @@ class _Session:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
         self._model.load_weights(self._folder / WEIGHTS)
         weights, bias = network.parts(self._model, backbone, self._start)
-        levels, history = bool(self._start.levels), tuple(self.history)
+        levels = bool(self._start.levels)
+        history = tuple(self.history)
         shortened = self.out_of_time or self._shortened or self._ships_itself
         best = self._best, self._start_accuracy, history, self._best_epoch
         return Finetuned(weights, bias, levels, *best, shortened, self._fewer_copies)
 
     def _validate(self) -> float:
-        right, began = 0, time.monotonic()
+        right = 0
+        began = time.monotonic()
         for images, labels in self._batches.epoch(self._validation, self._hyperparameters.batch):
             right += int((self._optimizer.predict(images).argmax(axis=1) == labels).sum())
         self._validation_s = time.monotonic() - began
@@ -285,8 +315,10 @@ class _Session:
                 old.unlink()
 
     def _write_state(self) -> None:
-        plain, history = self._hyperparameters.plain(), tuple(self.history)
-        best, seconds = (self._best_epoch, self._best, self._start_accuracy), (self._spent_s, self._rest_s)
+        plain = self._hyperparameters.plain()
+        history = tuple(self.history)
+        best = (self._best_epoch, self._best, self._start_accuracy)
+        seconds = (self._spent_s, self._rest_s)
         state = FinetuneProgress(plain, history, *best, self._shortened, *seconds)
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))

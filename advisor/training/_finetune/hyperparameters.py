@@ -19,6 +19,23 @@ LAYERS_IN_TIME = ((0.8, 0.5), (0.65, 0.35), (0.0, 0.2))
 about as long. Of EfficientNet-Lite0 at 0.61, an epoch takes 23 s and all of it 183 s on one core of a Xeon; at 0.35
 they are 14 and 119 s, and at 0.2 they are 7 and 87 s. Chosen on draws that judge nothing, see decision 0141."""
 
+LEARNING_RATE = (1e-4, 1.2e-3)
+EPOCHS = (10, 30)
+CACHED_EPOCHS = (3, 12)
+SPACE = {
+    "trained": (0.3, 0.9),
+    "shrink": (0.55, 1.0),
+    "l2_sp": (0.0, 20.0),
+    "crop": (0.4, 0.85),
+    "mixup": (0.0, 0.6),
+    "turn": (0.0, 20.0),
+}
+"""The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all layers keeps doing so.
+One that learns on cached maps keeps its layers and the size of its images."""
+
+_RANDOM_FIRST = 3
+_OF_TRAINING = ("trained", "shrink", "l2_sp")
+
 
 @dataclass(frozen=True)
 class Finetuning:
@@ -94,30 +111,20 @@ class TrainingTime:
 
 FINETUNING: Mapping[str, Finetuning] = {
     FINETUNE_CACHED: Finetuning(
-        trained=recipe_of(FINETUNE_CACHED).layers, cached=True, copies=2, epochs=6, least_steps=120,
-        learning_rate=1e-3, averaging=50.0, augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
+        trained=recipe_of(FINETUNE_CACHED).layers,
+        cached=True,
+        copies=2,
+        epochs=6,
+        least_steps=120,
+        learning_rate=1e-3,
+        averaging=50.0,
+        augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
     ),
     FINETUNE_TOP: Finetuning(trained=recipe_of(FINETUNE_TOP).layers),
     FINETUNE_ALL: Finetuning(trained=recipe_of(FINETUNE_ALL).layers, lowest_rate=0.1),
-}  # fmt: skip
+}
 """The hyperparameters of each recipe by its name. ``finetune_cached`` trains on maps of the lower layers, about two
 thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers at a low rate."""
-
-LEARNING_RATE = (1e-4, 1.2e-3)
-EPOCHS, CACHED_EPOCHS = (10, 30), (3, 12)
-SPACE = {
-    "trained": (0.3, 0.9),
-    "shrink": (0.55, 1.0),
-    "l2_sp": (0.0, 20.0),
-    "crop": (0.4, 0.85),
-    "mixup": (0.0, 0.6),
-    "turn": (0.0, 20.0),
-}
-"""The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all layers keeps doing so.
-One that learns on cached maps keeps its layers and the size of its images."""
-
-_RANDOM_FIRST = 3
-_OF_TRAINING = ("trained", "shrink", "l2_sp")
 
 
 class Trials:
@@ -133,8 +140,10 @@ class Trials:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1 + _RANDOM_FIRST)
         self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        self._base, self._told = base, list[tuple[float, Finetuning]]()
-        values, spans = {**asdict(base), **asdict(base.augmentation)}, {"learning_rate": LEARNING_RATE, **SPACE}
+        self._base = base
+        self._told = list[tuple[float, Finetuning]]()
+        values = {**asdict(base), **asdict(base.augmentation)}
+        spans = {"learning_rate": LEARNING_RATE, **SPACE}
         turned = {name: span for name, span in spans.items() if self._turned(name)}
         own = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
         self._study.enqueue_trial({**own, "epochs": base.epochs})

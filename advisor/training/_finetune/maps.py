@@ -86,7 +86,8 @@ def cuts(body: keras.Model) -> list[str]:
         for source in keras.tree.flatten(operation.input):
             maker = place[source._keras_history.operation.name]
             last_use[maker] = max(last_use[maker], place[operation.name])
-    found, reach = [], last_use[0]
+    found = []
+    reach = last_use[0]
     for number, operation in enumerate(operations[1:-1], start=1):
         if reach <= number and isinstance(operation, keras.layers.Layer):
             found.append(operation.name)
@@ -178,8 +179,10 @@ class Computed:
     def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> None:
         import tensorflow as tf
 
-        self._images, self._hyperparameters = images, hyperparameters
-        self._threads, self._idle = usable_cores(), SimpleQueue[Callable[[Floats], Floats]]()
+        self._images = images
+        self._hyperparameters = hyperparameters
+        self._threads = usable_cores()
+        self._idle = SimpleQueue[Callable[[Floats], Floats]]()
         on_gpu = bool(tf.config.list_physical_devices("GPU"))
         data = b"" if on_gpu else _one_at_a_time(lower)
         for _ in range(self._threads):
@@ -207,7 +210,9 @@ class Computed:
 
     def _of(self, part: NDArray[np.int64], copies: int) -> list[tuple[NDArray[np.int64], Floats]]:
         """Return the rows and maps of some images and their copies; each image is read once."""
-        run, seed, capture = self._idle.get(), self._hyperparameters.seed, self._hyperparameters.capture
+        run = self._idle.get()
+        seed = self._hyperparameters.seed
+        capture = self._hyperparameters.capture
         try:
             plain, _ = next(self._images.epoch(part, len(part)))
             found = []

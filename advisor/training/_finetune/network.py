@@ -29,6 +29,10 @@ LEAST_SPREAD = 0.02  # Least standard deviation of a feature over the median: le
 STEP = 32  # Sides for training are multiples of this, as networks halve the side five times
 MARGIN = 1e-2  # Largest difference between Keras and the file, over the standard deviation of the features
 
+STRONG = 0.01  # ``C`` of the first head on cached maps
+WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
+CHECKED = 2  # Number of images on which the levels of backbone and file are compared
+
 
 @dataclass(frozen=True, eq=False)
 class Start:
@@ -147,7 +151,8 @@ def level_layers(backbone: keras.Model) -> list[str]:
         source = layer.input
         if isinstance(source._keras_history.operation, keras.layers.ZeroPadding2D):
             source = source._keras_history.operation.input
-        maker, shape = source._keras_history.operation, source.shape
+        maker = source._keras_history.operation
+        shape = source.shape
         if isinstance(maker, keras.layers.InputLayer):
             continue
         window = getattr(layer, "kernel_size", None) or layer.pool_size
@@ -180,11 +185,6 @@ def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32],
     return bool(np.abs(found - features).max() <= MARGIN * max(float(features.std()), 1e-6))
 
 
-STRONG = 0.01  # ``C`` of the first head on cached maps
-WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
-CHECKED = 2  # Number of images on which the levels of backbone and file are compared
-
-
 @dataclass(frozen=True, eq=False)
 class FinetuneData:
     """The images that a network is trained and validated on."""
@@ -214,23 +214,29 @@ def first_head(
     same levels as the file. If the maps below are cached, its penalty is strong: a head without errors would teach the
     layers below nothing.
     """
-    features, levels = data.features, level_layers(backbone)
+    features = data.features
+    levels = level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     last = int(backbone.outputs[0].shape[-1])
     if not agrees(backbone, levels, few, features[: len(few)]):
-        levels, features = [], features[:, :last]
-    own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
-    targets, classes = labels[learnt].tolist(), int(labels.max()) + 1
+        levels = []
+        features = features[:, :last]
+    own = features[learnt]
+    labels = np.asarray(data.labels, dtype=np.int64)
+    targets = labels[learnt].tolist()
+    classes = int(labels.max()) + 1
     groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
     head = data.head
     if head is None or (head.facts.kind == ALL_LEVELS and not levels):
         head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
     if head.facts.kind != ALL_LEVELS:
-        levels, own = [], own[:, :last]
+        levels = []
+        own = own[:, :last]
     if hyperparameters.cached:
         strength = STRONG
         weights, bias = fit_head(own, targets, classes, strength)
     else:
-        weights, bias = head.weights[: own.shape[1]], head.bias
+        weights = head.weights[: own.shape[1]]
+        bias = head.bias
         strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
     return Start(weights, bias, own.mean(axis=0), own.std(axis=0), tuple(levels)), strength

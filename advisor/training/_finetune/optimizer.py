@@ -34,7 +34,9 @@ class Optimizer:
     """
 
     def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
-        self._model, self._hyperparameters, self._penalty = model, hyperparameters, penalty
+        self._model = model
+        self._hyperparameters = hyperparameters
+        self._penalty = penalty
         self._folded = called = folded(model)
         self._planned = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
@@ -70,7 +72,8 @@ class Optimizer:
         classes = self._model.output.shape[-1]
         smoothing = self._hyperparameters.label_smoothing
         targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
-        inputs, changes = tf.cast(images, tf.float32), self._hyperparameters.augmentation
+        inputs = tf.cast(images, tf.float32)
+        changes = self._hyperparameters.augmentation
         if not self._hyperparameters.cached:
             inputs, targets = augmented(inputs, targets, changes, seed, side)
         elif changes.mixup > 0:
@@ -86,7 +89,9 @@ class Optimizer:
 
     def _move(self, gradients: Sequence[tf.Tensor]) -> None:
         """Update the weights and their running means; a mean is a plain average until it has enough steps."""
-        done, steps, warmup = self._done, float(self._planned), float(min(self._planned // 10 + 1, WARMUP_STEPS))
+        done = self._done
+        steps = float(self._planned)
+        warmup = float(min(self._planned // 10 + 1, WARMUP_STEPS))
         rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
         rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0)))
         done.assign_add(1.0)
@@ -116,7 +121,10 @@ class _Weight:
     """A weight with its running mean and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay", 2019)."""
 
     def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
-        self.variable, self._rate, self._decay, self._back = variable, rate, decay, back
+        self.variable = variable
+        self._rate = rate
+        self._decay = decay
+        self._back = back
         start = tf.convert_to_tensor(variable.value)
         self._start = tf.constant(start) if back else None
         self.average = tf.Variable(start, trainable=False)

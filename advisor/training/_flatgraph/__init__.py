@@ -75,7 +75,8 @@ class Graph:
     @property
     def first(self) -> tuple[Node, ...]:
         """Layers with no other layer between them and the input."""
-        reached, found = {self.source}, []
+        reached = {self.source}
+        found = []
         for node in self.nodes:
             if reached.isdisjoint(node.inputs):
                 continue
@@ -88,7 +89,8 @@ class Graph:
     @property
     def last(self) -> tuple[Node, ...]:
         """Layers with no other layer between them and an output; a head on several levels has one for each."""
-        reaching, found = set(self.outputs), []
+        reaching = set(self.outputs)
+        found = []
         for node in reversed(self.nodes):
             if node.output not in reaching:
                 continue
@@ -132,14 +134,16 @@ def read_graph(data: bytes) -> Graph:
 
     Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that cannot be trained.
     """
-    model, tables = read(data), unpack(data)
+    model = read(data)
+    tables = unpack(data)
     nodes = []
     for operator, table in zip(model.operators, tables.subgraphs[0].operators, strict=True):
         if operator.name not in SUPPORTED or len(operator.outputs) != 1:
             raise UnsupportedRecipe(f"the model has the operator {operator.name}, which cannot be trained here")
         inputs = tuple(index for index in operator.inputs if index >= 0)
         nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
-    graph, kinds = model.subgraphs[0], {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
+    graph = model.subgraphs[0]
+    kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
     constants = {
         index: np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
         for index, tensor in enumerate(model.tensors)
@@ -152,7 +156,8 @@ def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Ten
     """Return the output of one of :data:`SUPPORTED`; ``options`` is the table of the generated schema."""
     import tensorflow as tf
 
-    value, kinds = _computed(name, options, inputs), schema.ActivationFunctionType
+    value = _computed(name, options, inputs)
+    kinds = schema.ActivationFunctionType
     activation = getattr(options, "fusedActivationFunction", kinds.NONE)
     if activation == kinds.NONE:
         return value
@@ -175,7 +180,8 @@ def _computed(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
             return {"ADD": tf.add, "SUB": tf.subtract, "MUL": tf.multiply, "DIV": tf.divide}[name](*inputs)
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
             pool = tf.nn.max_pool2d if name == "MAX_POOL_2D" else tf.nn.avg_pool2d
-            window, strides = (options.filterHeight, options.filterWidth), (options.strideH, options.strideW)
+            window = (options.filterHeight, options.filterWidth)
+            strides = (options.strideH, options.strideW)
             return pool(first, window, strides, _PADDINGS[options.padding])
         case "MEAN":
             return tf.reduce_mean(first, axis=[int(axis) for axis in inputs[1].reshape(-1)], keepdims=options.keepDims)
@@ -213,7 +219,8 @@ def _linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.
 
     if name == "FULLY_CONNECTED":  # kernel: outputs, inputs
         return tf.matmul(tf.reshape(value, (-1, kernel.shape[1])), kernel, transpose_b=True)
-    padding, dilations = _PADDINGS[options.padding], (options.dilationHFactor, options.dilationWFactor)
+    padding = _PADDINGS[options.padding]
+    dilations = (options.dilationHFactor, options.dilationWFactor)
     if name == "CONV_2D":  # kernel: outputs, height, width, inputs
         kernel = tf.transpose(kernel, (1, 2, 3, 0))
         return tf.nn.convolution(value, kernel, (options.strideH, options.strideW), padding, dilations=dilations)

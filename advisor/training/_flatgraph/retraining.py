@@ -38,6 +38,10 @@ Floats = NDArray[np.float32]
 POSITIONS = 6000  # Largest number of rows in a fit: about six for each input of the widest layer of a mobile network
 RIDGE = 1e-3  # Added to the inputs' variances, as a share of their mean, so that weights of rare directions stay small
 
+DEPTHWISE = "DEPTHWISE_CONV_2D"
+
+AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Refitted:
@@ -110,9 +114,11 @@ def _rows(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
 def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats, share: float) -> Refitted:
     """Fit each output channel to its targets with the weights that it keeps."""
     weights = kernel.reshape(len(kernel), -1).astype(np.float64)
-    scores, keep = np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0)), np.ones(weights.shape, bool)
+    scores = np.abs(weights) * np.sqrt(np.square(rows).mean(axis=0))
+    keep = np.ones(weights.shape, bool)
     keep.flat[np.argsort(scores, axis=None, kind="stable")[: round(share * scores.size)]] = False
-    mean, centre = rows.mean(axis=0), targets.mean(axis=0)
+    mean = rows.mean(axis=0)
+    centre = targets.mean(axis=0)
     products = (rows - mean).T @ (rows - mean) / len(rows)
     products[np.diag_indices_from(products)] += RIDGE * max(float(np.trace(products)) / len(products), 1e-12)
     wanted = (rows - mean).T @ (targets - centre) / len(rows)
@@ -123,9 +129,6 @@ def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats
     shaped = fitted.reshape(kernel.shape).astype(np.float32)
     bias = (centre - fitted @ mean).astype(np.float32)
     return Refitted(shaped, bias, keep.reshape(kernel.shape).astype(np.float32))
-
-
-DEPTHWISE = "DEPTHWISE_CONV_2D"
 
 
 class Weight:
@@ -194,12 +197,10 @@ def rounded_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
 
     step = max((high - low) / 255.0, 1e-9)
     zero = float(round(-low / step))
-    low, high = -zero * step, (255.0 - zero) * step
+    low = -zero * step
+    high = (255.0 - zero) * step
     inside = tf.clip_by_value(value, low, high)
     return inside + tf.stop_gradient(tf.round(inside / step) * step - inside)
-
-
-AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
 
 @dataclass(frozen=True)
@@ -257,12 +258,19 @@ class _Training:
     ) -> None:
         import tensorflow
 
-        self._graph, self._weights, self._schedule, self._change = graph, weights, schedule, change
-        self._batches, self._passes, self._losses = batches, 0, list[float]()
-        self._began, self._time = time.monotonic(), Timer(schedule.seconds)
+        self._graph = graph
+        self._weights = weights
+        self._schedule = schedule
+        self._change = change
+        self._batches = batches
+        self._passes = 0
+        self._losses = list[float]()
+        self._began = time.monotonic()
+        self._time = Timer(schedule.seconds)
         planned = max(1, round(schedule.epochs * len(batches) / schedule.batch))
         self._planned = min(planned, schedule.most_steps or planned)
-        self._mean, self._std = np.asarray(spec.mean, np.float32), np.asarray(spec.std, np.float32)
+        self._mean = np.asarray(spec.mean, np.float32)
+        self._std = np.asarray(spec.std, np.float32)
         self._variables = [weight.variable for weight in weights.values()]
         self._adam = Adam(self._variables)
         self._compiled = tensorflow.function(self._learn, autograph=False)
@@ -290,10 +298,12 @@ class _Training:
         """Take a step and return its loss; the rate falls with the share that is done."""
         import tensorflow as tf
 
-        number, done = len(self._losses), min(self._done(), 1.0)
+        number = len(self._losses)
+        done = min(self._done(), 1.0)
         warm = min(1.0, (number + 1) / (0.05 * self._planned + 1))
         rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
-        seed, place = tf.constant((self._schedule.seed, number), tf.int32), tf.constant(number + 1.0)
+        seed = tf.constant((self._schedule.seed, number), tf.int32)
+        place = tf.constant(number + 1.0)
         loss = float(self._compiled(tf.constant(batch[0]), tf.constant(rate, tf.float32), place, seed))
         if not np.isfinite(loss):
             raise StageError(f"training diverged in step {number + 1}")
@@ -305,7 +315,8 @@ class _Training:
 
     def summary(self) -> TrainingSummary:
         """Return the course."""
-        losses, part = self._losses, max(1, len(self._losses) // 10)
+        losses = self._losses
+        part = max(1, len(self._losses) // 10)
         seconds = round(time.monotonic() - self._began, 1)
         return TrainingSummary(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
 
@@ -336,7 +347,8 @@ class _Training:
             spreads = [tf.math.reduce_variance(wanted) + 1e-9 for wanted, _ in pairs]
             return tf.add_n([error / spread for error, spread in zip(errors, spreads, strict=True)]) / len(pairs)
 
-        features, logits = error(self._graph.features), self._graph.logits
+        features = error(self._graph.features)
+        logits = self._graph.logits
         if logits is None:
             return features + error(self._graph.outputs)
         answers, ours = (tf.nn.log_softmax(each[logits]) for each in (taught, own))

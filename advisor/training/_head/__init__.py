@@ -24,6 +24,15 @@ from advisor.training._head.trials import (
     strongest,
 )
 
+HEAD_VERSION = 8  # Raised when equal features give another head
+CHOSEN_ON = 8000  # Images that choose a head, at most, unless FEW_IMAGES of each class are more; all images fit it
+FEW_IMAGES = 10  # Below this number of images in a class, the nearest-mean head is tried too
+LEAST_GAIN = 0.025
+"""Share of images by which a head on all levels must beat the one on the last layer. Levels hold light and texture of
+the images: heads on all levels gained 3 to 6 points on images like these, lost 2 to 4 points in a new visit of a shop
+if they had learnt one, and cost latency and bytes."""
+SURE = 2.0  # The same in standard errors of the difference, whole groups drawn
+
 
 def divided(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
     """Return the groups, with each image of a class of only one group in a group of its own.
@@ -32,7 +41,8 @@ def divided(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
     """
     if not len(groups):
         return groups
-    found, free = np.array(groups, dtype=np.int64), int(max(groups)) + 1
+    found = np.array(groups, dtype=np.int64)
+    free = int(max(groups)) + 1
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         if len(set(found[members].tolist())) == 1:
@@ -74,15 +84,6 @@ def _group_folds(
         filled[chosen[each]] += own
     return chosen[group]
 
-
-HEAD_VERSION = 8  # Raised when equal features give another head
-CHOSEN_ON = 8000  # Images that choose a head, at most, unless FEW_IMAGES of each class are more; all images fit it
-FEW_IMAGES = 10  # Below this number of images in a class, the nearest-mean head is tried too
-LEAST_GAIN = 0.025
-"""Share of images by which a head on all levels must beat the one on the last layer. Levels hold light and texture of
-the images: heads on all levels gained 3 to 6 points on images like these, lost 2 to 4 points in a new visit of a shop
-if they had learnt one, and cost latency and bytes."""
-SURE = 2.0  # The same in standard errors of the difference, whole groups drawn
 
 Floats = NDArray[np.float32]
 
@@ -190,7 +191,8 @@ def _choose(
         found = max(found, *plain.cross_validated(fold, (0.0,)), key=OutOfFoldAnswers.merit)
     if not last or last == width:
         return found
-    every, seen = trial(ALL_LEVELS), fold < FIRST_LOOK
+    every = trial(ALL_LEVELS)
+    seen = fold < FIRST_LOOK
     first = every.cross_validated(fold, GRID, range(FIRST_LOOK))
     if strongest(first).right[seen].mean() - found.right[seen].mean() < LEAST_GAIN / 2:
         return found

@@ -36,7 +36,8 @@ def matched(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) -> tupl
         fold = np.arange(len(rows)) % FOLDS
         losses = dict.fromkeys(STRENGTHS, 0.0)
         for number in range(FOLDS):
-            seen, unseen = fold != number, fold == number
+            seen = fold != number
+            unseen = fold == number
             for strength in STRENGTHS:
                 factors, offset = _solved(likeness[np.ix_(seen, seen)], missed[seen], strength * spread)
                 change = likeness[np.ix_(unseen, seen)] @ factors + offset
@@ -67,7 +68,8 @@ def refitted(
     """
     targets = np.asarray(labels, dtype=np.int64)
     fold = folds(targets, FOLDS, seed, divided(targets, groups))
-    path, held = path_to(facts.regularization), range(FIRST_LOOK)
+    path = path_to(facts.regularization)
+    held = range(FIRST_LOOK)
     with threadpool_limits(limits=1):
         own, floats = (Trial.of(each, targets, classes, (), last, facts.kind) for each in (rows, features))
         refit = own.cross_validated(fold, path, held)[-1]

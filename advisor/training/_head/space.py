@@ -79,7 +79,8 @@ def find_space(features: Floats, last: int = 0) -> Space:
     chunks = [features[start : start + _ROWS] for start in range(0, len(features), _ROWS)]  # they may fill a gigabyte
     whole = np.sum([chunk.sum(axis=0, dtype=np.float64) for chunk in chunks], axis=0) / len(features)
     squares = np.sum([np.square(chunk - whole).sum(axis=0) for chunk in chunks], axis=0) / len(features)
-    mean, scale = whole.astype(np.float32), np.sqrt(squares).astype(np.float32)
+    mean = whole.astype(np.float32)
+    scale = np.sqrt(squares).astype(np.float32)
     constant = scale < 1e-6
     if last:
         scale[:last] = np.sqrt(np.square(scale[:last]).mean())
@@ -103,5 +104,6 @@ def _directions(standard: Floats) -> Floats:
     count = min(DIMENSIONS, len(moments))
     strengths, vectors = eigh(moments, subset_by_index=(len(moments) - count, len(moments) - 1))
     kept = strengths > 1e-6 * strengths[-1]
-    strengths, vectors = strengths[kept], vectors[:, kept]
+    strengths = strengths[kept]
+    vectors = vectors[:, kept]
     return np.asarray(standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors)

@@ -22,6 +22,21 @@ _MAX_ITERATIONS = 200
 _TYPICAL_CURVATURE = 0.15  # p (1 - p) of a class among a few. It scales the steps and does not change the optimum.
 ABSENT = -30.0  # Bias of a class without an image, so that it is never predicted
 
+FOLDS = 5
+GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # Inverse strengths of the L2 penalty, scikit-learn's ``C``
+STRONGER = (0.0001, 0.0003, 0.001)  # Tried too if the strongest of :data:`GRID` is chosen
+WEAKER = (100.0, 300.0, 1000.0)  # Tried too if the weakest of :data:`GRID` is chosen
+FIRST_LOOK = 2  # Folds after which a kind may be dropped
+# Kinds of heads.
+LAST_LAYER = "last_layer"
+COSINE = "cosine"
+ALL_LEVELS = "all_levels"
+NEAREST_MEAN = "nearest_mean"
+
+TIE = 0.01
+"""Nats by which the mean cross entropy of a stronger penalty may exceed the least. Accuracy is a worse guide: weak
+penalties give nearly equal heads, and chance decides between them."""
+
 
 def fit(
     features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], strengths: Sequence[float]
@@ -37,7 +52,8 @@ def fit(
     repeated = np.tile(targets, 1 + len(views))
     present = np.unique(repeated)
     some = np.searchsorted(present, repeated)
-    weights, bias = np.zeros((standard.shape[1], len(present)), np.float32), np.zeros(len(present), np.float32)
+    weights = np.zeros((standard.shape[1], len(present)), np.float32)
+    bias = np.zeros(len(present), np.float32)
     squares = np.einsum("nd,nd->d", standard, standard) / len(standard)
     fitted = {}
     for strength in strengths:
@@ -76,7 +92,8 @@ def _minimise(
     from scipy.optimize import minimize
 
     scale = (1.0 / np.sqrt(_TYPICAL_CURVATURE * squares + penalty)).astype(np.float32)[:, None]
-    rows, shape = np.arange(len(targets)), weights.shape
+    rows = np.arange(len(targets))
+    shape = weights.shape
 
     def loss_and_gradient(place: Doubles) -> tuple[float, Doubles]:
         inside, offsets = _parts(place.astype(np.float32), shape)
@@ -103,18 +120,6 @@ def _minimise(
 def _parts(place: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     features, classes = shape
     return place[: features * classes].reshape(shape), place[features * classes :]
-
-
-FOLDS = 5
-GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # Inverse strengths of the L2 penalty, scikit-learn's ``C``
-STRONGER = (0.0001, 0.0003, 0.001)  # Tried too if the strongest of :data:`GRID` is chosen
-WEAKER = (100.0, 300.0, 1000.0)  # Tried too if the weakest of :data:`GRID` is chosen
-FIRST_LOOK = 2  # Folds after which a kind may be dropped
-LAST_LAYER, COSINE, ALL_LEVELS, NEAREST_MEAN = "last_layer", "cosine", "all_levels", "nearest_mean"  # Kinds of heads
-
-TIE = 0.01
-"""Nats by which the mean cross entropy of a stronger penalty may exceed the least. Accuracy is a worse guide: weak
-penalties give nearly equal heads, and chance decides between them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +170,8 @@ class Trial:
         own = features[:, read]
         space = find_unit_space(own) if kind == COSINE else find_space(own, last)
         others = [space.enter(view[:, read]) for view in views]
-        inside, constant = space.enter(own), space.constant(own)
+        inside = space.enter(own)
+        constant = space.constant(own)
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
     def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
@@ -196,13 +202,16 @@ class Trial:
         """
         from scipy.special import softmax
 
-        inside, constant = self.inside, self.constant
+        inside = self.inside
+        constant = self.constant
         if asked is not None:
-            inside, constant = self.space.enter(asked), self.space.constant(asked)
+            inside = self.space.enter(asked)
+            constant = self.space.constant(asked)
         shape = (len(self.targets), self.classes)
         found = {strength: np.zeros(shape, np.float32) for strength in strengths}
         for number in np.intersect1d(fold, held):
-            seen, unseen = fold != number, fold == number
+            seen = fold != number
+            unseen = fold == number
             views = [view[seen] for view in self.views]
             fitted = fit(self.inside[seen], self.targets[seen], self.classes, views, strengths)
             for strength, (weights, bias) in fitted.items():

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-COARSEST, FINEST = 32, 8  # Pixels of the input to a cell of the coarsest and of the finest map that the head reads
+# Pixels of the input to a cell of the coarsest and of the finest map that the head reads.
+COARSEST = 32
+FINEST = 8
 
 
 def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
@@ -46,7 +48,8 @@ def last(maps: keras.KerasTensor, channels: int, bias: float = 0.0) -> keras.Ker
     """Return the outputs of a new head: small weights, and a bias to start from."""
     import keras
 
-    small, start = keras.initializers.RandomNormal(stddev=0.01), keras.initializers.Constant(bias)
+    small = keras.initializers.RandomNormal(stddev=0.01)
+    start = keras.initializers.Constant(bias)
     return keras.layers.Conv2D(channels, 1, kernel_initializer=small, bias_initializer=start)(maps)
 
 

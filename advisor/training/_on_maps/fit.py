@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 Images = KeptMaps[Any] | Photographs[Any]  # What a training learns from
 
+WARMUP = 0.05  # Share of the steps in which the rate rises
+
+LIVE = 16
+"""Pixels of the input to a cell of the finest map whose BatchNorm may take the statistics of a batch. On finer maps
+that takes much time."""
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -44,12 +50,6 @@ class Hyperparameters:
         """Return those of a network that goes on learning from more images: half of the epochs."""
         return replace(self, epochs=math.ceil(self.epochs / 2), least_steps=math.ceil(self.least_steps / 2))
 
-
-WARMUP = 0.05  # Share of the steps in which the rate rises
-
-LIVE = 16
-"""Pixels of the input to a cell of the finest map whose BatchNorm may take the statistics of a batch. On finer maps
-that takes much time."""
 
 Target = tuple[NDArray[np.generic], ...]  # Targets of an image: the wanted outputs of a network
 Shape = tuple[int, int, int]  # Rows, columns and channels of a map
@@ -121,11 +121,15 @@ class _Training:
 
         from advisor.training._convolution import folded
 
-        self._head, self._data, self._hyperparameters, self._tell = head, data, hyperparameters, tell
+        self._head = head
+        self._data = data
+        self._hyperparameters = hyperparameters
+        self._tell = tell
         self._live = _live(backbone) if backbone and hyperparameters.batch_statistics else []
         self._backbone = folded(backbone) if backbone else None
         self._learning = folded(backbone, self._live) if self._live else self._backbone
-        self._epochs, self._done = 0, 0
+        self._epochs = 0
+        self._done = 0
         in_epoch = math.ceil(len(data.labels) / hyperparameters.batch)
         self._last = max(hyperparameters.epochs, math.ceil(hyperparameters.least_steps / in_epoch))
         self._all = steps = self._last * in_epoch
@@ -138,7 +142,9 @@ class _Training:
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
         self._steps = Steps(self._gradients, self._update, halvable(backbone) if backbone else ())
-        self._timer, self._began, self._epoch_s = timer, time.monotonic(), 0.0
+        self._timer = timer
+        self._began = time.monotonic()
+        self._epoch_s = 0.0
         tell(0, self._last)
 
     @property
@@ -175,7 +181,9 @@ class _Training:
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
         """Count the epoch; raises StageError if its last loss is not finite."""
         now = time.monotonic()
-        self._epochs, self._epoch_s, self._began = self._epochs + 1, now - self._began, now
+        self._epochs += 1
+        self._epoch_s = now - self._began
+        self._began = now
         if not math.isfinite(float(losses[-1])):
             raise StageError("the training diverged", "lower the learning rate")
         self._tell(self._epochs, self._last)
@@ -253,7 +261,8 @@ def _optimizer(
     """Return AdamW for some weights at a share of the rate."""
     import keras
 
-    warmup, rate = max(1, round(WARMUP * steps)), share * hyperparameters.learning_rate
+    warmup = max(1, round(WARMUP * steps))
+    rate = share * hyperparameters.learning_rate
     schedule = keras.optimizers.schedules.CosineDecay(
         rate / 100, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup
     )

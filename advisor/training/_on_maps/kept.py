@@ -30,6 +30,9 @@ Arrays = list[NDArray[np.generic]]  # Inputs of a network for a batch of images,
 LEAST_LEFT = 0.3  # Share of a box's area that must stay in the section; else the object can hardly be told
 FILLED = (124, 116, 104)  # RGB outside the image: the mean of ImageNet's images
 
+MOST_BYTES = 2_000_000_000  # Largest size of the maps on disk
+MOST_COPIES = 5  # Changed copies of each image, at most
+
 
 @dataclass(frozen=True)
 class RandomChanges:
@@ -102,7 +105,8 @@ def changed(
 ) -> tuple[Pixels, Labelled]:
     """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the labels in it."""
     zoom, stretch = (math.exp(draw.uniform(-1, 1) * math.log(most)) for most in (changes.zoom, changes.stretch))
-    height, width = zoom * math.sqrt(stretch), zoom / math.sqrt(stretch)
+    height = zoom * math.sqrt(stretch)
+    width = zoom / math.sqrt(stretch)
     top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
     section = ImageSection(top, left, height, width, bool(draw.random() < 0.5))
     found = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
@@ -110,10 +114,6 @@ def changed(
     shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(-changes.tint, changes.tint, 3)
     coloured = (found.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(np.float32)
     return np.clip(np.rint(coloured), 0, 255).astype(np.uint8), labels.within(section)
-
-
-MOST_BYTES = 2_000_000_000  # Largest size of the maps on disk
-MOST_COPIES = 5  # Changed copies of each image, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,8 @@ def keep_maps(
     Raises StageError if the maps of the images alone are too large, or an image cannot be read.
     """
     shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
-    each, count = 2 * sum(int(np.prod(shape)) for shape in shapes), len(images.paths)
+    each = 2 * sum(int(np.prod(shape)) for shape in shapes)
+    count = len(images.paths)
     copies = min(most_copies, MOST_BYTES // (each * count) - 1)
     if copies < 0:
         raise StageError(

@@ -30,6 +30,8 @@ FINETUNING = Hyperparameters(epochs=14)
 On BCCD's validation part, with the upper 65 % of MobileNetV2: 14 epochs gave an mAP@0.5 of 89.5 % and an mAP of 53.3,
 the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
 
+WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
+
 
 @dataclass(frozen=True)
 class HeadKind:
@@ -52,9 +54,6 @@ def joined(maps: keras.Model, head: TrainableHead) -> keras.Model:
 
     image = keras.Input(maps.inputs[0].shape[1:], batch_size=1, name="image")
     return keras.Model(image, head.outputs(listed(head.model(listed(maps(image))))))
-
-
-WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,6 +103,14 @@ def test_after_a_fine_tuning_only_its_forms_are_left() -> None:
     assert within(600.0, observed=2.0).finishing_s(TUNING.network, ("float32",)) == pytest.approx(2.0 * short)
 
 
+def test_one_core_makes_the_compared_files_after_the_final_training_and_two_beside_it() -> None:
+    limit = TimeLimit(lambda: 600.0)
+    one, two = (
+        Prices(replace(PLAN, cores=cores), limit).finishing_s(TUNING.network, ("float32", "int8")) for cores in (1, 2)
+    )
+    assert one > two + 5.0
+
+
 @pytest.mark.parametrize("training", ["head", "finetune_all"])
 def test_the_training_of_a_detector_that_ships_does_not_follow_itself(training: str) -> None:
     step = FormStep(CardTraining(BEST, training), "float32")

@@ -123,6 +123,14 @@ def test_within_a_limit_the_pick_gets_its_int8_file_before_another_network_begin
     assert Search(left_s=None, cores=2).finish().steps[1].form == "float32", "without a limit there is no hurry"
 
 
+def test_the_int8_file_of_the_pick_comes_before_a_network_that_leaves_no_time_for_fine_tuning() -> None:
+    plan = changed(PLAN, images=3000, validation=600)
+    for left_s in (100.0, 104.0, 108.0):
+        first, quick, third, *_ = Search(plan, left_s).finish().steps
+        assert (third.network, third.form) == (first.network, "int8"), "after a quick head fine-tuning still had time"
+        assert quick.network.card == WEAK
+
+
 def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -> None:
     search = Search(left_s=45.0).finish()
     assert OTHER in search.heads

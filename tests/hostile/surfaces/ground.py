@@ -40,6 +40,7 @@ class Ground:
     """A folder for cases, which are tried one after the other."""
 
     folder: Path
+    soon_s: float = SOON_S  # after which a case counts as a hang; more on a busy machine
     server: ForkServerContext = field(default_factory=forks.context)
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # servers that end with the cases
 
@@ -78,7 +79,7 @@ class Ground:
     def said(self, place: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
         """Return exit code, output and errors of a command; TimeoutError if it does not end in time."""
         environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
-        return forks.run(self.server, arguments, place, environment, SOON_S)
+        return forks.run(self.server, arguments, place, environment, self.soon_s)
 
     def call_here(self, function: Callable[..., object], *arguments: object) -> Sequence[str]:
         """Call a function in this process, whose own children read what is hostile: it must not end."""
@@ -87,7 +88,7 @@ class Ground:
             raise TimeoutError
 
         before = signal.signal(signal.SIGALRM, end)
-        signal.alarm(round(SOON_S))
+        signal.alarm(round(self.soon_s))
         try:
             return _faults_of(function, arguments, False)
         finally:
@@ -102,10 +103,10 @@ class Ground:
         process.start()
         sender.close()
         faults: Sequence[str] = (HANG,)
-        if receiver.poll(SOON_S):
+        if receiver.poll(self.soon_s):
             with contextlib.suppress(EOFError):
                 faults = receiver.recv()
-            process.join(SOON_S)
+            process.join(self.soon_s)
             faults = (DIED,) if process.exitcode and process.exitcode < 0 else faults
         process.kill()
         process.join()

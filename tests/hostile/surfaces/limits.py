@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from tests.hostile.surfaces.ground import HANG, SOON_S, Case, Ground, found
+from tests.hostile.surfaces.ground import HANG, Case, Ground, found
 from tests.run_folders import images, write_run
 
 COMMANDS = {
@@ -45,7 +45,7 @@ def _tried(ground: Ground, arguments: Sequence[str], limit: int, size: int) -> S
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(ground.folder / "cache"), "NO_COLOR": "1"}
     try:
         said = subprocess.run(
-            command, cwd=place, capture_output=True, timeout=SOON_S, env=environment,
+            command, cwd=place, capture_output=True, timeout=ground.soon_s, env=environment,
             preexec_fn=lambda: resource.setrlimit(limit, (size, size)),
         )  # fmt: skip
     except subprocess.TimeoutExpired:

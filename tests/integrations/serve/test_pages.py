@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from advisor.engine import Standing
-from advisor.engine._remaining import write_standing
+from advisor.engine import Snapshot
+from advisor.engine._remaining import write_snapshot
 from advisor.integrations.serve import _pages as pages
 from advisor.reporting import load_view, write_all
 from advisor.store import RunFolder
@@ -80,7 +80,7 @@ def test_a_running_search_shows_the_answer_so_far(client: Client, runs: Path) ->
     run = write_run(runs, manifest={"configurations": 9})
     held = run.hold()
     write_all(load_view(run, running=True), run.path)
-    write_standing(run, Standing("training head of <b>", 3, 9, 75.0, 0.4))
+    write_snapshot(run, Snapshot("training head of <b>", 3, 9, 75.0, 0.4))
     listing = client.page("/")
     page = client.page(f"/runs/{run.path.name}/")
     assert "data-live" in page

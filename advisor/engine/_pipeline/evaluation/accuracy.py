@@ -144,7 +144,8 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
     answers on photographs. Each photograph is weighted by the float form's probability, which approximates its chance
     to be correct. A changed answer counts as a wrong one.
     """
-    float_top1, verdict = card.top1(), quoted(card, recipe)
+    float_top1 = card.top1()
+    verdict = quoted(card, recipe)
     if float_top1 is None:
         return verdict
     same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]
@@ -172,7 +173,8 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
     The recall of a class without an image is None. An answer that is none of the classes is wrong; the matrix leaves it
     out. ``file`` is the path of the answers in the run.
     """
-    images, confusion = Counter(labels), [[0] * len(classes) for _ in classes]
+    images = Counter(labels)
+    confusion = [[0] * len(classes) for _ in classes]
     for answer, label in zip(answers, labels, strict=True):
         if answer < len(classes):
             confusion[label][answer] += 1

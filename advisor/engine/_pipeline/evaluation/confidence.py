@@ -122,13 +122,16 @@ def chosen(
 
     from advisor.measurement import threshold
 
-    rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
+    rows = np.load(probabilities, allow_pickle=False)
+    labels = np.asarray(images.part(Role.VALIDATION).labels)
     given = folds.beside(rows, labels) if folds else (rows, labels)
     every = ClassProbabilities(crossfit_probabilities(*given), given[1], images.classes)
     seen = replace(every, rows=every.rows[-len(rows) :], labels=labels)
-    before, after = reliability(rows, labels), reliability(seen.rows, labels)
+    before = reliability(rows, labels)
+    after = reliability(seen.rows, labels)
     batch = len(images.part(Role.HOLDOUT).labels) / len(every.labels)
-    asked, wanted = guarantees.precision.by_class, guarantees.precision.plain or GUARANTEE
+    asked = guarantees.precision.by_class
+    wanted = guarantees.precision.plain or GUARANTEE
     by_class = {name: threshold(*every.of(name), asked.get(name, wanted), batch=batch) for name in images.classes}
     recalls = {name: share for name in images.classes if (share := guarantees.recall.of(name)) is not None}
     found = ConfidenceFacts(
@@ -160,10 +163,15 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
     """
 
     part = images.part(Role.HOLDOUT)
-    rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(part.labels)
+    rows = np.load(probabilities, allow_pickle=False)
+    labels = np.asarray(part.labels)
     seen = ClassProbabilities(rows, labels, images.classes)
-    after, before = reliability(rows, labels), reliability(tempered(rows, 1 / chosen.temperature), labels)
-    sure, answers, right, cover = seen.sure, seen.answers, seen.right, chosen.coverage
+    after = reliability(rows, labels)
+    before = reliability(tempered(rows, 1 / chosen.temperature), labels)
+    sure = seen.sure
+    answers = seen.answers
+    right = seen.right
+    cover = chosen.coverage
     return replace(
         chosen,
         error=after.error,
@@ -182,12 +190,15 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
         curve=curve(sure, right),
         mistakes=tuple(
             Mistake(
-                images.dataset.shown(part.paths[row]), part.hashes[row], int(labels[row]), int(answers[row]),
+                images.dataset.shown(part.paths[row]),
+                part.hashes[row],
+                int(labels[row]),
+                int(answers[row]),
                 float(sure[row]),
             )
             for row in np.argsort(-np.where(right, -1.0, sure), kind="stable")[: min(MISTAKES, int((~right).sum()))]
         ),
-    )  # fmt: skip
+    )
 
 
 def scored(
@@ -198,7 +209,8 @@ def scored(
     ``probabilities`` is the ``.npy`` of a file, float32 (N, C). That of the file that ships has the temperature;
     answers to the validation part get one that was fitted to other images of it. ``costs`` are those of each answer.
     """
-    rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(role).labels)
+    rows = np.load(probabilities, allow_pickle=False)
+    labels = np.asarray(images.part(role).labels)
     calibrated = crossfit_probabilities(rows, labels) if role is Role.VALIDATION and LOG_LOSS in names else None
     table = None if costs is None else np.array(costs.of(images.classes))
     if table is not None and rows.shape[1] > len(table):  # an answer that is no class costs as much as the worst one

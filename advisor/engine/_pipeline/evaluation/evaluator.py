@@ -52,9 +52,15 @@ class Evaluator:
         run: RunFolder,
         timed: bool = True,
     ) -> None:
-        self.walker, self._workload, self._run, question = walker, workload, run, workload.question
-        self._judge, self._named = question.of_task.judge(question), frozenset(question.compressions)
-        self._cards, self._recipes, self._rules = cards, recipes, rules
+        self.walker = walker
+        self._workload = workload
+        self._run = run
+        question = workload.question
+        self._judge = question.of_task.judge(question)
+        self._named = frozenset(question.compressions)
+        self._cards = cards
+        self._recipes = recipes
+        self._rules = rules
         self._timed = timed
         self.screening = True  # leave out what cannot meet the latency budget or reach the front
 
@@ -81,7 +87,9 @@ class Evaluator:
         return replace(evaluation, **vars(timings[evaluation.configuration.target.threads]))
 
     async def _evaluate(self, configuration: Configuration) -> Evaluation:
-        training, compression, stages = configuration.training, configuration.compression, self.stages_of(configuration)
+        training = configuration.training
+        compression = configuration.compression
+        stages = self.stages_of(configuration)
         card = stages.card
         await self._screen(configuration, card)
         tuning = None
@@ -159,7 +167,7 @@ class Evaluator:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self.walker.run(each.scored) for each in (stages, stages.reference)))
-        trained = None if recipe_of(stages.training).first_look else stages.head
+        trained = None if recipe_of(stages.training).quick_head else stages.head
         folds = (await self.walker.run(trained)).answers if trained else None
         scored = Scored(own, floats, folds, recipe_of(stages.training).learns)
         verdict = await call_in_own_thread(self._judge.verdict, scored, images, self._run, name)

@@ -46,8 +46,10 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
     Both are ``.npy`` files of probabilities, float32 (N, C + 1); the last column is that of unknown.
     """
     known = np.load(holdout, allow_pickle=False)
-    answers, last = known.argmax(axis=1), known.shape[1] - 1
-    kept, right = answers != last, answers == np.asarray(labels)
+    answers = known.argmax(axis=1)
+    last = known.shape[1] - 1
+    kept = answers != last
+    right = answers == np.asarray(labels)
     found = replace(
         facts,
         kept=wilson(int(kept.sum()), len(kept)),
@@ -77,7 +79,10 @@ class Scorer:
         run: RunFolder,
         pace: JudgingPace | None = None,
     ) -> None:
-        self.walker, self.workload, self.cards, self._run = walker, workload, cards, run
+        self.walker = walker
+        self.workload = workload
+        self.cards = cards
+        self._run = run
         self._pace = pace or JudgingPace()
         self._judge = workload.question.of_task.judge(workload.question)
 
@@ -108,12 +113,16 @@ class Scorer:
 
         It is that of ``most`` images at most; None for all.
         """
-        images, artefact = self.walker.materials.require_images(), artefact_of(self._run, evaluation)
-        whole, some = self.holdout_images, None
+        images = self.walker.materials.require_images()
+        artefact = artefact_of(self._run, evaluation)
+        whole = self.holdout_images
+        some = None
         if most is not None and most < whole:
-            images, some = images.held_out(most), HoldoutPart(most, whole)
+            images = images.held_out(most)
+            some = HoldoutPart(most, whole)
         count = len(images.part(Role.HOLDOUT).paths)
-        card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
+        card = self.cards[evaluation.configuration.card]
+        scope = scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, count)
         stage = self.workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
         answers = await self.walker.run(stage if some is None else on_images(stage, images, some.shown))
@@ -140,16 +149,20 @@ class Scorer:
 
         It raises StageAborted if the file cannot have a class for them, or cannot be run.
         """
-        images, own = self.walker.materials.require_images(), evaluation.configuration
-        card, scope = self.cards[own.card], scope_of(evaluation)
+        images = self.walker.materials.require_images()
+        own = evaluation.configuration
+        card = self.cards[own.card]
+        scope = scope_of(evaluation)
         made = await self.walker.run(VariantStages(card, own.training, own.compression, self.workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
-        path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
+        path = self._run.keep_artefact(made.artefact.path, name)
+        answers = dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):
             if count := len(images.part(role).paths):
                 seconds = cost.scoring_s(card, own.compression, count)
                 answers[role] = await self.walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
-        labels, others = images.part(Role.HOLDOUT).labels, answers.get(Role.OTHERS)
+        labels = images.part(Role.HOLDOUT).labels
+        others = answers.get(Role.OTHERS)
         facts = await asyncio.to_thread(with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
         file = str(path.relative_to(self._run.path))
         return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
@@ -159,9 +172,11 @@ class Scorer:
         fails.
         """
         part = self.walker.materials.part(Role.CAPTURED)
-        card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
+        card = self.cards[evaluation.configuration.card]
+        scope = scope_of(evaluation)
         seconds = cost.judging_s(card, len(part.paths))
-        task, images = self.workload.question.of_task, self.walker.materials.require_images()
+        task = self.workload.question.of_task
+        images = self.walker.materials.require_images()
         stage = task.capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
         found = await asyncio.to_thread(self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED)
         judged = robust(found, found, CAPTURED_HOLDOUT)

@@ -37,7 +37,7 @@ def can_adjust(training: str, compression: str, workload: Workload) -> bool:
 
     The kernels of 16-bit activations take seconds an image here, and lose nothing.
     """
-    learns = recipe_of(training).learns and not recipe_of(training).first_look
+    learns = recipe_of(training).learns and not recipe_of(training).quick_head
     classifier = workload.question.of_task.labelled and workload.question.of_task.probabilities
     return bool(workload.images) and learns and classifier and form_of(compression).name == "int8"
 
@@ -57,8 +57,10 @@ def adjusted(
     forget them: there the head is changed so that its logits are those of the float file. ``compared`` is the adjusted
     file of the compared model; None for that file itself, and for one that learns from all images.
     """
-    refits, role = _refits(scope.training, workload), Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
-    read, head = features(card, role, workload.images[role]), fitted(card, HEAD, workload)
+    refits = _refits(scope.training, workload)
+    role = Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
+    read = features(card, role, workload.images[role])
+    head = fitted(card, HEAD, workload)
     found = compared if refits else None
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -79,21 +81,26 @@ def adjusted(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        given, made = _images(materials, scope, refits), results[source]
+        images = _images(materials, scope, refits)
         if refits:
-            chosen, backbone = results[head].chosen, results[read.source].path
-            given = replace(given, head=chosen, features=read.files(results), backbone=backbone)
-        return partial(
-            adjust_head, made.path, results[floats].path, given, input_spec(card),
-            results[found].path if found else None, made.figures, made.notes, folders.model,
-        )  # fmt: skip
+            backbone = results[read.source].path
+            images = replace(images, head=results[head].chosen, features=read.files(results), backbone=backbone)
+        file = results[source]
+        files = (file.path, results[floats].path, images, input_spec(card), results[found].path if found else None)
+        return partial(adjust_head, *files, file.figures, file.notes, folders.model)
 
     return Stage(
-        StageName.ADJUST, scope, "1", "adjusting the head of",
-        (source, floats, *((*read.stages, head) if refits else ()), *after(found)), inputs, job, Artefact.within,
+        StageName.ADJUST,
+        scope,
+        "1",
+        "adjusting the head of",
+        (source, floats, *((*read.stages, head) if refits else ()), *after(found)),
+        inputs,
+        job,
+        Artefact.within,
         cost.REWRITE_S if found else _seconds(card, scope.compression, workload.images[Role.LEARNT] if refits else 0),
         reads=lambda materials: materials.part(role),
-    )  # fmt: skip
+    )
 
 
 def _refits(training: str, workload: Workload) -> bool:
@@ -104,8 +111,11 @@ def _refits(training: str, workload: Workload) -> bool:
 
 def _images(materials: Materials, scope: Scope, refits: bool) -> HeadImages:
     """Return the images to run; a pass for the compared file also serves the file that ships, of the same backbone."""
-    every, seed = materials.require_images(), materials.question.seed
-    classes, train, learnt = len(every.classes), every.part(Role.TRAIN), every.part(Role.LEARNT)
+    every = materials.require_images()
+    seed = materials.question.seed
+    classes = len(every.classes)
+    train = every.part(Role.TRAIN)
+    learnt = every.part(Role.LEARNT)
     if refits and scope.purpose == Purpose.ALL:
         whole = every.part(Role.ALL)
         every_row = tuple(range(len(whole.paths)))

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 MATCHED_IMAGES = 400
 """Images on which logits are matched: on TrashNet and groceries, 800 gave the same accuracy, 200 a little less."""
 
-SHIPS_FILE, RANGE_ROWS = "ships.npz", 256
+SHIPS_FILE = "ships.npz"
+RANGE_ROWS = 256
 """The head that ships, beside the compared file whose backbone it shares, and the features that give its ranges."""
 
-KEPT, MATCHED, REFITTED = "kept", "matched", "refitted"
+KEPT = "kept"
+MATCHED = "matched"
+REFITTED = "refitted"
 """What became of the head, in the notes of a file."""
 
 
@@ -67,7 +70,8 @@ def adjust_head(
     from advisor.compression import round_dense
     from advisor.tflite import read_head, with_head
 
-    data, how = model.read_bytes(), KEPT
+    data = model.read_bytes()
+    how = KEPT
     try:
         known = _read(compared.with_name(SHIPS_FILE)) if compared and _same_backbone(model, compared) else None
         head, rows = known or _found(model, floats, given, spec, path)
@@ -75,7 +79,8 @@ def adjust_head(
             how = REFITTED if given.head else MATCHED
         data = with_head(data, *(head or read_head(floats.read_bytes(), floats.name)), rows, round_dense, model.name)
     except StageError as error:
-        data, how = model.read_bytes(), f"{KEPT}: {error.message}"
+        data = model.read_bytes()
+        how = f"{KEPT}: {error.message}"
     path.write_bytes(data)
     return {**figures, "notes": {**notes, "head": how}}
 
@@ -125,12 +130,14 @@ def _refitted(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fitte
     from advisor.training import fit_head, joined, refitted
 
     assert given.head and given.backbone, "the images come with how the head was fitted"  # noqa: PT018
-    train, last = list(given.train), last_width(given.backbone.read_bytes())
+    train = list(given.train)
+    last = last_width(given.backbone.read_bytes())
     labels, groups = ([of[row] for row in train] if of else [] for of in (given.labels, given.groups))
     features = joined(given.features, np.asarray(train))[:, : rows.shape[1]]
     head = refitted(rows[train], features, labels, given.classes, given.head, last, given.seed, groups)
     if head is not None and len(train) < len(rows):
-        strength, kind = given.head.regularization, given.head.kind
+        strength = given.head.regularization
+        kind = given.head.kind
         weights, bias = fit_head(rows, given.labels, given.classes, strength, (), kind, last)
         some = rows[np.linspace(0, len(rows) - 1, min(len(rows), RANGE_ROWS)).astype(int)]
         np.savez(path.with_name(SHIPS_FILE), weights=weights, bias=bias, rows=some)

@@ -99,7 +99,9 @@ class CardForms(FormInputs):
 
     def calibration(self, materials: Materials) -> CalibrationImages:
         """Return training images, or the bundled photographs."""
-        seed, paths, limit = materials.question.seed, tuple[Path, ...](), None
+        seed = materials.question.seed
+        paths = tuple[Path, ...]()
+        limit = None
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
             paths = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
@@ -116,14 +118,16 @@ class CardForms(FormInputs):
 
     def metadata(self, materials: Materials) -> Metadata:
         """Return labels, normalisation and licence, and what the file was trained on."""
-        card, images, kind = self.card, materials.images, materials.question.of_task.model_kind
+        card = self.card
+        images = materials.images
+        kind = materials.question.of_task.model_kind
         labels = images.classes if images and not card.as_it_is else published_labels(card)
         data = "ImageNet"
         if card.as_it_is:
             data = "not retrained"
         elif images:
             recipe = recipe_of(self.training)
-            role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+            role = Role.SUBSET if recipe.quick_head else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
             role = Role.ALL if self.purpose is Purpose.ALL else role
             data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
         description = f"{kind} {card.name}, {data}; made by advisor"
@@ -133,18 +137,23 @@ class CardForms(FormInputs):
 
     def for_recipe(self, materials: Materials) -> RecipeInputs:
         """A recipe may learn from the images unless the file is compared by them."""
-        images, limit, learnt = materials.images, materials.question.limits.max_drop_points, None
+        images = materials.images
+        limit = materials.question.limits.max_drop_points
+        learnt = None
         if images is not None:
-            compares, validation = self.purpose is Purpose.COMPARE, images.part(Role.VALIDATION)
+            compares = self.purpose is Purpose.COMPARE
+            validation = images.part(Role.VALIDATION)
             part = images.part(self.purpose.learns)
             judged = (validation.paths, validation.labels) if compares else ((), ())
-            seed, classes = materials.question.seed, len(images.classes)
+            seed = materials.question.seed
+            classes = len(images.classes)
             learnt = TrainingImages(part.paths, part.labels, classes, self.spec, seed, *judged)
         return RecipeInputs(images=learnt, max_drop_points=limit)
 
     def recipe_key(self, materials: Materials) -> Inputs:
         more = (Role.ALL,) if self.purpose is Purpose.ALL else ()
-        roles, images = (Role.TRAIN, Role.VALIDATION, *more), materials.images
+        roles = (Role.TRAIN, Role.VALIDATION, *more)
+        images = materials.images
         parts = [images.part(role).fingerprint for role in roles] if images else []
         return {"max_drop": materials.question.limits.max_drop_points, "purpose": self.purpose, "parts": parts}
 
@@ -173,14 +182,21 @@ def calibrated(
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         known: Calibration = results[earlier] if earlier else ()
-        model, images = result_of(source, results).path, given.calibration(materials)
+        model = result_of(source, results).path
+        images = given.calibration(materials)
         return partial(jobs.calibrate, model, grids, images, folders.out, known)
 
     return Stage(
-        StageName.CALIBRATE, scope, "1", "calibrating", (*after(source), *after(earlier)), inputs, job,
+        StageName.CALIBRATE,
+        scope,
+        "1",
+        "calibrating",
+        (*after(source), *after(earlier)),
+        inputs,
+        job,
         lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
         cost.CALIBRATE_AGAIN_S + (recipe_of(scope.training).layers if earlier else 1.0) * cost.CALIBRATE_LAYERS_S,
-    )  # fmt: skip
+    )
 
 
 def compressed(
@@ -214,19 +230,33 @@ def compressed(
         further = replace(given.for_recipe(materials), decided=decided(results)) if learns else None
         known: Calibration = results[calibration] if calibration else ()
         return partial(
-            jobs.compress, result_of(source, results).path, recipe.name, given.calibration(materials),
-            given.metadata(materials), folders.model, given.stands_in(materials), further, known,
-        )  # fmt: skip
+            jobs.compress,
+            result_of(source, results).path,
+            recipe.name,
+            given.calibration(materials),
+            given.metadata(materials),
+            folders.model,
+            given.stands_in(materials),
+            further,
+            known,
+        )
 
     def decided(results: Results) -> Mapping[str, Any] | None:
         return results[compared].notes if compared else None
 
     resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
-        StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
-        (*after(source), *after(compared), *after(calibration)), inputs, job, Artefact.within,
-        cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), resources,
-    )  # fmt: skip
+        StageName.COMPRESS,
+        scope,
+        "3",
+        f"compressing to {recipe.name}",
+        (*after(source), *after(compared), *after(calibration)),
+        inputs,
+        job,
+        Artefact.within,
+        cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S),
+        resources,
+    )
 
 
 def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], folds: Folds | None) -> Stage[Artefact]:
@@ -246,16 +276,30 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], 
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        made, labels = results[source], materials.part(Role.VALIDATION).labels
+        made = results[source]
+        labels = materials.part(Role.VALIDATION).labels
         return partial(
-            jobs.fold_temperature, made.path, results[scored], labels, made.figures, made.notes, folders.model,
+            jobs.fold_temperature,
+            made.path,
+            results[scored],
+            labels,
+            made.figures,
+            made.notes,
+            folders.model,
             out_of_fold(folds, materials, results),
-        )  # fmt: skip
+        )
 
     return Stage(
-        StageName.CONFIDENCE, scope, TEMPERATURE_VERSION, "calibrating the probabilities of",
-        tuple(dict.fromkeys((source, scored, *(folds or ())))), inputs, job, Artefact.within, cost.REWRITE_S,
-    )  # fmt: skip
+        StageName.CONFIDENCE,
+        scope,
+        TEMPERATURE_VERSION,
+        "calibrating the probabilities of",
+        tuple(dict.fromkeys((source, scored, *(folds or ())))),
+        inputs,
+        job,
+        Artefact.within,
+        cost.REWRITE_S,
+    )
 
 
 def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:

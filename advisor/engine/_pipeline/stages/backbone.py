@@ -65,10 +65,17 @@ def convert(card: Card) -> Stage[FloatModel]:
         return {**identity(materials, card), **graph, **versions("ai-edge-litert", "numpy")}
 
     return Stage(
-        StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (), inputs,
+        StageName.CONVERT,
+        Scope(card.name),
+        CONVERT_VERSION.rpartition("-")[2],
+        "converting",
+        (),
+        inputs,
         lambda materials, _, folders: partial(convert_card, card, materials.weights[card.name], folders.model),
-        FloatModel.within, cost.CONVERT_S if card.needs_converter else cost.FILL_S, convert_resources(card),
-    )  # fmt: skip
+        FloatModel.within,
+        cost.CONVERT_S if card.needs_converter else cost.FILL_S,
+        convert_resources(card),
+    )
 
 
 def convert_resources(card: Card) -> Resources:
@@ -93,10 +100,16 @@ def cut(card: Card, output: str) -> Stage[FloatModel]:
         return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
 
     return Stage(
-        StageName.CUT, Scope(card.name, detail=output), "2", "cutting", (converted,), inputs,
+        StageName.CUT,
+        Scope(card.name, detail=output),
+        "2",
+        "cutting",
+        (converted,),
+        inputs,
         lambda _, results, folders: partial(jobs.cut, results[converted].path, output, folders.model),
-        FloatModel.within, cost.REWRITE_S,
-    )  # fmt: skip
+        FloatModel.within,
+        cost.REWRITE_S,
+    )
 
 
 def screen(card: Card) -> Stage[float]:
@@ -108,10 +121,15 @@ def screen(card: Card) -> Stage[float]:
         return {"backbone": results[source].sha256, "host": host, **versions("ai-edge-litert")}
 
     return Stage(
-        StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs,
+        StageName.SCREEN,
+        Scope(card.name),
+        "1",
+        "screening",
+        (source,),
+        inputs,
         lambda _, results, __: partial(least_cpu_ms, results[source].path),
         lambda folder: float(read_result(folder)),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -150,7 +168,8 @@ def features(
     Features that this backbone computed before, for any set, are reused. ``training`` is the only training that needs
     them; empty if all trainings of the card do.
     """
-    source, parts = cut(card, FEATURES), cost.feature_parts(count)
+    source = cut(card, FEATURES)
+    parts = cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]
     seconds = cost.reading_s(card, count) / parts
     read = FeatureSet(card, role, seen, source, ())
@@ -158,7 +177,9 @@ def features(
 
 
 def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float) -> Stage[Path]:
-    card, seen, source = read.card, read.seen, read.source
+    card = read.card
+    seen = read.seen
+    source = read.source
 
     def images(materials: Materials) -> Part:
         return materials.part(read.role).between(*chunk)
@@ -180,10 +201,18 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
         )
 
     stage: Stage[Path] = Stage(
-        StageName.FEATURES, Scope(card.name, training, detail=f"{read.role} {seen.captured} {chunk}"), "3",
-        "reading images with", (source,), inputs, job, lambda folder: folder / ROWS, seconds, reads=images,
+        StageName.FEATURES,
+        Scope(card.name, training, detail=f"{read.role} {seen.captured} {chunk}"),
+        "3",
+        "reading images with",
+        (source,),
+        inputs,
+        job,
+        lambda folder: folder / ROWS,
+        seconds,
+        reads=images,
         when_done=lambda materials, results, folder: add_block(blocks(materials, results), folder),
-    )  # fmt: skip
+    )
     return stage
 
 
@@ -211,10 +240,16 @@ def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
         return identity(materials, card)
 
     return Stage(
-        StageName.CONVERT, scope, "1", "reading", (), inputs,
+        StageName.CONVERT,
+        scope,
+        "1",
+        "reading",
+        (),
+        inputs,
         lambda materials, _, folders: partial(jobs.take, materials.weights[card.name], folders.model),
-        Artefact.within, cost.REWRITE_S,
-    )  # fmt: skip
+        Artefact.within,
+        cost.REWRITE_S,
+    )
 
 
 def require_classes(card: Card, images: Images) -> None:

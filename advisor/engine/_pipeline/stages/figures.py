@@ -16,9 +16,12 @@ from advisor.engine._pipeline.stages import jobs
 
 Answer = tuple[int, float]  # A label and its probability
 
-PROBABILITIES_FILE, LABELS_FILE = "probabilities.npy", "labels.npy"
+PROBABILITIES_FILE = "probabilities.npy"
+LABELS_FILE = "labels.npy"
 
-THOROUGH, SURVEY = "search", "survey"  # Efforts of a timing: full, or brief if there are hundreds of files
+# Efforts of a timing: full, or brief if there are hundreds of files.
+THOROUGH = "search"
+SURVEY = "survey"
 
 SURVEYED_FROM = 300
 """From this number of configurations on, all files are timed briefly first, and only finalists fully. This halves the
@@ -49,9 +52,16 @@ Timings = Mapping[int, ThreadTiming]  # Timings of one file by number of CPU thr
 
 
 def over_images(
-    name: StageName, run: Callable[..., None], file: str, scope: Scope, spec: InputSpec, source: Source, role: Role,
-    cost_s: float, own: Callable[[Materials], Inputs] = lambda _: {},
-) -> Stage[Path]:  # fmt: skip
+    name: StageName,
+    run: Callable[..., None],
+    file: str,
+    scope: Scope,
+    spec: InputSpec,
+    source: Source,
+    role: Role,
+    cost_s: float,
+    own: Callable[[Materials], Inputs] = lambda _: {},
+) -> Stage[Path]:
     """Run a file over images by a job that writes its answers into ``file``; they depend on the ``own`` inputs too.
 
     ValueError: the file has learnt from the images of the hold-out, and would be judged on them.
@@ -61,19 +71,31 @@ def over_images(
         raise ValueError("a file that has learnt from the hold-out is not judged on it")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        artefact, pictures = result_of(source, results).sha256, materials.part(role).fingerprint
+        artefact = result_of(source, results).sha256
+        pictures = materials.part(role).fingerprint
         packages = versions("ai-edge-litert", "pillow", "numpy")
         return {"artefact": artefact, "pictures": pictures, "view": spec.key, **own(materials), **packages}
 
     doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
     return Stage(
-        name, with_detail(scope, role, source), "1", doing, after(source), inputs,
+        name,
+        with_detail(scope, role, source),
+        "1",
+        doing,
+        after(source),
+        inputs,
         lambda materials, results, folders: partial(
-            run, result_of(source, results).path, materials.part(role).paths, spec, folders.out / file,
+            run,
+            result_of(source, results).path,
+            materials.part(role).paths,
+            spec,
+            folders.out / file,
             materials.require_images().classes,
         ),
-        lambda folder: folder / file, cost_s, reads=lambda materials: materials.part(role),
-    )  # fmt: skip
+        lambda folder: folder / file,
+        cost_s,
+        reads=lambda materials: materials.part(role),
+    )
 
 
 def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
@@ -102,12 +124,18 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
         }
 
     return Stage(
-        StageName.ANSWERS, scope, "2", "comparing", after(source), inputs,
+        StageName.ANSWERS,
+        scope,
+        "2",
+        "comparing",
+        after(source),
+        inputs,
         lambda materials, results, _: partial(
             jobs.answers, result_of(source, results).path, spec, materials.question.seed + 1
         ),
-        lambda folder: tuple((int(label), float(probability)) for label, probability in read_result(folder)), cost_s,
-    )  # fmt: skip
+        lambda folder: tuple((int(label), float(probability)) for label, probability in read_result(folder)),
+        cost_s,
+    )
 
 
 def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
@@ -127,17 +155,24 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
         }
 
     return Stage(
-        StageName.TIMING, with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
-        after(source), inputs,
+        StageName.TIMING,
+        with_detail(scope, effort, source),
+        "2",
+        f"timing {scope.compression} of",
+        after(source),
+        inputs,
         lambda materials, results, _: partial(
-            jobs.time_file, result_of(source, results).path, materials.question.thread_counts,
+            jobs.time_file,
+            result_of(source, results).path,
+            materials.question.thread_counts,
             effort or materials.effort,
         ),
         lambda folder: {int(count): _timing(row) for count, row in read_result(folder).items()},
-        cost.TIMING_S, ALONE,
+        cost.TIMING_S,
+        ALONE,
         keep_if=lambda rows: not any(row["contended"] for row in rows.values()),
         also_kept_as=partial(inputs, wanted=THOROUGH),
-    )  # fmt: skip
+    )
 
 
 def with_detail(scope: Scope, detail: str, source: Source) -> Scope:

@@ -98,10 +98,12 @@ def _finetuned(
 ) -> Stage[FloatModel]:
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
     best, (role, train) = not scope.detail, _learns_from(scope, workload.images)
-    read, head = features(card, role, workload.images[role]), fitted(card, HEAD, workload)
+    read = features(card, role, workload.images[role])
+    head = fitted(card, HEAD, workload)
     further = 0 if best else workload.question.tune_training - len(trials) - 1
     to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
-    images, ships = workload.images[role] if compared else train, bool(compared)
+    images = workload.images[role] if compared else train
+    ships = bool(compared)
     cost_s = 0.0 if best and trials and not ships else training_s(card, training, images, ships, role is Role.ALL)
     unsupported = f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else ""
 
@@ -129,7 +131,8 @@ def _finetuned(
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         learnt = materials.part(role)
         judged = learnt.rows_of(materials.part(Role.VALIDATION))
-        before, begun = results[compared] if compared else None, (results[head].file, results[head].chosen)
+        before = results[compared] if compared else None
+        begun = (results[head].file, results[head].chosen)
         limit_s = materials.limit_s(scope, to_come)
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
             return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
@@ -146,11 +149,22 @@ def _finetuned(
         return partial(epochs_done, hyperparameters=planned.going_on() if compared else planned)
 
     return Stage(
-        StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
-        (*read.stages, head, *trials, *([compared] if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
-        reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
-        keep_if=lambda result: not result["shortened"], shortens=True,
-    )  # fmt: skip
+        StageName(training),
+        scope,
+        "2",
+        "final fine-tuning of" if compared else "fine-tuning",
+        (*read.stages, head, *trials, *([compared] if compared else ())),
+        inputs,
+        job,
+        FloatModel.within,
+        cost_s,
+        LONG,
+        reads=lambda materials: materials.part(role),
+        unsupported=unsupported,
+        epochs=epochs,
+        keep_if=lambda result: not result["shortened"],
+        shortens=True,
+    )
 
 
 def _maps_folder(inputs: Inputs, folders: Folders) -> Path:

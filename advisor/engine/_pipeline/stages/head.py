@@ -31,7 +31,8 @@ from advisor.store import cached_sha256, sha256_json
 from advisor.tflite import FEATURES
 from advisor.training import AS_IT_IS, CAPTURED, EXPECTATION_VERSION, HEAD_VERSION, LAST_LAYER
 
-HEAD_FILE, ROWS = "head.npz", "rows.npy"
+HEAD_FILE = "head.npz"
+ROWS = "rows.npy"
 
 PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03, frozen=False)
 """Head without a class of a network that fine-tuning trained."""
@@ -55,7 +56,9 @@ class TrainedHead:
     @classmethod
     def within(cls, folder: Path) -> TrainedHead:
         """Return the head in a stage's folder."""
-        file, result, answers = folder / HEAD_FILE, read_result(folder), folder / jobs.ANSWERS_FILE
+        file = folder / HEAD_FILE
+        result = read_result(folder)
+        answers = folder / jobs.ANSWERS_FILE
         facts = parse(HeadFacts, result) if result else None
         return cls(file, cached_sha256(file), facts, answers if answers.is_file() else None)
 
@@ -73,18 +76,24 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
     ships = purpose is not Purpose.COMPARE and recipe_of(training).trained_twice
     head = refitted(card, workload, purpose) if ships else fitted(card, training, workload)
     return Stage(
-        StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head),
+        StageName.JOIN,
+        Scope(card.name, training, purpose=purpose),
+        "1",
+        "joining",
+        (source, head),
         lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
         lambda _, results, folders: partial(jobs.join, results[source].path, results[head].file, folders.model),
-        FloatModel.within, cost.REWRITE_S,
-    )  # fmt: skip
+        FloatModel.within,
+        cost.REWRITE_S,
+    )
 
 
 def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
-    source, first_look = cut(card, FEATURES), recipe_of(training).first_look
-    train = Role.SUBSET if first_look else Role.TRAIN
-    read = _feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, training if first_look else "")
+    source = cut(card, FEATURES)
+    quick_head = recipe_of(training).quick_head
+    train = Role.SUBSET if quick_head else Role.TRAIN
+    read = _feature_sets(card, Role.SUBSET if quick_head else Role.LEARNT, workload, training if quick_head else "")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
@@ -93,12 +102,21 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images = materials.require_images()
-        part, rows = images.part(train), images.part(read[0].role).rows_of(images.part(train))
-        files, classes = [look.files(results) for look in read], len(images.classes)
+        part = images.part(train)
+        rows = images.part(read[0].role).rows_of(images.part(train))
+        files = [look.files(results) for look in read]
+        classes = len(images.classes)
         return partial(
-            jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes,
-            materials.question.seed, folders.out / HEAD_FILE,
-        )  # fmt: skip
+            jobs.train_head,
+            results[source].path,
+            files,
+            rows,
+            part.labels,
+            part.groups,
+            classes,
+            materials.question.seed,
+            folders.out / HEAD_FILE,
+        )
 
     return Stage(
         StageName.HEAD,
@@ -119,7 +137,8 @@ def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
 
     The file has the same backbone and head, so it is not run again.
     """
-    head, read = fitted(card, scope.training, workload), features(card, Role.LEARNT, workload.images[Role.LEARNT])
+    head = fitted(card, scope.training, workload)
+    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         own = {"features": read.key(materials, results), "head": results[head].sha256}
@@ -131,9 +150,16 @@ def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
         return partial(jobs.score_head, read.files(results), rows, results[head].file, path)
 
     return Stage(
-        StageName.SCORE, replace(scope, detail="from features"), "1", "scoring", (head, *read.stages), inputs, job,
-        lambda folder: folder / PROBABILITIES_FILE, cost.REWRITE_S,
-    )  # fmt: skip
+        StageName.SCORE,
+        replace(scope, detail="from features"),
+        "1",
+        "scoring",
+        (head, *read.stages),
+        inputs,
+        job,
+        lambda folder: folder / PROBABILITIES_FILE,
+        cost.REWRITE_S,
+    )
 
 
 def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
@@ -147,15 +173,23 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
         return {**parts, **own, **versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        part, grouped = materials.part(Role.LEARNT), bool(materials.require_images().grouping.of)
+        part = materials.part(Role.LEARNT)
+        grouped = bool(materials.require_images().grouping.of)
         validation = part.rows_of(materials.part(Role.VALIDATION))
         return partial(jobs.expect, read.files(results), part.labels, validation, grouped)
 
     return Stage(
-        StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
-        lambda folder: parse(NewConditions, read_result(folder)), cost.EXPECTATION_S,
+        StageName.EXPECTATION,
+        Scope(card.name),
+        "1",
+        "estimating new conditions for",
+        read.stages,
+        inputs,
+        job,
+        lambda folder: parse(NewConditions, read_result(folder)),
+        cost.EXPECTATION_S,
         holding(workload.images[Role.LEARNT]),
-    )  # fmt: skip
+    )
 
 
 def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) -> Stage[TrainedHead]:
@@ -163,7 +197,8 @@ def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) ->
 
     It uses the same recipe as the head that validation scores, on more images.
     """
-    source, compared = cut(card, FEATURES), fitted(card, HEAD, workload)
+    source = cut(card, FEATURES)
+    compared = fitted(card, HEAD, workload)
     role = purpose.learns
     read = _feature_sets(card, role, workload)
 
@@ -173,16 +208,26 @@ def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) ->
         return {**_head_inputs(read, materials, results), **own, "pictures": materials.part(role).fingerprint}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        images, facts = materials.require_images(), results[compared].chosen
-        files, labels = [look.files(results) for look in read], images.part(role).labels
+        images = materials.require_images()
+        facts = results[compared].chosen
+        files = [look.files(results) for look in read]
+        labels = images.part(role).labels
         path = folders.out / HEAD_FILE
         return partial(jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, path)
 
     scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
     return Stage(
-        StageName.REFIT, scope, "2", "fitting the final head of", (source, compared, *_stages(read)), inputs, job,
-        TrainedHead.within, cost.REFIT_S, holding(len(read) * workload.images[role]),
-    )  # fmt: skip
+        StageName.REFIT,
+        scope,
+        "2",
+        "fitting the final head of",
+        (source, compared, *_stages(read)),
+        inputs,
+        job,
+        TrainedHead.within,
+        cost.REFIT_S,
+        holding(len(read) * workload.images[role]),
+    )
 
 
 def _feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
@@ -225,9 +270,17 @@ def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, c
         return partial(unknown_jobs.probe, results[source].path, materials.part(role).paths, spec, folders.out / ROWS)
 
     return Stage(
-        StageName.PROBE, scope, "1", "reading features with", (source,), inputs, job, lambda folder: folder / ROWS,
-        cost_s, reads=lambda materials: materials.part(role),
-    )  # fmt: skip
+        StageName.PROBE,
+        scope,
+        "1",
+        "reading features with",
+        (source,),
+        inputs,
+        job,
+        lambda folder: folder / ROWS,
+        cost_s,
+        reads=lambda materials: materials.part(role),
+    )
 
 
 Folds = tuple[Stage[TrainedHead], Stage[Path]]
@@ -247,6 +300,20 @@ def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> 
         return {}
     hashes = [cached_sha256(found.answers), cached_sha256(found.floats)]
     return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
+
+
+def _learnt_images(
+    materials: Materials, compared: tuple[Path, ...], shipped: tuple[Path, ...]
+) -> unknown_jobs.LearntImages:
+    """Return the images to learn the class ``unknown`` from, with the files of their features."""
+    part = materials.part(Role.LEARNT)
+    return unknown_jobs.LearntImages(
+        compared=compared,
+        shipped=shipped,
+        labels=part.labels,
+        train=tuple(part.rows_of(materials.part(Role.TRAIN))),
+        validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
+    )
 
 
 def with_unknown(
@@ -284,21 +351,28 @@ def with_unknown(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        part, classes = materials.part(Role.LEARNT), materials.require_images().classes
-        learnt = unknown_jobs.LearntImages(
-            compared=tuple(results[each] for each in compared),
-            shipped=tuple(results[each] for each in shipped),
-            labels=part.labels,
-            train=tuple(part.rows_of(materials.part(Role.TRAIN))),
-            validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
-        )
+        features_of = (tuple(results[each] for each in compared), tuple(results[each] for each in shipped))
         return partial(
-            unknown_jobs.add_unknown, results[source].path, results[scored], results[own], learnt, classes,
-            chosen(results), folders.model, out_of_fold(folds, materials, results),
-        )  # fmt: skip
+            unknown_jobs.add_unknown,
+            results[source].path,
+            results[scored],
+            results[own],
+            _learnt_images(materials, *features_of),
+            materials.require_images().classes,
+            chosen(results),
+            folders.model,
+            out_of_fold(folds, materials, results),
+        )
 
     return Stage(
-        StageName.UNKNOWN, scope, UNKNOWN_VERSION, "telling unknown images apart with",
-        tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *(folds or ())))), inputs, job,
-        WithUnknown.within, cost.HEAD_S, holding(workload.images[Role.LEARNT]),
-    )  # fmt: skip
+        StageName.UNKNOWN,
+        scope,
+        UNKNOWN_VERSION,
+        "telling unknown images apart with",
+        tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *(folds or ())))),
+        inputs,
+        job,
+        WithUnknown.within,
+        cost.HEAD_S,
+        holding(workload.images[Role.LEARNT]),
+    )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from advisor.measurement import LatencyResult, OutOfFold
     from advisor.training import CaptureAugmentation
 
+ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
+MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
+
 
 def cut(master: Path, output: str, path: Path) -> None:
     """Write the master with only one of its outputs; for features, with those of all levels of the network."""
@@ -158,7 +161,8 @@ def degrees_of(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> 
     """Return the temperature of a file by the ``.npy`` of its probabilities, and by its float head's out of fold."""
     from advisor.measurement import temperature
 
-    rows, truth = np.load(scores, allow_pickle=False), np.asarray(labels)
+    rows = np.load(scores, allow_pickle=False)
+    truth = np.asarray(labels)
     return temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
 
 
@@ -169,7 +173,8 @@ def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, c
     """
     from advisor.measurement import captured_answers
 
-    answers, columns = captured_answers(model, images, view), _columns(model, classes)
+    answers = captured_answers(model, images, view)
+    columns = _columns(model, classes)
     np.save(path, answers if isinstance(columns, slice) else np.argsort(columns)[answers])
 
 
@@ -187,7 +192,8 @@ def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, di
     """Return the timings of a file by thread count, as JSON. No other work may run on the machine at the same time."""
     from advisor.measurement import timing as latency
 
-    timing, now = latency.measure(model, counts, effort), datetime.now(UTC).isoformat(timespec="seconds")
+    timing = latency.measure(model, counts, effort)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     rows: dict[str, dict[str, Any]] = {}
     for count in counts:
         result = timing.at(count)
@@ -210,10 +216,6 @@ def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
         wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
         cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
     )
-
-
-ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
-MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
 
 
 def train_head(

@@ -129,12 +129,17 @@ def exported(scope: Scope, source: Source, runtime: str, memory_bytes: int = cos
     """Write the file for a runtime that computes the same as a ``.tflite`` file; it may take ``memory_bytes``."""
     maker = exporter_for(runtime)
     return Stage(
-        StageName.ONNX, with_detail(scope, "", source), maker.VERSION,
-        f"writing {scope.compression} as {maker.TITLE} for", after(source),
+        StageName.ONNX,
+        with_detail(scope, "", source),
+        maker.VERSION,
+        f"writing {scope.compression} as {maker.TITLE} for",
+        after(source),
         lambda _, results: maker.inputs(result_of(source, results).sha256),
         lambda _, results, folders: partial(maker.write, result_of(source, results).path, folders.out),
-        read_export, cost.EXPORT_S, Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
-    )  # fmt: skip
+        read_export,
+        cost.EXPORT_S,
+        Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
+    )
 
 
 def measured_in(
@@ -146,7 +151,8 @@ def measured_in(
     ``effort`` names the timing effort; empty for that of the search. ``export_bytes`` is the expected memory while its
     export is made.
     """
-    runtime, own = local_runtimes()[target.device], target.target
+    runtime = local_runtimes()[target.device]
+    own = target.target
 
     def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
         return {
@@ -163,14 +169,21 @@ def measured_in(
         needed = (*needed, exported(scope, source, own.runtime, export_bytes))
     detail = f"{target.device}:{own.name} {effort}".strip()
     return Stage(
-        StageName.RUNTIME, with_detail(scope, detail, source), "1",
-        f"measuring {scope.compression} in {runtime.title} of", needed, inputs,
+        StageName.RUNTIME,
+        with_detail(scope, detail, source),
+        "1",
+        f"measuring {scope.compression} in {runtime.title} of",
+        needed,
+        inputs,
         lambda materials, results, _: partial(
             measure, target.device, own, result_of(source, results).path, effort or materials.effort
-        ), _read(RuntimeFigures),
-        cost.RUNTIME_S, ALONE, keep_if=lambda row: not row.get("contended", False),
+        ),
+        _read(RuntimeFigures),
+        cost.RUNTIME_S,
+        ALONE,
+        keep_if=lambda row: not row.get("contended", False),
         also_kept_as=partial(inputs, wanted=THOROUGH),
-    )  # fmt: skip
+    )
 
 
 def checked_in(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
@@ -183,10 +196,17 @@ def checked_in(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
         return {"artefact": artefact, "host": materials.host.fingerprint, **versions(package)}
 
     return Stage(
-        StageName.ARENA, with_detail(scope, "", source), "1", f"running {scope.compression} as on a microcontroller of",
-        after(source), inputs, lambda _, results, __: partial(check, runtime, result_of(source, results).path),
-        _read(MicroCheck), cost.ARENA_S, Resources(memory_bytes=ARENA_BYTES),
-    )  # fmt: skip
+        StageName.ARENA,
+        with_detail(scope, "", source),
+        "1",
+        f"running {scope.compression} as on a microcontroller of",
+        after(source),
+        inputs,
+        lambda _, results, __: partial(check, runtime, result_of(source, results).path),
+        _read(MicroCheck),
+        cost.ARENA_S,
+        Resources(memory_bytes=ARENA_BYTES),
+    )
 
 
 def _read(kind: type[Result]) -> Callable[[Path], Result]:

@@ -22,7 +22,9 @@ Rows = NDArray[np.float32]
 Labels = NDArray[np.int64]
 NearTo = Callable[[Rows], Neighbours]  # Finds the neighbours among the features of some images
 
-LEAST_CLASSES, MOST_LEFT_OUT, LEAST_IMAGES = 3, 8, 5
+LEAST_CLASSES = 3
+MOST_LEFT_OUT = 8
+LEAST_IMAGES = 5
 """Classes for one to be left out; classes that are left out at most, those with most validation images; validation
 images of a class that is."""
 
@@ -88,9 +90,12 @@ class JudgedFeatures:
         """Read the features; ``own`` is :func:`probe` of the compared file on the validation part."""
         from advisor.training import joined
 
-        rows, labels = np.load(own, allow_pickle=False), np.asarray(learnt.labels)
+        rows = np.load(own, allow_pickle=False)
+        labels = np.asarray(learnt.labels)
         width = rows.shape[1] - classes
-        features, train, validation = joined(learnt.compared)[:, :width], list(learnt.train), list(learnt.validation)
+        features = joined(learnt.compared)[:, :width]
+        train = list(learnt.train)
+        validation = list(learnt.validation)
         return cls(
             features[train], labels[train], rows[:, :width], features[validation], labels[validation], rows[:, width:]
         )
@@ -114,7 +119,8 @@ def add_unknown(
     from advisor.tflite import head_layers, read_metadata, to_float_io, with_unknown, write_metadata
     from advisor.training import joined
 
-    seen, content = JudgedFeatures.of(own, learnt, len(classes)), to_float_io(model.read_bytes())
+    seen = JudgedFeatures.of(own, learnt, len(classes))
+    content = to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
     found = rule(seen.logits, near_to(seen.train).similarity(seen.own))
@@ -158,13 +164,15 @@ def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo)
     """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
     from advisor.training import fit_head
 
-    kept, apart = seen.targets != label, seen.truth == label
+    kept = seen.targets != label
+    apart = seen.truth == label
     names, others = np.unique(seen.targets[kept], return_inverse=True)
     weights, bias = fit_head(seen.train[kept], others.tolist(), len(names), head.regularization, (), head.kind)
     near = near_to(seen.train[kept])
 
     def one(features: Rows) -> LeftOut:
-        logits, similarity = features @ weights + bias, near.similarity(features)
+        logits = features @ weights + bias
+        similarity = near.similarity(features)
         scores = rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
         return LeftOut(auroc(scores[~apart], scores[apart]), accepted(scores[~apart], scores[apart]), int(apart.sum()))
 

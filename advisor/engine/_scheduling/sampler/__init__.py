@@ -41,7 +41,8 @@ class TrialIndex:
     """Reads a study's trials incrementally and allocates candidates to new ones: rows by trial, running, enqueued."""
 
     def __init__(self, study_id: object, table: Table) -> None:
-        self.study_id, self._table = study_id, table
+        self.study_id = study_id
+        self._table = table
         self.allocated: dict[int, int] = {}
         self.running: set[int] = set()
         self.waiting: list[int | None] = []
@@ -53,7 +54,9 @@ class TrialIndex:
         """Read what is new and return the rows completed since the last call, with their trials."""
         fresh = [*self._unfinished, *range(self._count, len(trials))]
         self._count = len(trials)
-        self.running, self.waiting, self._unfinished = set(), [], []
+        self.running = set()
+        self.waiting = []
+        self._unfinished = []
         completed = []
         for position in fresh:
             trial = trials[position]
@@ -260,6 +263,7 @@ def _observe(observations: Observations, table: Table, row: int, trial: FrozenTr
     if np.isfinite(losses).all():
         observations.add(row, losses, trial.constraints, teaches_only=bool(trial.user_attrs.get(TEACHES_ONLY)))
     for params, value in trial.user_attrs.get(ALSO, ()):
-        other, loss = table.row_of(params), table.revealed_loss(float(value))
+        other = table.row_of(params)
+        loss = table.revealed_loss(float(value))
         if other is not None and np.isfinite(loss):
             observations.hint(other, loss)

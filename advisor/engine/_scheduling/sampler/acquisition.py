@@ -17,6 +17,24 @@ from advisor.engine._scheduling.sampler.surrogate import Observations, make_desi
 Params = Mapping[str, CategoricalChoiceType]
 """The values of a candidate's parameters, by name."""
 
+ALSO = "advisor:also"
+"""User attribute of a trial: what its evaluation has shown of other candidates."""
+
+TEACHES_ONLY = "advisor:teaches-only"
+"""User attribute of a trial that is no answer itself, such as a quick head: it does not count for the front."""
+
+_FIRST_BY_PRIOR = 4
+_PRIOR_EVERY = 16
+"""Suggestions follow the prior alone until four results are in, and every sixteenth after that. This bounds the loss
+from a wrong regression. Every fourth cost more than it saved: 95 % of TrashNet's hypervolume took 47 % of the cost of
+everything instead of 20 % (``benchmarks/search_cost.py``, five networks)."""
+_CONSTRAINT_SEEN = 3
+"""Number of values from which on a constraint is predicted."""
+_HINTED_SD = 0.05
+"""Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
+_EXACT_ROWS = 256
+"""Candidates that are scored exactly."""
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -136,28 +154,10 @@ def _check_params(params: Sequence[Params]) -> None:
         raise ValueError(f"two candidates have the same parameters: {same}")
 
 
-ALSO = "advisor:also"
-"""User attribute of a trial: what its evaluation has shown of other candidates."""
-
-TEACHES_ONLY = "advisor:teaches-only"
-"""User attribute of a trial that is no answer itself, such as a first look: it does not count for the front."""
-
 Mask = NDArray[np.bool_]
 
 
 Rows = NDArray[np.intp]
-
-_FIRST_BY_PRIOR = 4
-_PRIOR_EVERY = 16
-"""Suggestions follow the prior alone until four results are in, and every sixteenth after that. This bounds the loss
-from a wrong regression. Every fourth cost more than it saved: 95 % of TrashNet's hypervolume took 47 % of the cost of
-everything instead of 20 % (``benchmarks/search_cost.py``, five networks)."""
-_CONSTRAINT_SEEN = 3
-"""Number of values from which on a constraint is predicted."""
-_HINTED_SD = 0.05
-"""Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
-_EXACT_ROWS = 256
-"""Candidates that are scored exactly."""
 
 
 class Acquisition:
@@ -169,7 +169,10 @@ class Acquisition:
     def __init__(
         self, known: Floats, prior: Floats, features: Sequence[Mapping[str, float | str]], cost_s: Floats, seed: int
     ) -> None:
-        self.known, self.prior, self.cost_s, self._features = known, prior, cost_s, features
+        self.known = known
+        self.prior = prior
+        self.cost_s = cost_s
+        self._features = features
         self._shuffled = np.random.default_rng(seed).permutation(len(prior))
         self._changed = False
         self._refresh()
@@ -212,7 +215,8 @@ class Acquisition:
         points = (np.column_stack([self.known[rows], means[rows]]) - low) / (high - low)
         unit = (high - low)[-1]
         exact = np.arange(len(rows))
-        gain, sd = np.zeros(len(rows)), np.zeros(len(rows))
+        gain = np.zeros(len(rows))
+        sd = np.zeros(len(rows))
         if len(rows) > _EXACT_ROWS:
             sd = _less_where_hinted(observations, rows, observations.revealed.rough_deviations()[rows])
             gain = expected_gain(points, sd / unit, front, 1.0 / self.cost_s[rows], exact=False)

@@ -22,6 +22,19 @@ from advisor.engine._scheduling.sampler.hypervolume import Floats, pareto_mask
 _CLIP = 4.0
 _CURVED_AT_MOST = 6
 
+_WIDTHS = {
+    "one": (100.0,),
+    "prior": (3.0, 0.3, 30.0, 300.0),
+    "number": (0.3, 0.03, 3.0, 30.0),
+    "curve": (0.1, 0.01, 1.0),
+    "group": (0.5, 0.05, 5.0, 50.0),
+}
+"""Prior variances of a block's coefficients in units of the noise's, the one to start from first."""
+_NOISE_SHAPE = 1.0
+_NOISE_RATE = 0.1
+_TUNE_ALWAYS_BELOW = 64
+_TUNE_GROWTH = 1.1
+
 
 @dataclass(frozen=True)
 class Design:
@@ -91,19 +104,6 @@ def _curves(basis: Floats) -> Floats:
     return np.column_stack(products) if products else np.zeros((len(basis), 0))
 
 
-_WIDTHS = {
-    "one": (100.0,),
-    "prior": (3.0, 0.3, 30.0, 300.0),
-    "number": (0.3, 0.03, 3.0, 30.0),
-    "curve": (0.1, 0.01, 1.0),
-    "group": (0.5, 0.05, 5.0, 50.0),
-}
-"""Prior variances of a block's coefficients in units of the noise's, the one to start from first."""
-_NOISE_SHAPE, _NOISE_RATE = 1.0, 0.1
-_TUNE_ALWAYS_BELOW = 64
-_TUNE_GROWTH = 1.1
-
-
 class Surrogate:
     """Predicts a value of every candidate from the values added so far, of which there must be one.
 
@@ -111,7 +111,8 @@ class Surrogate:
     """
 
     def __init__(self, design: Design) -> None:
-        self._rows, self._values = list[int](), list[float]()
+        self._rows = list[int]()
+        self._values = list[float]()
         self._widths: dict[str, float] = {}
         self.replace_design(design)
 
@@ -122,7 +123,9 @@ class Surrogate:
         """Use another design of the same candidates; the values stay."""
         self.design = design
         columns = design.matrix.shape[1]
-        self._gram, self._moment, self._sums = np.zeros((columns, columns)), np.zeros(columns), np.zeros(columns)
+        self._gram = np.zeros((columns, columns))
+        self._moment = np.zeros(columns)
+        self._sums = np.zeros(columns)
         self._absorbed = 0
         self._fitted: _Fit | None = None
         self._tuned_at = 0
@@ -159,7 +162,9 @@ class Surrogate:
     def _fit(self) -> _Fit:
         if self._fitted is None:
             gram, moment, sums = self._sums_over(self._absorbed, len(self._rows))
-            self._gram, self._moment, self._sums = self._gram + gram, self._moment + moment, self._sums + sums
+            self._gram = self._gram + gram
+            self._moment = self._moment + moment
+            self._sums = self._sums + sums
             self._absorbed = len(self._rows)
             self._tune()
             self._fitted = _fit(self._moments(len(self._rows)), self._root(self._widths))
@@ -174,7 +179,8 @@ class Surrogate:
         sums = (self._gram, self._moment, self._sums)
         gram, moment, total = sums if count == self._absorbed else self._sums_over(0, count)
         values = np.array(self._values[:count])
-        location, scale = float(values.mean()), float(values.std())
+        location = float(values.mean())
+        scale = float(values.std())
         scale = scale if scale > 1e-12 * max(1.0, abs(location)) else 1.0
         squares = float(((values - location) ** 2).sum()) / scale**2
         return _Moments(gram, (moment - location * total) / scale, squares, count, location, scale)
@@ -189,7 +195,8 @@ class Surrogate:
         if count >= _TUNE_ALWAYS_BELOW:
             last = following = _TUNE_ALWAYS_BELOW
             while following <= count:
-                last, following = following, int(following * _TUNE_GROWTH)
+                last = following
+                following = int(following * _TUNE_GROWTH)
             count = last
         if count == self._tuned_at:
             return
@@ -202,7 +209,8 @@ class Surrogate:
             for option in options[name]:
                 trial = {**self._widths, name: option}
                 if option != self._widths[name] and (found := _log_evidence(moments, self._root(trial))) > best:
-                    best, self._widths = found, trial
+                    best = found
+                    self._widths = trial
 
     def _root(self, widths: Mapping[str, float]) -> Floats:
         root = np.empty(self.design.matrix.shape[1])

@@ -20,7 +20,9 @@ CONTENT = "a page that {does}: open web/index.html in a browser"
 WITH_UNKNOWN_CLASS = True
 
 FOLDER = "web"
-PAGE, MODEL, OFFLINE = "index.html", "model.js", "offline.js"
+PAGE = "index.html"
+MODEL = "model.js"
+OFFLINE = "offline.js"
 RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_wasm_compat_internal"}
 """Files of the runtime with relaxed SIMD, and without it for browsers that lack it."""
 
