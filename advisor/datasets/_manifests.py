@@ -15,7 +15,8 @@ from advisor.core import UsageError, nearest, plain as plain_text, plural
 from advisor.datasets._category_files import class_descriptions, class_names_beside, first_number, key_of
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGES, LABELS
 from advisor.datasets._dataset import Entry, Listing, Rejected
-from advisor.datasets._folders import is_system_name, some_of
+from advisor.datasets._folder_questions import some_of
+from advisor.datasets._folders import is_system_name
 from advisor.datasets._foreign_files import AS_FILES
 from advisor.datasets._image_names import is_image_name
 from advisor.datasets._images import is_candidate

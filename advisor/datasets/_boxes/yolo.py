@@ -36,7 +36,7 @@ from advisor.datasets._boxes.values import (
 )
 from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, require_beside
 from advisor.datasets._dataset import Rejected
-from advisor.datasets._folders import some_of
+from advisor.datasets._folder_questions import some_of
 from advisor.datasets._images import READ_ERRORS, open_image, orientation
 from advisor.datasets._layouts import images_in
 from advisor.datasets._manifests import is_there, locate
