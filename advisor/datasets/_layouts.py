@@ -174,7 +174,7 @@ def _part_of_table(table: Path, root: Path) -> str:
 
 def _without_classes(path: Path, scan: FolderScan) -> UsageError:
     """Return the error of a folder without class folders and without a table that fits."""
-    tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
+    tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES and entry.is_file()]
     if not scan.images and (foreign := foreign_file(path)) is not None:
         file, (what, way_out) = foreign
         return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
