@@ -67,7 +67,17 @@ if TYPE_CHECKING:
     from advisor.reporting._plan_table import PLAN, print_plan
     from advisor.reporting._profile import STEPS, print_profile, requested_files, write_files
     from advisor.reporting._risks import Risk, risks_of
-    from advisor.reporting._runs import REPORT, ROWS, SORTS, RunRow, Runs, RunState, figures, print_runs
+    from advisor.reporting._runs import (
+        REPORT,
+        ROWS,
+        SORTS,
+        RunRow,
+        Runs,
+        RunState,
+        describe_figures,
+        figures,
+        print_runs,
+    )
     from advisor.reporting._steps import continue_command
     from advisor.reporting._text import finite, terms
     from advisor.reporting._view import RunView, load_view, summary_of, typed_path, view_of
@@ -110,6 +120,7 @@ __all__ = [
     "comparison_json",
     "content_policy",
     "continue_command",
+    "describe_figures",
     "environment",
     "evaluations_frame",
     "figures",

@@ -4,7 +4,6 @@ The check of the pages names what the site lacks. The page of the JSON documents
 examples for ``jq`` run as printed. Each command line that the documentation shows is one that the command takes.
 """
 
-import functools
 import os
 import re
 import shlex
@@ -12,17 +11,14 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 import advisor
-from advisor.cli._main import app
 from advisor.core import Status
 from tests.builders import configuration, evaluation
 from tests.documents import SCHEMAS
-from tests.makers.commands import called
+from tests.makers.commands import called, parse
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
@@ -167,15 +163,6 @@ def shown() -> list[tuple[str, str]]:
     return found
 
 
-@functools.cache
-def root() -> Any:
-    return get_command(app)
-
-
 @pytest.mark.parametrize(("page", "line"), shown())
 def test_the_command_takes_it(page: str, line: str) -> None:
-    words = shlex.split(re.split(r"[|>&;]", line)[0], comments=True)[1:]
-    command = root()
-    while hasattr(command, "commands") and (words or not command.invoke_without_command):
-        command = command.commands[words.pop(0)]
-    command.make_context(command.name, words)
+    parse(shlex.split(re.split(r"[|>&;]", line)[0], comments=True))

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -39,6 +39,15 @@ class Said:
 
 
 Advisor = Callable[..., Said]
+
+
+def parse(words: Sequence[str]) -> None:
+    """Parse a command line with the parser of the command; it raises an error if the command does not take it."""
+    assert words[0] == "advisor"
+    rest, parser = list(words[1:]), forks.build_once(command.app)
+    while hasattr(parser, "commands") and (rest or not parser.invoke_without_command):
+        parser = parser.commands[rest.pop(0)]
+    parser.make_context(parser.name, rest)
 
 
 def ended(said: Said, code: int = 0) -> Said:
