@@ -229,7 +229,7 @@ def install_extra(extra: str) -> str:
     ``advisor`` alone is another project on the package index.
     """
     if (CHECKOUT / "pyproject.toml").is_file():
-        return f"pip install -e {shlex.quote(f'{CHECKOUT}[{extra}]')}"
+        return f"pip install -e '.[{extra}]' in the source folder"
     return f"pip install 'ondevice-advisor[{extra}]'"
 
 
