@@ -150,7 +150,8 @@ class SeveralErrors(UsageError):
     def __init__(self, parts: Sequence[UsageError]) -> None:
         lines = [f"{part.message} ({part.hint})" if part.hint else part.message for part in parts[: self.SHOWN]]
         more = [f"... and {len(parts) - self.SHOWN} more"] if len(parts) > self.SHOWN else []
-        super().__init__(f"{len(parts)} errors:\n" + "\n".join(f"  {line}" for line in (*lines, *more)), "")
+        listed = "\n".join(f"  {line}" for line in (*lines, *more))
+        super().__init__(f"{len(parts)} errors:\n{listed}", "correct these lines, and give the file again")
         self.parts = tuple(parts)
 
     def __reduce__(self) -> tuple[type[SeveralErrors], tuple[tuple[UsageError, ...]]]:  # type: ignore[override]

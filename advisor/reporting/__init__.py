@@ -12,6 +12,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.reporting import _blocks as blocks, _text as text
     from advisor.reporting._answer import print_answer
+    from advisor.reporting._app_size import app_growth
     from advisor.reporting._benchmark import (
         DEVICE_ROWS,
         TIMINGS,
@@ -101,6 +102,7 @@ __all__ = [
     "RunView",
     "Runs",
     "Writers",
+    "app_growth",
     "blocks",
     "cache_json",
     "cell",

@@ -11,20 +11,7 @@ from advisor.devices._profiles.runtimes import CORES_FILE
 from advisor.reporting import DEVICES, print_device
 from tests.makers.commands import Advisor, Said, ended, refused
 
-BOARD = """\
-name: our-board
-title: Board of the second series
-kind: board
-soc: Maker M1
-cores:
-- {core: Cortex-A53, count: 4, max_mhz: 1200}
-limits: {arena: 2MB, package: 20MB}
-targets:
-- {name: tflite-cpu-x4, runtime: tflite, version: "2.17", accelerator: cpu, threads: 4, precisions: [float32, int8]}
-- {name: tflite-npu, runtime: tflite, accelerator: npu, precisions: [int8], operators: [CONV_2D, SOFTMAX]}
-default_target: tflite-cpu-x4
-sources: [measured by the team]
-"""
+BOARD = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
 ROWS = """\
 target,model,precision,latency_ms,flag,source_repo
 tflite-cpu-x4,mobilenet_v2_1.0_224,float32,80.5,,bench/log

@@ -71,6 +71,18 @@ def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trai
     assert document["risks"] == [{"name": risk.name, "level": risk.level, "text": risk.text} for risk in found]
 
 
+def test_copies_between_the_parts_stand_in_the_card_and_the_bundle(copied: RunFolder, tmp_path: Path) -> None:
+    dataset = json.loads((copied.path / "dataset.json").read_text())
+    copied.write("dataset.json", json.dumps({**dataset, "copies": {"validation": 2, "holdout": 3}}))
+    copied.reseal("dataset.json")
+    made = bundles.export_form(copied, "float32", tmp_path / "b").path
+    found = json.loads((made / "bundle.json").read_text())["risks"]
+    (risk,) = (row for row in found if row["name"] == "Copies in your split")
+    assert risk["level"] == "high"
+    assert risk["text"].startswith("2 of ")
+    assert escaped(risk["text"]) in (made / "model_card.md").read_text(encoding="utf-8")
+
+
 def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
     done = bundles.started(bundle.path / "check.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
