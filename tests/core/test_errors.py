@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import _errors as errors, visible
 from advisor.core._reasons import comparison
-from tests.builders import evaluation
+from tests.builders import CHARACTERS, evaluation
 
 
 def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
@@ -76,7 +76,7 @@ STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 @settings(max_examples=60)
-@given(st.text())
+@given(st.text(CHARACTERS))
 def test_lines_stay_lines_and_nothing_else_is_a_control_character(text: str) -> None:
     shown = visible(text)
     assert shown.count("\n") == text.count("\n")
