@@ -24,10 +24,13 @@ install = $(if $(UV),( cd / && $(UV) pip install -q --index-strategy unsafe-best
 	--no-deps --require-hashes -r "$(CURDIR)/$(1)" ) || { echo "uv could not install $(1); trying pip" >&2; false; } ||) \
 	$(PIP) install -qq $(2) --no-deps --require-hashes -r $(1)
 
-.PHONY: help search .data test-fast test test-slow lint format bench docs clean
+.PHONY: help demo search .data test-fast test test-slow lint format bench docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.runtime ## Show an answer on drawn images, without yours: four minutes with the set-up
+	@$(BIN)/advisor search --demo $(ARGS)
 
 search: .data $(VENV)/.runtime ## Find the model to ship: make search ARGS="--budget 50ms --data photos"
 	@$(BIN)/advisor search $(if $(findstring --budget,$(ARGS))$(findstring --resume,$(ARGS))$(findstring --request,$(ARGS)),,--budget 50ms) $(ARGS)
@@ -71,7 +74,7 @@ clean: ## Remove the virtual environment, the site and the tools' caches
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11, 3.12 or 3.13 with the venv module is needed and was not found" >&2; \
 		echo "hint:  install it, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 2; }
-	@echo "setting up $(VENV) with $(PYTHON)$(if $(UV), and uv) (about a minute)"
+	@echo "setting up $(VENV) with $(PYTHON)$(if $(UV), and uv) (about two minutes)"
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(BIN)/python

@@ -82,13 +82,19 @@ else:
     # Importing the package stays cheap: a name is imported when it is first used (PEP 562).
     def __getattr__(name: str) -> object:
         from importlib import import_module
+        from inspect import isfunction
 
         if name in ("catalog", "devices"):
             return import_module(f"advisor.{name}")
         if name in ("AdvisorError", "UsageError"):
             return getattr(import_module("advisor.core._errors"), name)
         if name in __all__:
-            return getattr(import_module("advisor.api"), name)
+            found = getattr(import_module("advisor.api"), name)
+            if isfunction(found):
+                # Commands call ``advisor.api``, whose errors name options.
+                found = import_module("advisor.api._python").speak_python(found)
+            globals()[name] = found
+            return found
         raise AttributeError(f"module 'advisor' has no attribute '{name}'")
 
     def __dir__() -> list[str]:

@@ -26,7 +26,7 @@ ENOUGH = 0.99
 CORES = 2
 
 FIRST_LOOK = 400
-"""Images of the first look: the product has none at sets as small as TrashNet, so the rule is scaled down."""
+"""Images of the quick head: the product has none at sets as small as TrashNet, so the rule is scaled down."""
 
 IMAGES, VALIDATION = 2021, 404
 """Pictures that were learnt from, and those of them that the table's accuracies come from."""
@@ -63,7 +63,7 @@ class Row:
 
     @property
     def answers(self) -> bool:
-        """False for a first look, which decides who climbs and is no answer itself."""
+        """False for a quick head, which decides who climbs and is no answer itself."""
         return self.training != HEAD_SUBSET
 
     @property
@@ -171,12 +171,12 @@ class Problem:
 
     @property
     def answers(self) -> list[Row]:
-        """What counts: everything but first looks."""
+        """What counts: everything but quick heads."""
         return [row for row in self.rows.values() if row.answers]
 
     @property
     def everything_s(self) -> float:
-        """Seconds that evaluating everything that counts takes; nobody who does needs a first look."""
+        """Seconds that evaluating everything that counts takes; nobody who does needs a quick head."""
         purse = Purse()
         for row in self.answers:
             purse.pay(row)

@@ -77,10 +77,11 @@ def keep_table(rows: Sequence[Sequence[object]], bad: Sequence[str]) -> str:
 
 
 def _tree() -> str:
-    """Return the commit whose code was tried."""
-    command = ["git", "describe", "--always", "--abbrev=8", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """Return the commit whose code was tried, with + where files of the code have changed since."""
+    root = Path(__file__).parent.parent
+    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=root, capture_output=True, text=True)
+    changes = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "advisor", "tests"], cwd=root)
+    return f"{commit.stdout.strip() or 'unknown'}{'+' if changes.returncode else ''}"
 
 
 if __name__ == "__main__":

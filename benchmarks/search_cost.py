@@ -3,7 +3,7 @@
 The product's rule and its study are asked in turn as where everything is evaluated, and answers are told as in a
 search: only the evaluation is looked up (``benchmarks.cost_table``) and costs the seconds that its stages took there,
 what a card's forms share once. Three problems are searched: ``head``, every card of the
-table with its head; ``rungs``, the cards that were fine-tuned, from a first look over the head to fine-tuning; and
+table with its head; ``rungs``, the cards that were fine-tuned, from a quick head over the head to fine-tuning; and
 ``whole``, every card with its head, and fine-tuned where the table has it. Shown is the time until 95 % and 99 % of the
 whole hypervolume over (accuracy, log latency, log size) are reached, medians over seeds, as a share of evaluating
 everything.
@@ -44,7 +44,7 @@ GOALS = {0.95: 1 / 4, 0.99: 1 / 2}
 
 TITLES = {
     "head": "Every card of TrashNet's table, with its head",
-    "rungs": "Cards that climb: first look, head, fine-tuning",
+    "rungs": "Cards that climb: quick head, head, fine-tuning",
     "whole": "Every card with its head, and fine-tuned where the table has it",
 }
 

@@ -1,4 +1,4 @@
-"""Adds the rungs to the exhaustive table of TrashNet: a first look, the head, and fine-tuning of the same cards.
+"""Adds the rungs to the exhaustive table of TrashNet: a quick head, the head, and fine-tuning of the same cards.
 
     python -m benchmarks trashnet_climb --minutes 10        # the cards that are missing, the lightest first
 

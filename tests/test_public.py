@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import advisor
+from advisor.api._python import in_python
 
 ROOMS = ("catalog", "devices")
 
@@ -33,3 +35,20 @@ def test_all_is_there_whatever_was_imported_before_and_rooms_are_imported_when_r
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'serch'"):
         _ = advisor.serch  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget": 50}, "budget: '50' has no unit\nhint: did you mean budget=\"50ms\"? units: us, ms, s"),
+        ({"min_accuracy": 2}, "min_accuracy: '2' has no unit\nhint: did you mean min_accuracy=\"2%\"? units: %"),
+        ({"extend": "5min"}, 'extend continues a run, and resume names none\nhint: add resume="runs/latest"'),
+    ],
+)
+def test_errors_of_the_functions_name_arguments_and_have_the_hint(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(advisor.UsageError) as raised:
+        advisor.search(**options)
+    assert str(raised.value) == said
+    assert raised.value._render_traceback_() == f"UsageError: {said}".splitlines()
+    assert raised.value.message.startswith("--")  # as commands say it
+    assert in_python("resume it: advisor search --resume RUN") == "resume it: advisor search --resume RUN"

@@ -1,5 +1,6 @@
 """What ``pip install .`` gives: the command, with catalogues and profiles inside."""
 
+import email
 import os
 import re
 import shutil
@@ -9,6 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from advisor import __version__
+from tools.long_description import described
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +47,30 @@ def test_the_wheel_holds_every_shipped_file(wheel: Path, project: Path) -> None:
     assert "advisor/_data/plotly.min.js" in held
 
 
-def test_a_search_from_the_wheel_finds_its_catalogue_and_gets_as_far_as_the_weights(
-    installed: Path, photos: Path, tmp_path: Path
+def test_the_long_description_and_the_metadata_work_outside_the_repository(wheel: Path, project: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(archive.read(name))
+    assert metadata["Version"] == __version__
+    assert "Programming Language :: Python :: 3.14" in metadata.get_all("Classifier", [])
+    assert [line for line in metadata.get_all("Requires-Dist", []) if "uvicorn" in line and "'all'" in line]
+    text = metadata.get_payload()
+    assert "It retrains published networks on your images" in text
+    assert re.findall(r"\]\((?!https?://)[^)]*\)", text) == []  # no link to a file beside it
+    linked = described((project / "README.md").read_text(encoding="utf-8"), "https://example.com/x")
+    assert "](https://example.com/x/blob/main/docs/devices.md#add-a-device-of-each-kind)" in linked
+    assert "](https://example.com/x/raw/main/docs/images/report.png)" in linked
+    assert re.findall(r"\]\((?!https?://)[^)]*\)", linked) == []
+
+
+def test_a_demonstration_from_the_wheel_finds_its_catalogue_and_gets_as_far_as_the_weights(
+    installed: Path, tmp_path: Path
 ) -> None:
     where = run(installed, sys.executable, "-c", "import advisor; print(advisor.__file__)", cwd=tmp_path)
     assert Path(where.stdout.strip()).is_relative_to(installed)
-    search = (str(installed / "bin" / "advisor"), "search", "--offline", "--budget", "50ms")
-    said = run(installed, *search, "--candidates", "squeezenet_1.1_227", "--data", str(photos), cwd=tmp_path)
+    search = (str(installed / "bin" / "advisor"), "search", "--offline", "--demo")
+    said = run(installed, *search, "--candidates", "squeezenet_1.1_227", cwd=tmp_path)
+    assert (tmp_path / "runs" / "demo-images" / "ABOUT.txt").is_file()
     assert said.returncode == 2
     assert "the weights of 'squeezenet_1.1_227' are not available" in said.stderr
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         warn_of_input,
     )
     from advisor.api._options import choices, write_request
-    from advisor.api._runs import Check, Run, State, doctor, memory_there, plan, search
+    from advisor.api._runs import Check, Run, State, demonstrate, doctor, memory_there, plan, search
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -56,6 +56,7 @@ __all__ = [
     "clean_cache",
     "compare",
     "compress",
+    "demonstrate",
     "diagnose",
     "doctor",
     "experiment_log",

@@ -50,6 +50,16 @@ DISK_BYTES = 3_000_000_000
 """The weights and results of a search with the default cards took 1.2 GB."""
 
 
+DEMO_IMAGES = "demo-images"
+"""Folder of the images of a demonstration, below the folder of runs."""
+
+DEMO_OPTIONS = {"budget": "50ms", "time_limit": "105s", "training": "head"}
+"""Options of a demonstration: an answer in two minutes on one slow core, also without TensorFlow (decision 0142)."""
+
+NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
+"""Options that name other images or another question than those of a demonstration."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished or interrupted search, read from its folder.
@@ -174,6 +184,24 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         if shown is not None:
             shown.answer(run.view)
     return run
+
+
+def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Draw the images of a demonstration, and return the options of its search: those given, else its own.
+
+    Raises UsageError: an option names other images, or the folder cannot be written.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    refused = next((name for name in NOT_IN_DEMO if name in given), "")
+    if refused:
+        raise UsageError(
+            f"--demo draws its own images and cannot be combined with --{refused}",
+            f"leave out --demo, or --{refused}",
+        )
+    from advisor.datasets import draw_demo
+
+    folder = draw_demo(Path(given.get("out", "runs")) / DEMO_IMAGES)
+    return {**DEMO_OPTIONS, **given, "data": str(folder)}
 
 
 @takes_options(PlanOptions)

@@ -37,6 +37,7 @@ def report(
         str | None, option("DIR", "Folder for the report files. Default: the run folder, if no limit changed.")
     ] = None,
     force: Annotated[bool, option("", "Replace report files that exist in --to.", "--force")] = False,
+    brief: options.Brief = False,
     log_to: options.LogTo = None,
     sort: options.Sort = "",
     only: options.Filter = None,
@@ -58,7 +59,7 @@ def report(
     warn_of_problems(run, artefacts=True)
     with progress("deciding again and writing the report"):
         found = api.report(run, images=images, to=to, force=force, **limits)
-    show_answer(found.view, as_json, rows)
+    show_answer(found.view, as_json, rows, brief)
     for path in found.files:
         note(f"wrote {path}")
     if not found.files and to is None:
@@ -85,7 +86,7 @@ class ExportOptions:
         bool | None,
         option(
             "",
-            "Add the web page that tries the model (8 MB). Default: if its runtime can be fetched.",
+            "Add the web page that tries the model: 8 MB and 4/3 of the model. Default: if its runtime can be fetched.",
             "--web/--no-web",
         ),
     ] = None

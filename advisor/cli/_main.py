@@ -47,8 +47,12 @@ _SYSTEM_HINTS = {
     errno.EACCES: "check the permissions, or write to another folder",
     errno.EPERM: "check the permissions, or write to another folder",
     errno.ENOTDIR: "a part of the path is a file: check it",
+    errno.EISDIR: "a folder is where a file must be: check the path",
+    errno.EEXIST: "a file is where a folder must be: check the path",
     errno.ELOOP: "a link of the path leads to itself: check it",
 }
+
+_OUT_OF_MEMORY = f"error: memory ran out\nhint:  {_SYSTEM_HINTS[errno.ENOMEM]}\n".encode()
 
 _NO_MEMORY = (
     "can't start new thread",
@@ -186,6 +190,9 @@ def main() -> NoReturn:
             _complain(f"{error.filename or 'the output'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
             sys.exit(ExitCode.USAGE)
         said = str(error)
+        if isinstance(error, RuntimeError) and said.startswith("Symlink loop"):  # of Path.resolve, before Python 3.13
+            _complain(os.strerror(errno.ELOOP), _SYSTEM_HINTS[errno.ELOOP])
+            sys.exit(ExitCode.USAGE)
         if os.strerror(errno.EMFILE) in said:  # of a library that cannot be loaded
             _complain(said, _SYSTEM_HINTS[errno.EMFILE])
             sys.exit(ExitCode.USAGE)
@@ -252,9 +259,12 @@ def _open_standard_streams() -> None:
 def _complain(message: str, hint: str) -> None:
     colour = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
     with contextlib.suppress(OSError):  # the exit code says it where nothing can be written
-        typer.secho(f"error: {_readable(message)}", err=True, fg=colour)
-        if hint:
-            typer.secho(f"hint:  {_readable(hint)}", err=True)
+        try:
+            typer.secho(f"error: {_readable(message)}", err=True, fg=colour)
+            if hint:
+                typer.secho(f"hint:  {_readable(hint)}", err=True)
+        except MemoryError:  # colours and tables of characters need some, too
+            os.write(2, _OUT_OF_MEMORY)
 
 
 def _readable(message: str) -> str:

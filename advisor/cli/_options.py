@@ -91,6 +91,7 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
 Quiet = Annotated[bool, of_output("", "Show the answer and errors, but no progress.", "--quiet", "-q")]
 RunArgument = Annotated[str, argument("RUN", "A run folder, such as runs/latest.", complete_runs)]
 AsJson = Annotated[bool, of_output("", "Print JSON.", "--json")]
+Brief = Annotated[bool, of_output("", "Print only the first lines of the answer.", "--brief")]
 Sort = Annotated[
     str,
     of_output("COLUMNS", "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size."),
@@ -219,7 +220,7 @@ class SearchCommand(GroupedCommand):
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return
-        shown = [name for name, each in SEARCH.items() if each.first] + ["help_all", "help"]
+        shown = [name for name, each in SEARCH.items() if each.first] + ["demo", "help_all", "help"]
         _write("Options", [each for each in self.get_params(ctx) if each.name in shown], ctx, formatter)
 
 

@@ -13,6 +13,7 @@ import typer
 
 from advisor.cli._options import (
     AsJson,
+    Brief,
     Commands,
     Filter,
     LogTo,
@@ -30,6 +31,7 @@ from advisor.core import (
     EFFORTS,
     OUTPUT,
     PLAN,
+    QUESTION,
     SEARCH,
     TASKS,
     CheckDataKeywords,
@@ -49,11 +51,16 @@ LIMITING = ("budget", "time_limit", "effort", "max_trials", "stop_below", "reque
 
 EFFORT = "standard"
 
+DEMO_HELP = "Search on drawn images of fruit: a whole answer in two minutes, without images of yours."
+Demo = Annotated[bool, option("", DEMO_HELP, "--demo", rich_help_panel=QUESTION)]
+
 
 @takes(annotations_of(SEARCH))
 def search(
     *,
     verbose: Annotated[bool, of_output("", "Show the output of the libraries.", "--verbose", "-v")] = False,
+    demo: Demo = False,
+    brief: Brief = False,
     log_to: LogTo = None,
     sort: Sort = "",
     only: Filter = None,
@@ -65,16 +72,22 @@ def search(
     With --data, each candidate is retrained on your images, and every file is scored on images that were held out.
     Without --data, published accuracies are quoted. Latency, memory and size are measured on this machine.
 
+    Without images of your own: advisor search --demo
+
     Example: advisor search --budget 50ms --data photos/
     """
     from advisor import api
     from advisor.reporting import ANSWER, continue_command
 
-    options |= _not_given(options)
     check_place(log_to)
+    if demo:
+        with progress("drawing the images of the demonstration"):
+            options |= api.demonstrate(options)
+    else:
+        options |= _not_given(options)
     rows = ANSWER.select(sort, only)
     run = with_readings(partial(api.search, verbose=verbose, quiet=QUIET.get()), options)
-    show_answer(run.view, as_json, rows)
+    show_answer(run.view, as_json, rows, brief)
     log_run_to(run.path, log_to)
     if run.interrupted:
         typer.echo(f"interrupted; continue with: advisor search --resume {run.path}", err=True)

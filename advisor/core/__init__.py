@@ -239,6 +239,7 @@ if TYPE_CHECKING:
         show_seconds,
         show_time,
         size_bytes,
+        utf8,
         visible,
         whole_number,
     )
@@ -457,6 +458,7 @@ __all__ = [
     "top1_on_parts",
     "types_of",
     "units",
+    "utf8",
     "variant_of",
     "visible",
     "whole_number",

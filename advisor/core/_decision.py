@@ -31,7 +31,7 @@ class Flip:
     text: str  #: condition and other pick in words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decision:
     """The answer of a run."""
 
@@ -59,6 +59,10 @@ class Decision:
     noise_points: float | None = None
     #: the evaluation that would be the pick if it had run on the hold-out as the pick did; None for none.
     unjudged: Evaluation | None = None
+
+    def __repr__(self) -> str:
+        pick = self.pick.configuration.key if self.pick is not None else "no pick"
+        return f"Decision({pick}: {' '.join(self.reason.split())})"
 
 
 def decide(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,12 @@ from pathlib import Path
 
 _TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
 """Modules of Python whose errors name a place or a part of a file in words that people understand."""
+
+NO_TENSORFLOW = (3, 14)
+"""First version of Python that the TensorFlow of the extra ``train`` does not have."""
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
 
 
 class ExitCode(IntEnum):
@@ -56,6 +63,8 @@ class AdvisorError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows in place of a traceback (IPython asks for it)."""
+        if str(self) != self.message:  # in the words of Python, with the hint
+            return f"{type(self).__name__}: {self}".splitlines()
         return [f"{type(self).__name__}: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
 
 
@@ -141,7 +150,8 @@ class SeveralErrors(UsageError):
     def __init__(self, parts: Sequence[UsageError]) -> None:
         lines = [f"{part.message} ({part.hint})" if part.hint else part.message for part in parts[: self.SHOWN]]
         more = [f"... and {len(parts) - self.SHOWN} more"] if len(parts) > self.SHOWN else []
-        super().__init__(f"{len(parts)} errors:\n" + "\n".join(f"  {line}" for line in (*lines, *more)), "")
+        listed = "\n".join(f"  {line}" for line in (*lines, *more))
+        super().__init__(f"{len(parts)} errors:\n{listed}", "correct these lines, and give the file again")
         self.parts = tuple(parts)
 
     def __reduce__(self) -> tuple[type[SeveralErrors], tuple[tuple[UsageError, ...]]]:  # type: ignore[override]
@@ -214,8 +224,13 @@ def nearest(value: str, valid: Iterable[str]) -> str:
 
 
 def install_extra(extra: str) -> str:
-    """Return the command that installs an optional part; ``advisor`` alone is another project on the package index."""
-    return f"pip install 'ondevice-advisor[{extra}]' (in a checkout: pip install '.[{extra}]')"
+    """Return the command that installs an optional part, in a checkout or beside an installed wheel.
+
+    ``advisor`` alone is another project on the package index.
+    """
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return f"pip install -e '.[{extra}]' in the source folder"
+    return f"pip install 'ondevice-advisor[{extra}]'"
 
 
 def require_extra(package: str, extra: str, message: str) -> None:
@@ -226,4 +241,8 @@ def require_extra(package: str, extra: str, message: str) -> None:
 
 def require_training(what: str) -> None:
     """Refuse what trains or converts models if TensorFlow is not installed: UsageError with a hint."""
-    require_extra("tensorflow", "train", f"{what} needs TensorFlow, which is not installed")
+    message = f"{what} needs TensorFlow, which is not installed"
+    if sys.version_info >= NO_TENSORFLOW and find_spec("tensorflow") is None:
+        newest = f"{NO_TENSORFLOW[0]}.{NO_TENSORFLOW[1] - 1}"
+        raise UsageError(message, f"TensorFlow 2.21 needs Python 3.11 to {newest}: install advisor in one of these")
+    require_extra("tensorflow", "train", message)

@@ -21,7 +21,7 @@ FEW_IMAGES = 600.0
 MANY = 1.3
 """Images with which fine-tuning gains half as much as with very many, and the gain with very many over the recipe's,
 which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its head's errors with two draws of 200
-images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0096)."""
+images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0048)."""
 
 DEFAULT = (HEAD, FINETUNE_CACHED)
 """Recipes of a search with images whose user chose none."""
@@ -37,7 +37,7 @@ class TrainingRecipe:
     base: bool = False  #: every card is evaluated with it first, so the name of a candidate does not mention it
     #: it learns from some of the images, and leaves float32 alone. It decides which cards are trained on all images,
     #: and is never the answer.
-    first_look: bool = False
+    quick_head: bool = False
     layers: float = 0.0  #: share of the backbone's layers that it trains, from the top; 0 leaves the backbone as it is
     detects: bool = False  #: it trains detectors too
     over: str = ""  #: the lighter recipe that ``gain`` is over; empty for none
@@ -46,7 +46,7 @@ class TrainingRecipe:
     #: what the sampler's prior expects of it over the head alone; the run's own results correct it.
     points: float = 0.0
     #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.65 CPU seconds
-    #: for 32 images of EfficientNet-Lite0 on a Xeon, before 0.83 (decision 0098).
+    #: for 32 images of EfficientNet-Lite0 on a Xeon, before 0.83 (decision 0048).
     step: float = 0.0
 
     @property
@@ -57,7 +57,7 @@ class TrainingRecipe:
     @property
     def trained_twice(self) -> bool:
         """True if the model that ships is another than the one that is compared."""
-        return self.learns and not self.first_look
+        return self.learns and not self.quick_head
 
 
 TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
@@ -65,7 +65,7 @@ TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType(
         recipe.name: recipe
         for recipe in (
             TrainingRecipe(NONE, "published weights", learns=False, base=True),
-            TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", first_look=True),
+            TrainingRecipe(HEAD_SUBSET, "head retrained on some of your images", quick_head=True),
             TrainingRecipe(
                 HEAD, "head retrained on your images", base=True, detects=True, over=HEAD_SUBSET, gain=0.13, spread=0.10
             ),
@@ -131,7 +131,7 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
     few images.
     """
     recipe = recipe_of(training)
-    if recipe.first_look:
+    if recipe.quick_head:
         return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
     if recipe.over != HEAD:
         return 0.0, 0.0
@@ -143,7 +143,7 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
 
 def choosable() -> tuple[str, ...]:
     """Return the names that a user may choose, the lightest first."""
-    return tuple(name for name, recipe in TRAININGS.items() if not recipe.first_look)
+    return tuple(name for name, recipe in TRAININGS.items() if not recipe.quick_head)
 
 
 def in_order(names: tuple[str, ...]) -> tuple[str, ...]:

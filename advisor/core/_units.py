@@ -192,6 +192,11 @@ def plain(text: object) -> str:
     return "".join("\ufffd" if _hidden(char) else char for char in one_line)
 
 
+def utf8(text: str) -> str:
+    """Return ``text`` with what no file in UTF-8 can have as escapes: bytes of a name in another encoding."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def visible(text: str) -> str:
     """Return ``text`` with characters that steer a terminal or reorder a line written as escapes; lines stay lines."""
     return "".join(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from advisor.datasets._boxes.reading import BoxSurvey, Frame, survey_boxes
     from advisor.datasets._boxes.values import ONE_CLASS, Box, folder_in, part_folders, part_of, text_of
     from advisor.datasets._capture import STAYING, TESTS, VERSION, Test, captures, random_capture, seed_of
-    from advisor.datasets._category_files import key_of
+    from advisor.datasets._category_files import key_of, require_beside
     from advisor.datasets._checks import check, kept_together, repeated, require_usable, unreadable
     from advisor.datasets._checks.boxes import SMALL_SIDE, ObjectSizes, check_boxes, object_sizes, write_boxes
     from advisor.datasets._checks.findings import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         sizes,
     )
     from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, Rejected, class_order, members_of
+    from advisor.datasets._demo import DEMO_NOTE, draw_demo
     from advisor.datasets._division import Division, Overview, divide, divide_boxes, stratified
     from advisor.datasets._duplicates import Pair, cropped_copies, groups, near_duplicates
     from advisor.datasets._grouping import silhouettes
@@ -78,6 +79,7 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
+    "DEMO_NOTE",
     "HOLDOUT",
     "HOLDOUT_SHARE",
     "MEASURES",
@@ -134,6 +136,7 @@ __all__ = [
     "decoded",
     "divide",
     "divide_boxes",
+    "draw_demo",
     "entry_of",
     "folder_in",
     "formats_of",
@@ -165,6 +168,7 @@ __all__ = [
     "read_thumbnail",
     "reason",
     "repeated",
+    "require_beside",
     "require_unchanged",
     "require_usable",
     "row_of",

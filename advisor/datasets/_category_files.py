@@ -104,13 +104,35 @@ def class_descriptions(folder: Path) -> Mapping[str, str]:
     return {}
 
 
+def require_beside(place: Path, table: Path | None = None) -> Path:
+    """Return the path of a list of classes; UsageError if it is a link out of its folder.
+
+    It could lead to any text file of this machine, and reports show its lines. It may lead to where the table beside it
+    leads: a cache of downloads has both as links to one folder.
+    """
+    folders = [place.parent.resolve(), *([table.resolve().parent] if table else [])]
+    if place.is_symlink() and place.resolve().parent not in folders:
+        raise UsageError(f"--data: '{place}' is a link out of its folder", "put a copy of the file there")
+    return place
+
+
 def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
     """Return the name and the classes of the first list of classes beside a table; nothing if there is none."""
     for name in CLASS_LISTS:
         file = table.with_name(name)
         if file != table and file.is_file():
-            return name, read_labels(file)
+            return name, read_labels(require_beside(file, table))
+    for file in sorted(table.parent.glob("categories*.txt")):  # Places365 names each list for its set
+        if file != table:
+            return file.name, _without_numbers_behind(read_labels(require_beside(file, table)))
     return "", ()
+
+
+def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
+    """Return names without the numbers behind them if these count the lines from 0: ``/a/airfield 0``."""
+    pairs = [name.rsplit(maxsplit=1) for name in names]
+    counted = [pair[-1] for pair in pairs] == [str(place) for place in range(len(names))]
+    return [pair[0] for pair in pairs] if counted and all(len(pair) > 1 for pair in pairs) else names
 
 
 def first_number(numbers: Collection[int], names: int) -> int | None:

@@ -14,6 +14,7 @@ from advisor.datasets._checks import copies, copies_of_learnt, kept_together, le
 from advisor.datasets._checks.boxes import Counts, boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets._checks.findings import counted
 from advisor.datasets._dataset import Dataset
+from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair, near_duplicates
 from advisor.datasets._grouping import find_groups
 from advisor.datasets._split import (
@@ -120,6 +121,8 @@ class Division:
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
         notes = list(dataset.notes)
+        if is_demo(dataset.root):
+            notes.insert(0, DEMO_NOTE)
         if self.grouping.of:
             notes.append(_on_groups(self, dataset))
         read = len(dataset.images) + len(dataset.rejected)

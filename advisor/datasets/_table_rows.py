@@ -100,7 +100,8 @@ def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
     begin = 0
     if header.startswith("#"):
         begin = file.tell()
-        comment, header = header, file.readline()
+        comment = header
+        header = file.readline()
         if max(map(header.count, _DELIMITERS)) <= max(map(comment.count, _DELIMITERS)):
             begin = 0
             header = comment

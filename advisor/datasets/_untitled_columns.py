@@ -9,7 +9,9 @@ from advisor.datasets._image_names import SUFFIXES, is_image_name
 from advisor.datasets._parts import part_of
 
 UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")  # Of a box: two corners, or a corner and sides
-PATH, LABEL, SPLIT = "path", "label", "split"
+PATH = "path"
+LABEL = "label"
+SPLIT = "split"
 NO_PART = frozenset({"", "unassigned", "none", "unused"})  # Cells of images that are in no part of the user's split
 
 _SUFFIX = "|".join(sorted(re.escape(suffix) for suffix in SUFFIXES))

@@ -12,7 +12,7 @@ from advisor.catalog import Card, load_catalogue
 from advisor.core import CONFIDENCE, Provenance, StageError, UsageError, plural, show_ms, show_probability
 from advisor.devices._connections.agent import THROTTLED
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices._kernels import Tell, as_int8, kernels_to_time, time_kernels
+from advisor.devices._kernels import Tell, TimedKernels, as_int8, kernels_to_time, time_kernels
 from advisor.devices._latency.features import Models, load_features
 from advisor.devices._latency.model import NAMED, choose_decisive
 from advisor.devices._latency.table import Floats
@@ -287,15 +287,10 @@ def calibrate(
     cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
     models = [known[name] for name in cards]
     with Scratch() as work:
-        with_kernels = profile
-        left_out = list[str]()
         operators = kernels_to_time(profile, target, forms, candidates) if kernels else ()
-        for part in time_kernels(connection, target, operators, work, tell):
-            with_kernels = add_kernels(with_kernels, part.kernels)
-            left_out += part.left_out
-            write_profile(with_kernels, folder_of(profile))
-        # 100 MB halve a model's value.
-        costs = {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
+        parts = time_kernels(connection, target, operators, work, tell)
+        with_kernels, left_out = _write_kernels(profile, parts)
+        costs = _sending_costs(models, candidates)
         now = [with_kernels]  # The profile with what was measured so far
         decision: PickForBudget | None = None
         names: Iterable[str]
@@ -328,6 +323,21 @@ def calibrate(
     path = write_profile(after, folder_of(profile))
     pick = decision.pick(after) if decision else ""
     return Calibrated(after, target, networks, reports, path, tuple(left_out), pick)
+
+
+def _write_kernels(profile: DeviceProfile, parts: Iterable[TimedKernels]) -> tuple[DeviceProfile, list[str]]:
+    """Write a profile after each part of the timed kernels; return it, and what could not be timed."""
+    left_out = list[str]()
+    for part in parts:
+        profile = add_kernels(profile, part.kernels)
+        left_out += part.left_out
+        write_profile(profile, folder_of(profile))
+    return profile, left_out
+
+
+def _sending_costs(models: Models, candidates: Collection[str]) -> dict[str, float]:
+    """Return by how much the sending of each candidate lowers its value: 100 MB halve it."""
+    return {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
 
 
 def _tell_gain(

@@ -97,6 +97,12 @@ class _Graph:
     def integers(self, values: ArrayLike) -> int:
         return self._add_constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
 
+    def append(self, kind: str, inputs: list[int], outputs: list[int], options: object) -> None:
+        """Add an operator behind the others."""
+        operator = new_operator(self.model, getattr(schema.BuiltinOperator, kind), inputs, outputs[0], options)
+        operator.outputs = outputs
+        self.graph.operators.append(operator)
+
     def _add_constant(self, content: NDArray[np.generic], dtype: int) -> int:
         name = f"c{len(self.graph.tensors)}"
         return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
@@ -161,13 +167,11 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
     """Add an operator to a file, and return its outputs."""
     sides = _sides(work)
     window = math.isqrt(work.taps)
-    stride = work.stride
     channels = work.channels
     height, width = (window, window) if window**2 == work.taps else (1, work.taps)
     source_shape = _input_shape(work)
     side = source_shape[1]
-    padding = schema.Padding.SAME if math.ceil(side / stride) == sides[0] else schema.Padding.VALID
-    place = {"strideW": stride, "strideH": stride, "padding": padding}
+    place = _place_window(side, work.stride, sides[0])
     inputs = [source]
     options = None
     shape: tuple[int, ...] = 1, *sides, channels
@@ -213,15 +217,24 @@ def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
             inputs.append(made.integers(shape))
             options = schema.ReshapeOptionsT(newShape=shape)
         case "PAD":
-            low = (sides[0] - side) // 2
-            border = [low, sides[0] - side - low]
+            border = _split_border(sides[0] - side)
             inputs.append(made.integers([[0, 0], border, border, [0, 0]]))
             options = schema.PadOptionsT()
     outputs = [made.tensor(*shape) for _ in range(2 if work.kind == "SPLIT" else 1)]
-    operator = new_operator(made.model, getattr(schema.BuiltinOperator, work.kind), inputs, outputs[0], options)
-    operator.outputs = outputs
-    made.graph.operators.append(operator)
+    made.append(work.kind, inputs, outputs, options)
     return outputs
+
+
+def _place_window(side: int, stride: int, output_side: int) -> dict[str, int]:
+    """Return the strides and the padding with which an input's side gives the side of the output."""
+    padding = schema.Padding.SAME if math.ceil(side / stride) == output_side else schema.Padding.VALID
+    return {"strideW": stride, "strideH": stride, "padding": padding}
+
+
+def _split_border(pixels: int) -> list[int]:
+    """Return how many pixels are added before and behind."""
+    before = pixels // 2
+    return [before, pixels - before]
 
 
 def copies_of(work: Work) -> int:

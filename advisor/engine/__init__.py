@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from advisor.engine._progress import STARTING, Progress, display
     from advisor.engine._question import resolve, resolve_resumed
     from advisor.engine._question.values import Execution, Question, Request
-    from advisor.engine._remaining import Standing, read_standing
+    from advisor.engine._remaining import Snapshot, read_snapshot
     from advisor.engine._run import run_search
     from advisor.engine._space.forecast import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
     from advisor.engine._space.resolved import Say, divided, undivided, with_files
@@ -146,10 +146,10 @@ __all__ = [
     "Scope",
     "Scored",
     "Session",
+    "Snapshot",
     "Source",
     "Stage",
     "StageName",
-    "Standing",
     "TargetDevice",
     "Unfinished",
     "VariantStages",
@@ -189,7 +189,7 @@ __all__ = [
     "percent",
     "preview",
     "read_origin",
-    "read_standing",
+    "read_snapshot",
     "recomputed_problems",
     "require_classes",
     "require_proof",

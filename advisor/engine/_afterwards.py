@@ -96,11 +96,13 @@ class _Work:
         """Return a stage and those that it needs, without what this search or an earlier one has made."""
         walker = self.scorer.walker
         lookup = Lookup(walker.materials)
-        return [each for each in with_all_before((stage,)) if not walker.has(each) and lookup.find(each) is None]
+        return [
+            missing for missing in with_all_before((stage,)) if not walker.has(missing) and lookup.find(missing) is None
+        ]
 
     def price_s(self, stage: Stage[Any]) -> float:
         """Return the rough seconds of what is missing for a stage."""
-        return sum(each.cost_s for each in self.missing(stage))
+        return sum(missing.cost_s for missing in self.missing(stage))
 
     async def result(self, stage: Stage[Result]) -> Result:
         """Return the result of a stage; StageError if it fails, takes too long, or the user stops the search."""
@@ -156,12 +158,16 @@ def best_features(evaluations: Sequence[Evaluation], cards: Mapping[str, Card]) 
     The better the features, the fewer right labels of hard images are named.
     """
     trained = [
-        each
-        for each in evaluations
-        if each.status is Status.OK and not cards[each.configuration.card].form
-        if not recipe_of(each.configuration.training).first_look
+        evaluation
+        for evaluation in evaluations
+        if evaluation.status is Status.OK and not cards[evaluation.configuration.card].form
+        if not recipe_of(evaluation.configuration.training).quick_head
     ]
-    ranked = max(trained, key=lambda each: (each.configuration.training == HEAD, accuracy_of(each)), default=None)
+    ranked = max(
+        trained,
+        key=lambda evaluation: (evaluation.configuration.training == HEAD, accuracy_of(evaluation)),
+        default=None,
+    )
     return None if ranked is None else cards[ranked.configuration.card]
 
 
@@ -193,32 +199,34 @@ async def learn_from_all(work: _Work, here: bool) -> None:
     if pick is None or not pick.artefact or (pick.on_all is not None and pick.on_all.file):
         return
     try:
-        found = await _on_all(work, pick, here)
+        outcome = await _on_all(work, pick, here)
     except StageError as error:
-        found = OnAllImages(reason=error.message)
+        outcome = OnAllImages(reason=error.message)
     except DAMAGED as error:
-        found = OnAllImages(reason=f"the file cannot be read or kept ({error})")
-    for each in run.evaluations():
-        if each.artefact_sha256 == pick.artefact_sha256:
-            run.append(replace(each, on_all=found))
+        outcome = OnAllImages(reason=f"the file cannot be read or kept ({error})")
+    for evaluation in run.evaluations():
+        if evaluation.artefact_sha256 == pick.artefact_sha256:
+            run.append(replace(evaluation, on_all=outcome))
 
 
 async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
     """Return the file; StageError says why it cannot be made, or must not ship."""
     scorer = work.scorer
     walker = work.scorer.walker
-    own = pick.configuration
-    stages = VariantStages(scorer.cards[own.card], own.training, own.compression, scorer.workload)
-    if not stages.made_here or not scorer.workload.trained_twice(own.training):
+    configuration = pick.configuration
+    stages = VariantStages(
+        scorer.cards[configuration.card], configuration.training, configuration.compression, scorer.workload
+    )
+    if not stages.made_here or not scorer.workload.trained_twice(configuration.training):
         raise StageError("the pick does not learn from your images")
     if not scorer.holdout_images:
         raise StageError("there is no hold-out, so it has learnt from all images")
     missing = work.missing(stages.on_all)
-    if any(each.resources.long and each.scope.purpose != Purpose.ALL for each in missing):
+    if any(stage.resources.long and stage.scope.purpose != Purpose.ALL for stage in missing):
         raise StageError("the training that it continues is no longer in the cache")
     if work.price_s(stages.on_all) > work.left_s:
         raise StageError(NO_TIME)
-    trains = any(each.resources.pool == Pool.TRAINERS for each in missing)
+    trains = any(stage.resources.pool == Pool.TRAINERS for stage in missing)
     if trains and not here:
         raise StageError("a network is trained on all images with --executor local only")
     work.say("making the file that learns from all images")
@@ -231,11 +239,11 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
         seconds = stages.scored.cost_s
         ours = stages.scoring(replace(scope, purpose=Purpose.ALL), stages.on_all, Role.VALIDATION, seconds)
         theirs = stages.scoring(scope, artefact_of(work.run, pick), Role.VALIDATION, seconds)
-        files: list[Path] = [await work.result(each) for each in (ours, theirs)]
+        files: list[Path] = [await work.result(stage) for stage in (ours, theirs)]
     answers = [np.load(file, allow_pickle=False).argmax(axis=1) for file in files]
     images = walker.materials.require_images()
     labels = np.asarray(walker.materials.part(Role.VALIDATION).labels)
-    right, judged_right = ((each == labels).mean() for each in answers)
+    right, judged_right = ((classes == labels).mean() for classes in answers)
     differing = int((answers[0] != answers[1]).sum())  # a loss below two deviations of these may be chance
     if right < judged_right - max(MOST_LOST, 2.0 * math.sqrt(differing) / len(labels)):
         lost = f"{100 * (judged_right - right):.1f} points fewer right answers on validation images"

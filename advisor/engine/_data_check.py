@@ -164,7 +164,7 @@ class DataCheck:
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
         shown = self.survey.dataset.shown
-        found = {
+        document = {
             "kind": finding.kind.value,
             "message": finding.message,
             "advice": finding.advice,
@@ -173,7 +173,7 @@ class DataCheck:
             "leave_out": [shown(path) for path in finding.leave_out],
         }
         marked = [[{"label": box.label, "box": list(box.edges)} for box in boxes] for boxes in finding.marked]
-        return {**found, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else found
+        return {**document, "boxes": marked, "leave_out_boxes": finding.leave_out_marked} if marked else document
 
 
 def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -218,7 +218,7 @@ def advance(say: Say) -> Progress:
 def rounded(value: object) -> dict[str, Any]:
     """Return a dataclass as a JSON object with four decimals."""
     fields = asdict(value)  # type: ignore[call-overload]
-    return {name: round(each, 4) if isinstance(each, float) else each for name, each in fields.items()}
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
         known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
     candidates = [e for e in known if e.configuration.target.device not in only_required]
-    full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
-    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
+    full = [e for e in candidates if not recipe_of(e.configuration.training).quick_head]
+    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a quick head is the last resort
 
     without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
     candidates = [e for e in candidates if not e.card_facts.lacks_weights]
@@ -158,12 +158,12 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
     floats = {network_of(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
 
     def judged(evaluation: Evaluation) -> Evaluation:
-        own = right(evaluation)
+        answers = right(evaluation)
         reference = floats.get(network_of(evaluation))
-        if not own or not reference:
+        if not answers or not reference:
             return replace(evaluation, holdout_drop=None)
-        lost = paired(reference, own)
-        value, low, high = (100 * each for each in (lost.value, lost.low, lost.high))
+        lost = paired(reference, answers)
+        value, low, high = (100 * share for share in (lost.value, lost.low, lost.high))
         source = "against float32 on the hold-out"
         drop = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(labels), source)
         return replace(evaluation, holdout_drop=drop)

@@ -69,11 +69,11 @@ def preview(request: Request) -> PlanView:
 def overview_of(images: Images) -> Overview:
     """Return the images, and the boxes if there are any, of each class in each part."""
     split = images.split
-    found = Overview.of(images.dataset, split, images.grouping, images.notes)
+    overview = Overview.of(images.dataset, split, images.grouping, images.notes)
     if images.boxes is None:
-        return found
+        return overview
     parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
-    return replace(found, boxes={part: images.boxes.among(indices) for part, indices in parts.items()})
+    return replace(overview, boxes={part: images.boxes.among(indices) for part, indices in parts.items()})
 
 
 def refuse_too_short(resolved: Resolved) -> None:
@@ -117,7 +117,7 @@ class _SearchSpace:
         belief = AccuracyBelief.before(self.plan)
         given = ""
         if self.plan.images:
-            place = next(place for place, each in enumerate(belief.networks) if each.card == first.card)
+            place = next(place for place, network in enumerate(belief.networks) if network.card == first.card)
             given = f"; {first.card} is expected to be right on about {100.0 - math.exp(belief.mean[place]):.0f} %"
         raise UsageError(
             f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
@@ -135,11 +135,13 @@ class _SearchSpace:
         left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
         limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
         rule = WorthRule(plan, question.preference, question.limits, least, limit)
-        done = {stage for each in self.cached.values() for stage in each.done}
+        done = {stage for results in self.cached.values() for stage in results.done}
         rule.prices.finished = set(done)
         steps = [step for some in rule.course() for step in some]
         chosen = tuple(
-            each for each in plan.configurations() if FormStep.of(each) in steps and each not in self.filtered
+            configuration
+            for configuration in plan.configurations()
+            if FormStep.of(configuration) in steps and configuration not in self.filtered
         )
         stages = {stage for step in steps for stage in rule.prices.stages(step)}
         tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
@@ -152,11 +154,11 @@ class _SearchSpace:
 
     def configurations(self) -> tuple[Forecast, ...]:
         """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
-        here = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
+        on_host = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
         cards = self.plan.cards_by_name
         worst = self.prefilter.worst_latency
-        latencies = {key: worst(cards[key[0]], key[1], each) for key, each in here.items()}
-        return tuple(self._configuration(each, latencies) for each in self.plan.configurations())
+        latencies = {key: worst(cards[key[0]], key[1], estimate) for key, estimate in on_host.items()}
+        return tuple(self._configuration(configuration, latencies) for configuration in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
         plan, wanted = self.plan, self._wanted(card)
@@ -186,7 +188,7 @@ class _SearchSpace:
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
         references = (VariantStages(card, *variant, self.plan.workload).reference for variant in variants)
-        floats = ((each.training, each.compression) for each in references)
+        floats = ((reference.training, reference.compression) for reference in references)
         needed = dict.fromkeys((*floats, *variants))
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 
@@ -232,9 +234,9 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
     rules = rules_of(plan, prefilter)
     filtered = ruled_out(plan, rules)
-    for each in plan.configurations():
-        if reason := rules.reason(RuleNeeds.PREDICTION, each):
-            filtered.setdefault(each, reason)
+    for configuration in plan.configurations():
+        if reason := rules.reason(RuleNeeds.PREDICTION, configuration):
+            filtered.setdefault(configuration, reason)
     return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
 
@@ -276,7 +278,7 @@ def latency_estimates(
     """
     predictions = _predictions(plan, cached)
     paces = _paces(plan, cached)
-    found = {}
+    estimates = {}
     for card, recipe, threads in product(plan.cards, plan.forms, plan.threads):
         key = (card.name, recipe, threads)
         point = (recipe, threads)
@@ -293,8 +295,8 @@ def latency_estimates(
             source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
             ms = rough_ms(card, *point) * pace
             latency = Quantity(ms, "ms", Provenance.ESTIMATED, n=count or None, source=source)
-        found[key] = LatencyEstimate(latency, chance)
-    return found
+        estimates[key] = LatencyEstimate(latency, chance)
+    return estimates
 
 
 def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple[float, int]]:
@@ -314,12 +316,12 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
     predictor = device_predictor()
-    found = dict[Key, "Prediction"]()
+    predictions = dict[Key, "Prediction"]()
     for recipe in plan.recipes:
         for target in machine.targets if form_of(recipe).predictable else ():
             rows = predictor.predict(machine, target, form_of(recipe).like, models)
-            found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
-    return found
+            predictions |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
+    return predictions
 
 
 def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
@@ -331,8 +333,8 @@ def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
     predictable = {form.like for form in FORMS.values() if form.predictable}
     timed = tuple(
         Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
-        for card, each in cached.items()
-        for (recipe, threads), latency in each.latency.items()
+        for card, results in cached.items()
+        for (recipe, threads), latency in results.latency.items()
         if recipe in predictable
     )
     return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)

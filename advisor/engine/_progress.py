@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 from advisor.core import Configuration, Evaluation, Status, show_seconds
 from advisor.engine._pipeline.cost import MachineLoad
 from advisor.engine._pipeline.stage import EventKind, StageEvent
-from advisor.engine._remaining import FILE, Remaining, Standing, write_standing
+from advisor.engine._remaining import FILE, Remaining, Snapshot, write_snapshot
 from advisor.engine._space.plan import Plan
 from advisor.store import RunFolder
 
@@ -121,7 +121,7 @@ class Progress:
         self._lock = threading.RLock()
         self._running: dict[str, str] = {}
         self._saying = self._answer = ""
-        self._evaluated = self._configurations = self._deferred = 0
+        self._evaluated = self._configurations = 0
         self._remaining: Remaining | None = None
         self._load = MachineLoad()
         self._run: RunFolder | None = None
@@ -206,9 +206,12 @@ class Progress:
                 self._running.pop(subject, None)
 
     def evaluated(self, evaluation: Evaluation) -> None:
-        """Record a finished configuration, and show a failure at once."""
+        """Record a finished configuration, and show a failure at once.
+
+        One that was skipped is not evaluated: the answer counts the same configurations.
+        """
         with self._lock:
-            self._evaluated += 1
+            self._evaluated += evaluation.status is not Status.SKIPPED
             if self._remaining is not None:
                 self._remaining.evaluated(evaluation.configuration, evaluation.status is not Status.SKIPPED)
             if evaluation.status is Status.FAILED and self._display is not None:
@@ -216,9 +219,8 @@ class Progress:
             self._show_event()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
-        """Exclude configurations that are not expected to start; one that is expected again counts again."""
+        """Exclude configurations that are not expected to start from the time left, until they are expected again."""
         with self._lock:
-            self._deferred = len(configurations)
             if self._remaining is not None:
                 self._remaining.defer(configurations)
             self._show_event()
@@ -246,19 +248,19 @@ class Progress:
     def _show(self) -> None:
         if self._display is None and self._run is None:
             return
-        standing = self._standing()
+        snapshot = self._take_snapshot()
         if self._display is not None:
-            self._display.status(standing.line, standing.share)
+            self._display.status(snapshot.line, snapshot.share)
         if self._run is not None and time.monotonic() >= self._kept_until:
             self._kept_until = time.monotonic() + KEPT_S
             with contextlib.suppress(OSError):  # a full disk ends the search where it keeps results
-                write_standing(self._run, standing)
+                write_snapshot(self._run, snapshot)
 
-    def _standing(self) -> Standing:
+    def _take_snapshot(self) -> Snapshot:
         running = [f"{subject}{more}" for subject, more in self._running.items()]
         now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
         if self._remaining is None:
-            return Standing(now)
+            return Snapshot(now)
         if (slowdown := self._load.slowdown) >= BUSY:
             now = f"{now} (other programs keep the machine busy: work takes {slowdown:.1f} times as long)"
         left_s = self._remaining.seconds(time.monotonic())
@@ -267,5 +269,5 @@ class Progress:
         if limited := until_limit_s < left_s:
             left_s = max(0.0, until_limit_s)
             share = 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
-        whole = max(self._evaluated, self._configurations - self._deferred)
-        return Standing(now, self._evaluated, whole, left_s, share, limited)
+        whole = max(self._evaluated, self._configurations)
+        return Snapshot(now, self._evaluated, whole, left_s, share, limited)

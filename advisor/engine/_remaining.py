@@ -185,7 +185,7 @@ class Remaining:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Snapshot:
     """A moment of a search: the current work in words, and the configurations that need no more work.
 
     ``left_s`` are the expected seconds to the end, None before the plan is known. ``share`` (0-1) of the planned work
@@ -216,12 +216,12 @@ class Standing:
         return f"{self.evaluated} of {self.configurations} evaluated{left}: {self.now}"
 
 
-def write_standing(run: RunFolder, standing: Standing) -> None:
+def write_snapshot(run: RunFolder, snapshot: Snapshot) -> None:
     """Write a moment to the run; it replaces the last one."""
-    run.write_json(FILE, to_json(standing))
+    run.write_json(FILE, to_json(snapshot))
 
 
-def read_standing(run: RunFolder) -> Standing | None:
+def read_snapshot(run: RunFolder) -> Snapshot | None:
     """Return the last moment that the search wrote; None if there is none. After a killed search it stays."""
-    known = parse_known(types_of(Standing), run.read_json(FILE))
-    return Standing(**known) if "now" in known else None
+    known = parse_known(types_of(Snapshot), run.read_json(FILE))
+    return Snapshot(**known) if "now" in known else None

@@ -16,7 +16,14 @@ from advisor.engine._afterwards import when_answered
 from advisor.engine._decide import answering
 from advisor.engine._execution import Executor, LocalExecutor, executor_for, one_blas_thread
 from advisor.engine._history.loaded_run import continue_command, keep_inputs
-from advisor.engine._history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
+from advisor.engine._history.manifest import (
+    describe_run,
+    keep_thread_counts,
+    same_cards,
+    same_weights,
+    write_images,
+    write_manifest,
+)
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._pipeline.evaluation.scorer import Scorer
@@ -92,6 +99,8 @@ def _run_search(
 ) -> SearchResult:
     load = Load(cpu_s_of_tree)
     require_installed(request)
+    if resumed:
+        request = keep_thread_counts(resumed, request)
     # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
     ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
     with ended_at(ends_at, request.execution.time_limit):
@@ -238,7 +247,7 @@ class _Search:
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
                 until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
-                self._progress.start(plan, [each.configuration for each in done], until_s)
+                self._progress.start(plan, [evaluation.configuration for evaluation in done], until_s)
                 async with answering(run, self._progress.answer, self._executor.machine):
                     evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
@@ -304,8 +313,8 @@ class _Search:
 
     def _trainers(self) -> Trainers | None:
         """Return the children of this machine that train, None if other machines do."""
-        found = self._executor.pools[TRAINERS]
-        return found if isinstance(found, Trainers) else None
+        trainers = self._executor.pools[TRAINERS]
+        return trainers if isinstance(trainers, Trainers) else None
 
     def _write_manifest(
         self,
@@ -330,8 +339,8 @@ class _Search:
                 more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
         wall = self._durations.by_card()
         cpu = self._durations.by_card(cpu=True)
-        own = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
-        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})
+        times = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
+        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **times, **more})
 
 
 def _disturbed(evaluations: Sequence[Evaluation]) -> bool:

@@ -27,9 +27,18 @@ from advisor.core import (
 )
 from advisor.engine import LoadedRun, load_run, require_proof
 from advisor.exporting import check
-from advisor.exporting._documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
+from advisor.exporting._documents import (
+    PLATFORMS,
+    benchmark_lines,
+    devices_of,
+    edgetpu,
+    interpreter_code,
+    model_card,
+    readme,
+    render,
+)
 from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
-from advisor.reporting import Risk, risks_of, summary_of
+from advisor.reporting import Risk, app_growth, risks_of, summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
 
@@ -253,6 +262,9 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
         **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
+    if "android" in targets:
+        path, code = interpreter_code(shipping, evaluation)
+        texts[path] = code
     if EDGETPU in targets:
         file = MEASURED if model.edits else MODEL
         texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
@@ -319,6 +331,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
             device: {"device": device, **{name: getattr(figures, name) for name in settings}}
             for device, figures in devices.items()
         },
+        "app_growth_bytes": app_growth(len(model.content), target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in found],
     }

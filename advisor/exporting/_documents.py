@@ -14,6 +14,7 @@ from advisor.core import (
     TASKS,
     DeviceFigures,
     Evaluation,
+    Target,
     figures_of,
     markdown,
     plain,
@@ -28,12 +29,16 @@ from advisor.core import (
 from advisor.engine import LoadedRun, Question
 from advisor.exporting._shipping import ShippedModel, Shipping, parts_of
 from advisor.measurement import NEAR
-from advisor.reporting import Risk, on_all_images
+from advisor.reporting import Risk, app_growth, on_all_images
 
 PLATFORMS = ("android", "ios", "python")
+INTERPRETER_CODE = "InterpreterNetwork.kt"
 
-DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
+DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu", "npu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
 """Accelerators that the code of each platform supports."""
+
+NPU_RUNTIMES = ("ai-edge-litert", "litert", "qnn", "tflite")
+"""How the runtimes of NPU figures of Android phones begin. LiteRT 2 takes the NPUs of Qualcomm, MediaTek and Google."""
 
 _ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
     {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}
@@ -50,7 +55,7 @@ CONTENTS: Mapping[str, str] = {
     "bundle.json": "the same facts for programs",
     "check.py": "checks every file and the model's answers to the test vectors",
     "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
-    "android/": "Kotlin for an app",
+    "android/": "Kotlin for an app: LiteRT's compiled model, or the older Interpreter",
     "ios/": "Swift for an app",
     "python/": "a program that {does}",
     "edgetpu/": "a program for a Coral Edge TPU",
@@ -58,6 +63,9 @@ CONTENTS: Mapping[str, str] = {
 """Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
 
 CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
+
+LITERT = "2.3.0"
+"""Version of LiteRT that the code for Android names. The package ``ai-edge-litert`` of a search has the same one."""
 
 
 def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
@@ -101,6 +109,7 @@ def _environment(package: str, language: str) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["md"] = markdown
+    environment.globals["litert"] = LITERT
     return environment
 
 
@@ -113,7 +122,7 @@ def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: E
         f"{name}.j2",
         shipping.package,
         folder=folder,
-        gpu=target.accelerator == "gpu",
+        accelerator=_accelerator(target, platform),
         size=model.size,
         mean=repr(model.mean),
         std=repr(model.std),
@@ -123,6 +132,16 @@ def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: E
         near=NEAR,
         threads=target.threads,
         remark=_remark(evaluation, platform),
+    )
+
+
+def interpreter_code(shipping: Shipping, evaluation: Evaluation) -> tuple[str, str]:
+    """Return path within the bundle and content of the code for Android apps that have the older ``Interpreter``."""
+    folder, _, name = shipping.snippets["android"].rpartition("/")
+    return f"{folder}/{INTERPRETER_CODE}", render_template(
+        f"{INTERPRETER_CODE}.j2",
+        app=name.removesuffix(".kt").lower(),
+        threads=evaluation.configuration.target.threads,
     )
 
 
@@ -154,9 +173,19 @@ def _remark(evaluation: Evaluation, platform: str) -> str:
     devices = devices_of(evaluation).items()
     others = [f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices][1:]
     best += f" Other devices: {'; '.join(others)}." if others else ""
-    if target.accelerator not in DELEGATES[platform]:
+    if target.accelerator != _accelerator(target, platform):
         best += " This code runs on the CPU: measure the latency there."
     return plain(best)
+
+
+def _accelerator(target: Target, platform: str) -> str:
+    """Return the accelerator that the code of a platform uses: that of the target if it can, else the CPU."""
+    accelerator = target.accelerator
+    if accelerator not in DELEGATES[platform]:
+        return "cpu"
+    if accelerator == "npu" and not target.runtime.startswith(NPU_RUNTIMES):
+        return "cpu"
+    return accelerator
 
 
 def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
@@ -222,6 +251,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
         images=sum((run.dataset.get("pictures_per_class") or {}).values()),
         folder=PurePath(str(run.dataset.get("folder", ""))).name,
+        growth=app_growth(len(model.content), _accelerator(configuration.target, "android")),
+        size_of=show_bytes,
         weights_sha256=weights.get("sha256", "") if isinstance(weights, dict) else "",
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),
     )

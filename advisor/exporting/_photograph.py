@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -70,12 +71,11 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
 
     Photographs are copied to the folder ``to``, if one is given, with the objects that were found drawn on them.
 
-    Raises UsageError: the run has no file, it does not find objects although ``to`` is given, or ``to`` has files.
+    Raises UsageError: a folder has no photograph, the run has no file or finds no objects for ``to``, or ``to`` has
+    files.
     StageError: the work exceeded a limit, or the file cannot run.
     """
-    from advisor.datasets import images_in
-
-    photographs = [file for path in photographs for file in (images_in(path) if path.is_dir() else [path])]
+    photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if to is not None:
         ensure_output_dir(to, [_drawn(*each) for each in enumerate(map(str, photographs))], force=False)
     scratch = Scratch()
@@ -95,6 +95,18 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
         pool.close()
         scratch.remove()
     return tuple(answered)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """Return a photograph, or those of a folder; UsageError if it has none."""
+    from advisor.datasets import images_in
+
+    if not path.is_dir():
+        return [path]
+    files = images_in(path)
+    if not files:
+        raise UsageError(f"'{path}' has no photograph", "give files of photographs, or a folder of them")
+    return files
 
 
 def _answer_alone(pool: ChildPool, run: str, place: int, name: str, to: str) -> PhotographAnswer:

@@ -478,7 +478,7 @@ def measure_series(
         "memory": added,
         "load": load_of_others,
         "load_content_ns": content_ns,
-        "series": [one.result() for one in series],
+        "series": [one_series.result() for one_series in series],
     }
 
 

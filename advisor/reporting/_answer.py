@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rich.console import Console
 from rich.table import Table
@@ -13,11 +14,11 @@ from advisor.core import HOST, Evaluation, Quantity
 from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
-from advisor.reporting._explanation import TITLE, explanation, incumbent_sentences, opening
+from advisor.reporting._explanation import NOT_YET, TITLE, explanation, incumbent_sentences, opening
 from advisor.reporting._frames import AnswerRows, chosen
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
-from advisor.reporting._risks import Risk, risks, warnings
-from advisor.reporting._steps import step_blocks
+from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, risks, warnings
+from advisor.reporting._steps import is_int8_next, next_step, next_steps, step_blocks
 from advisor.reporting._view import RunView, report_parts
 
 MEMORY_WIDTH = 100
@@ -35,6 +36,8 @@ JUDGED = (
 )
 
 MAX_FLIPS = 3
+
+REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -70,19 +73,48 @@ _LAYOUTS = (
 """The table has the first of these layouts that the terminal is wide enough for."""
 
 
-def print_answer(view: RunView, console: Console | None = None, rows: AnswerRows | None = None) -> None:
-    """Write the answer to ``console``, or to standard output; ``rows`` says which rows, and their order."""
+def print_answer(
+    view: RunView, console: Console | None = None, rows: AnswerRows | None = None, brief: bool = False
+) -> None:
+    """Write the answer to ``console``, or to standard output.
+
+    ``rows`` says which rows, and their order. Only the first lines are written if ``brief``.
+    """
     console = console or blocks.default_console()
-    if view.unfinished:
-        blocks.show([Paragraph(view.unfinished_sentence, "warn"), Paragraph("")], console)
+    for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
+        blocks.show([Paragraph(remark, "warn"), Paragraph("")], console)
+    first = list(first_lines(view))
+    blocks.show(first if first or not brief else islice(_sentences(view), 1), console)
+    if brief:
+        return
     if view.decision.pick:
-        file, *lines = [text.plain(line) for line in opening(view)] or [""]
-        whole = Text(file, style="bold", no_wrap=True, overflow="ignore")  # a path that is broken cannot be copied
-        blocks.write([whole, *map(Text, lines), Text()], console)
         shown = chosen(view, shortlist(view), rows)
         nothing = Text("No row passes the filter.", style="yellow")
-        blocks.write([_fitted_table(view, console, shown) if shown else nothing, Text()], console)
+        blocks.write([Text(), _fitted_table(view, console, shown) if shown else nothing, Text()], console)
     blocks.show(_sentences(view), console)
+
+
+def first_lines(view: RunView) -> Iterator[Block]:
+    """Return what stands above the table: the lines of every answer, the main risk, and the next step."""
+    lines = opening(view)
+    for number, line in enumerate(lines):
+        if is_int8_next(view) and line.startswith(NOT_YET):
+            continue  # the next step says the same
+        yield Paragraph(line, "" if number else "strong whole")  # a path that is broken cannot be copied
+    yield from (block for block in (_main_risk(view, lines), next_step(view)) if lines and block)
+
+
+def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
+    """Return the first sentence of the highest risk that ``lines`` do not state; None if all are low."""
+    found = risks(view, view.decision.pick) if view.decision.pick else ()
+    stated = " ".join(lines)
+    new = [risk for risk in found if risk.name != NOT_YOUR_DEVICE and risk.text not in stated]
+    high = [risk for risk in new if risk.warns]
+    main = next(iter(high or [risk for risk in new if risk.level is Level.SOME]), None)
+    if main is None:
+        return None
+    more = f" ({len(high) - 1} more below)" if len(high) > 1 else ""
+    return Labelled(f"Risk, {main.name.lower()}", f"{text.first_sentence(main.text)}{more}")
 
 
 def _sentences(view: RunView) -> Iterator[Block]:
@@ -105,11 +137,21 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield from alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
-    yield from step_blocks(view)
+    yield from step_blocks(view)[1:]
     yield Paragraph(counts(view), "dim")
-    yield from (Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
+    notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
+    yield from (Paragraph(note, "dim") for note in notes)
     if view.next_command:
-        yield blocks.next_command(view.next_command)
+        yield Labelled(_last_label(view), Span(view.next_command, "command"))
+
+
+def _last_label(view: RunView) -> str:
+    """Return the label of the last line. One step is next: where the first lines have it, the last one is another."""
+    if not next_steps(view):
+        return "Next"
+    if view.next_command.endswith(REPORT):
+        return "Report"
+    return "To ship" if view.next_command.startswith("advisor export") else "Then"
 
 
 def warned(view: RunView) -> list[Labelled]:
@@ -154,8 +196,8 @@ def headline(view: RunView) -> Iterator[Block]:
     nothing = "nothing meets the budget" if decision.pick else "no result yet" if view.unfinished else "no result"
     title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
     yield blocks.Heading(f"advisor: {title}", "answer")
-    if view.unfinished:
-        yield Paragraph(Span(view.unfinished_sentence, "strong"), "unfinished")
+    for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
+        yield Paragraph(Span(remark, "strong"), "unfinished")
     yield blocks.Items(opening(view))
     if short := explanation(view):
         yield Labelled("In short", short, "lead")
@@ -171,8 +213,8 @@ def headline(view: RunView) -> Iterator[Block]:
 def summary(view: RunView) -> Iterator[Block]:
     """Return what a notebook shows."""
     decision = view.decision
-    if view.unfinished:
-        yield Paragraph(view.unfinished_sentence)
+    for remark in filter(None, (view.demonstration, view.unfinished_sentence)):
+        yield Paragraph(remark)
     yield from (Paragraph(Span(line, "strong")) for line in opening(view))
     yield Paragraph(decision.reason)
     yield from warned(view)

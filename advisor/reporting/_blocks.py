@@ -5,6 +5,7 @@ A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, `
 are classes. Pages and notebooks draw blocks by ``templates/blocks.html.j2``.
 """
 
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ class Chart:
     """A plot with its caption and the titles of its axes; only pages draw it, so a table must say the same.
 
     A series is a name and the points (x, y) of its line; ``dots`` are points with a name. The axes span all points. The
-    dot that is named ``marked`` is the largest.
+    dot that is named ``marked`` is the largest, and the pick.
     """
 
     caption: str
@@ -176,6 +177,7 @@ class Chart:
     series: Sequence[tuple[str, Sequence[tuple[float, float]]]]
     dots: Sequence[tuple[str, float, float]] = ()
     marked: str = ""
+    wide: bool = False  #: x spans so much that it is drawn on a logarithmic scale
 
     WIDTH, HEIGHT, MARGIN = 640, 260, 44
 
@@ -190,6 +192,8 @@ class Chart:
     def place(self, x: float, y: float) -> str:
         """Return where a point is drawn, as SVG writes it."""
         (left, right), (low, high) = self.ends
+        if self.wide:
+            x, left, right = (math.log10(value) for value in (x, left, right))
         across = self.MARGIN + (x - left) / (right - left) * (self.WIDTH - 2 * self.MARGIN)
         down = self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
         return f"{across:.1f},{down:.1f}"
@@ -257,10 +261,33 @@ def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType
             case Heading():
                 yield styled(block.words, "bold")
             case Paragraph():
-                yield styled(block.words, style(block.look))
+                line = styled(block.words, style(block.look))
+                line.no_wrap = "whole" in block.look
+                line.overflow = "ignore" if line.no_wrap else None
+                yield line
             case Labelled():
-                label = f"{text.plain(block.label)}{': ' if block.colon else ' '}"
-                yield Text.assemble((label, f"bold {style(block.look)}".strip()), styled(block.words))
+                yield from _labelled(block)
+
+
+def _labelled(block: Labelled) -> Iterator[Text]:
+    """Yield a sentence, and a command in it on a line of its own: one that is broken cannot be copied."""
+    label = (f"{text.plain(block.label)}{': ' if block.colon else ' '}", f"bold {style(block.look)}".strip())
+    *words, last = _spans(block.words)
+    if last.look != "command":
+        yield Text.assemble(label, styled(block.words))
+    elif words:
+        yield Text.assemble(label, styled(tuple(words)))
+        yield whole(f"  {text.plain(last.text)}", style("command"))
+    else:
+        line = whole("")
+        line.append(*label)
+        line.append_text(styled(last))
+        yield line
+
+
+def whole(words: str, look: str = "") -> Text:
+    """Return words that stay on one line, however narrow the terminal is."""
+    return Text(words, style=look, no_wrap=True, overflow="ignore")
 
 
 def style(look: str) -> str:
@@ -361,7 +388,7 @@ def _words(said: Words) -> str:
     """Return text with its looks, escaped, on one line."""
     shown = []
     for part in _spans(said):
-        if part.look == "code" and "`" not in part.text:
+        if part.look in ("code", "command") and "`" not in part.text:
             shown.append(f"`{text.plain(part.text)}`")
         else:
             shown.append(f"**{escaped(part.text)}**" if part.look == "strong" else text.inner(part.text, escaped))

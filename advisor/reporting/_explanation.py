@@ -25,8 +25,12 @@ from advisor.reporting._steps import failed_int8, int8_size, lacks_int8
 from advisor.reporting._view import RunView
 
 TITLE = "What you ship today"
+NOT_YET = "Not compressed yet"
 UNJUDGED = "; it did not run on the hold-out"
 LEARNT = "Its figures are too high if it has learnt from your images."
+
+UnitOfPlace = tuple[str, str]
+"""What runs a file, and where, in words: ``2 CPU threads``, ``this machine``."""
 
 REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flagship", 2023)}
 """Phones for which the pick is predicted where the question names no device, each with its year: their CPUs, which the
@@ -68,26 +72,58 @@ def _compressed(view: RunView, pick: Evaluation) -> str:
         return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
     if view.unfinished or not lacks_int8(view, pick):
         return ""
-    return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
+    return f"{NOT_YET}: the search did not reach int8{int8_size(pick)}."
 
 
 def _right(view: RunView, pick: Evaluation) -> str:
     """Return how often the pick is right, with its interval."""
-    counted, (plain, judged) = pick.holdout_accuracy or pick.accuracy, top1_on_parts(pick)
-    reached = (judged or plain) if view.other_metric else counted
+    reached, images = _reached(view, pick), _images_of(view, pick)
+    counted = pick.holdout_accuracy or pick.accuracy
     if reached is None:
         return ""
     if view.request.question.data is None:
-        return f"Right on {reached.value:.0f} of 100 images of ImageNet; on your images nobody knows yet."
+        return f"Right on {reached.value:.0f} of 100 {images}; on your images nobody knows yet."
     ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
-    held = judged or pick.holdout_accuracy
-    said = _is_unjudged(view, pick)
-    images, only = ("like yours", "") if held else ("that chose it", "" if said else "; no other images judged it")
+    is_judged = top1_on_parts(pick)[1] or pick.holdout_accuracy
+    only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
-        return f"Reaches {reached.value:.0f} % {view.task.metric} on images {images}{ends}{only}."
+        return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{ends}{only}."
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
     right = "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
-    return f"Right on {right} of 100 images {images}{ends}{only}.{other}"
+    return f"Right on {right} of 100 {images}{ends}{only}.{other}"
+
+
+def meeting_line(view: RunView) -> str:
+    """Return what one would say of the pick in a meeting, in one sentence; empty without a pick and its figures."""
+    pick = view.decision.pick
+    if pick is None or pick.latency is None or (reached := _reached(view, pick)) is None:
+        return ""
+    start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
+    size = f"{show_bytes(pick.size.value)} file" if pick.size else "file"
+    images = _images_of(view, pick).replace("yours", "ours")
+    share = f"{reached.value:.0f}"
+    right = f"is right on {share} of 100" if view.task.probabilities else f"reaches {share} % {view.task.metric} on"
+    phones = _on_reference_phones(view)
+    target = pick.configuration.target
+    machine = "the machine that searched" if target.device == HOST else target.device
+    (unit, place), latency = next(iter(phones.items()), ((_unit(target), machine), pick.latency))
+    figure = f"{show_ms(latency.value)} on {unit} of {place.split(' (')[0]} ({latency.provenance})"
+    return f"{start} {size} that {right} {images} and takes {figure}."
+
+
+def _reached(view: RunView, pick: Evaluation) -> Quantity | None:
+    """Return the accuracy that is told in words: top-1 of classifiers, on the hold-out where it is known."""
+    plain, judged = top1_on_parts(pick)
+    return (judged or plain) if view.other_metric else (pick.holdout_accuracy or pick.accuracy)
+
+
+def _images_of(view: RunView, pick: Evaluation) -> str:
+    """Return which images that accuracy is of, in words."""
+    if view.request.question.data is None:
+        return "images of ImageNet"
+    if not (top1_on_parts(pick)[1] or pick.holdout_accuracy):
+        return "images that chose it"
+    return "images like these" if view.demonstration else "images like yours"
 
 
 def _leaks(view: RunView) -> str:
@@ -99,12 +135,14 @@ def _leaks(view: RunView) -> str:
 def _time(view: RunView, pick: Evaluation) -> str:
     """Return the latency on the device of the question; beside this machine, that of two phones."""
     assert pick.latency is not None, "only a pick with a latency has an opening"
-    phones = _on_reference_phones(view)
     target = pick.configuration.target
-    place = "this machine" if target.device == HOST else target.device
-    known = {**phones, f"{_unit(target)} of {place} (": pick.latency}
-    parts = [f"{show_ms(each.value)} on {where}{_origin(each)})" for where, each in known.items()]
-    return f"{'About ' if phones else ''}{', '.join(parts)}."
+    machine = "this machine" if target.device == HOST else target.device
+    known = {**_on_reference_phones(view), (_unit(target), machine): pick.latency}
+    units = {unit for unit, _ in known}
+    if len(known) > len(units) == 1:
+        parts = [f"{_latency(latency)} on {place}" for (_, place), latency in known.items()]
+        return f"On {units.pop()}: {', '.join(parts)}."
+    return f"{', '.join(f'{_latency(latency)} on {unit} of {place}' for (unit, place), latency in known.items())}."
 
 
 def _unit(target: Target) -> str:
@@ -112,20 +150,21 @@ def _unit(target: Target) -> str:
     return plural(target.threads, "CPU thread") if target.accelerator == "cpu" else f"the {target.accelerator.upper()}"
 
 
-def _origin(latency: Quantity) -> str:
-    """Return where a latency comes from, of a prediction with its interval."""
-    if latency.low is None or latency.high is None or latency.provenance is Provenance.MEASURED:
-        return latency.provenance.value
-    return f"{latency.provenance}, {text.number(latency.low)} to {text.number(latency.high)}"
+def _latency(latency: Quantity) -> str:
+    """Return a latency and its provenance, of a prediction with its interval: ``2.6 ms (0.4 to 4.5) predicted``."""
+    ends = ""
+    if latency.low is not None and latency.high is not None and latency.provenance is not Provenance.MEASURED:
+        ends = f" ({text.number(latency.low)} to {text.number(latency.high)})"
+    return f"{show_ms(latency.value)}{ends} {latency.provenance}"
 
 
 def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what a reader may take for known and is not."""
     if view.only_here:
         held = "the budget was checked" if view.budget.latency_ms else "all was measured"
-        yield f"the latency on your device, as {held} on this machine (name yours: --device)"
-    if why := view.unknown_conditions(pick):
-        yield f"the accuracy on another visit, camera or day, as {why}"
+        yield f"the latency on your device ({held} here; name yours: --device)"
+    if view.unknown_conditions(pick) and not view.demonstration:
+        yield "the accuracy on another visit, camera or day"
     without = view.manifest.get("without_weights") or {}
     tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
@@ -135,19 +174,19 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
 
 
 @cache
-def _on_phones(threads: int) -> Callable[[Evaluation], dict[str, Quantity]]:
+def _on_phones(threads: int) -> Callable[[Evaluation], dict[UnitOfPlace, Quantity]]:
     """Return what predicts a file's latency by the words for each reference phone; its model is fitted once."""
     from advisor.engine import DevicePredictor, TargetDevice, select_devices
 
-    predictor, devices = DevicePredictor(), dict[str, TargetDevice]()
+    predictor, devices = DevicePredictor(), dict[UnitOfPlace, TargetDevice]()
     for name, (kind, year) in REFERENCES.items():
         (phone,) = select_devices((name,), (), "--device")
         cpus = {target.threads: target for target in phone.profile.targets if target.accelerator == "cpu"}
         count = max((count for count in cpus if count <= threads), default=min(cpus))
         device = replace(phone, target=cpus[count])
-        devices[f"{_unit(device.identity)} of {kind} ({phone.profile.title}, {year}: "] = device
+        devices[_unit(device.identity), f"{kind} ({phone.profile.title}, {year})"] = device
 
-    def predicted(file: Evaluation) -> dict[str, Quantity]:
+    def predicted(file: Evaluation) -> dict[UnitOfPlace, Quantity]:
         rows_of_phones = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
         rows = [(words, row) for words, evaluations in rows_of_phones.items() for row in evaluations]
         return {words: row.latency for words, row in rows if row.latency and row.status is Status.OK}
@@ -155,8 +194,8 @@ def _on_phones(threads: int) -> Callable[[Evaluation], dict[str, Quantity]]:
     return predicted
 
 
-def _on_reference_phones(view: RunView) -> dict[str, Quantity]:
-    """Return the predicted latency of the pick by the words for each reference phone, up to where it is from.
+def _on_reference_phones(view: RunView) -> dict[UnitOfPlace, Quantity]:
+    """Return the predicted latency of the pick by the words for each reference phone.
 
     Nothing where the question names a device, before the search has ended, and where nothing can be predicted.
     """

@@ -235,7 +235,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "front": [_brief(evaluation) for evaluation in chosen(view, decision.front, rows)],
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
         "labels": asdict(view.labels) if view.labels else None,
-        "remarks": [*view.problems, *view.remarks, *foreign_runtimes(view)],
+        "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],
         "devices": {device: _device(own) for device, own in view.by_device.items()},
         **{name: part.document(view) for name, part in report_parts().items()},
     }

@@ -41,6 +41,8 @@ FEW_GROUPS = 3
 
 BUDGET = "Latency budget"
 
+NOT_YOUR_DEVICE = "Not your device"
+
 APART = 0.9
 """AUROC (0-1) from which on images of other things are told apart well enough."""
 
@@ -238,7 +240,7 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
     level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
     if device == HOST:
         said = f"The budget was checked on this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
-        return Risk("Not your device", Level.SOME, f"{said} Name the device to ship on: --device.")
+        return Risk(NOT_YOUR_DEVICE, Level.SOME, f"{said} Name the device to ship on: --device.")
     return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from advisor.core import FLOAT, Evaluation, Status, UsageError, form_of, network_of, plural, show_bytes, show_seconds
 from advisor.engine import StageName, continue_command as continue_command
-from advisor.reporting._blocks import Labelled
+from advisor.reporting._blocks import Labelled, Span, Words, next_command
 from advisor.reporting._classes import recalls
 from advisor.reporting._phrases import count_configurations
 
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
 
+OWN_IMAGES = "advisor search --budget 50ms --data YOUR_PHOTOGRAPHS"
 INT8 = "int8"
 SMALLER = form_of(INT8).bytes / form_of(FLOAT).bytes
 """Size of an int8 file over that of its float32 file."""
@@ -25,10 +27,16 @@ WIDE = 0.1
 
 @dataclass(frozen=True)
 class NextStep:
-    """One step: what it buys, and the command that does it."""
+    """One step: its topic in few words, what it buys, and the command that does it."""
 
+    topic: str
     what: str
     command: str
+
+    @property
+    def words(self) -> Words:
+        """The step as words, with its command."""
+        return f"{self.what}: ", Span(self.command, "command")
 
 
 def next_steps(view: RunView) -> tuple[NextStep, ...]:
@@ -40,23 +48,41 @@ def next_steps(view: RunView) -> tuple[NextStep, ...]:
 
 
 def step_blocks(view: RunView) -> list[Labelled]:
-    """Return a line for each step."""
-    return [Labelled("The next hour buys", f"{step.what}: {step.command}") for step in next_steps(view)]
+    """Return a line for each step, the first of which is next."""
+    labels = chain(("Next",), repeat("The next hour also buys"))
+    return [Labelled(label, step.words) for label, step in zip(labels, next_steps(view), strict=False)]
+
+
+def next_step(view: RunView) -> Labelled | None:
+    """Return the line of what to do next; None where there is nothing."""
+    if steps := step_blocks(view):
+        return steps[0]
+    return next_command(view.next_command) if view.next_command else None
 
 
 def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
+    if view.demonstration:
+        what = "the same for your own photographs, a folder for each class"
+        yield NextStep("your own photographs", what, OWN_IMAGES)
+        return
     if lacks_int8(view, pick):
-        yield NextStep(f"int8 of the pick{int8_size(pick)}", continue_command(view.folder))
+        what = f"int8 of the pick, which is not compressed yet{int8_size(pick)}"
+        yield NextStep("int8", what, continue_command(view.folder))
     tuning = view.tuning
     if tuning is not None:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
-        yield NextStep(
-            f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}", tuning.command(view.folder)
-        )
+        what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
+        yield NextStep("fine-tuning", what, tuning.command(view.folder))
     images, label = wanted_images(view, pick)
     if images:
         photographs = f"{plural(images, 'more image')} of '{label}', which halve its interval"
-        yield NextStep(photographs, f"advisor search --request {view.folder}/request.yaml")
+        yield NextStep(f"more images of '{label}'", photographs, f"advisor search --request {view.folder}/request.yaml")
+
+
+def is_int8_next(view: RunView) -> bool:
+    """Return whether the first step makes an int8 file of the pick."""
+    pick = view.decision.pick
+    return pick is not None and not view.demonstration and bool(next_steps(view)) and lacks_int8(view, pick)
 
 
 def lacks_int8(view: RunView, pick: Evaluation) -> bool:

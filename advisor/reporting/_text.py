@@ -133,6 +133,12 @@ def finite(value: Any) -> Any:
     return value
 
 
+def first_sentence(words: str) -> str:
+    """Return the first sentence of a text, with its full stop."""
+    first, stop, _ = words.partition(". ")
+    return f"{first}." if stop else words
+
+
 def spreadsheet(value: object) -> object:
     """Return a CSV cell that no spreadsheet interprets as a formula."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):

@@ -28,7 +28,7 @@ from advisor.core import (
     parse,
     registered,
 )
-from advisor.datasets import HOLDOUT, PARTS, VALIDATION, copies_sentence
+from advisor.datasets import DEMO_NOTE, HOLDOUT, PARTS, VALIDATION, copies_sentence
 from advisor.engine import (
     DIAGNOSES,
     CheckedLabels,
@@ -175,6 +175,11 @@ class RunView:
         return tuple(map(str, written)) if isinstance(written, list) else ()
 
     @property
+    def demonstration(self) -> str:
+        """A sentence that says that the images are those of a demonstration; empty for a user's own."""
+        return DEMO_NOTE if self.dataset and DEMO_NOTE in self.dataset.notes else ""
+
+    @property
     def task(self) -> Task:
         """The facts of the run's task, with the metric of its question."""
         return self.request.question.of_task
@@ -198,7 +203,7 @@ class RunView:
         """Return why the accuracy on another visit, camera or day is unknown; empty where it is known.
 
         It is also empty where no accuracy was measured on the user's images. Tasks without one class for each image
-        have no estimate, see docs/decisions/0127: of them, only the figure of the user's own hold-out is known.
+        have no estimate, see docs/decisions/0051: of them, only the figure of the user's own hold-out is known.
         """
         if in_unknown_conditions(evaluation):
             return "your images name no visits, cameras or days"

@@ -17,12 +17,22 @@ from platformdirs import user_cache_path
 
 from advisor.core import StageError, UsageError
 from advisor.isolation import TimedOut, run_program
-from advisor.store._files import find_changed_file, full_disk, is_full_disk, is_unchanged, sha256_json, write_hashes
+from advisor.store._files import (
+    find_changed_file,
+    full_disk,
+    is_full_disk,
+    is_unchanged,
+    sha256_json,
+    write_atomically,
+    write_hashes,
+)
 from advisor.store._limit import RESULTS, Hold, evict_results, hold_of_process, limit_bytes, warn_if_too_small
+from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)
 
 _TRIM_EVERY_S = 60.0  # Least seconds between two looks at the size of the cache: one takes about 0.1 s
+_MOST_HOLDER_BYTES = 1000  # of the file that names the maker of a result
 _MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
 
 TIMEOUT_S = 600.0
@@ -168,11 +178,11 @@ def _hold_lock(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        with contextlib.suppress(OSError):
-            waits(holder.read_text(encoding="ascii"))
+        with contextlib.suppress(UsageError):
+            waits(read_text(holder, _MOST_HOLDER_BYTES, errors="replace"))
         lock.acquire()
     try:
-        holder.write_text(f"process {os.getpid()}", encoding="ascii")
+        write_atomically(holder, f"process {os.getpid()}")  # never through a link
         yield
     finally:
         holder.unlink(missing_ok=True)

@@ -36,6 +36,8 @@ _PARTS = ("", ".checkpoints", ".sha256")  # A result, its checkpoints and its ha
 _USES = "uses"
 _KEPT = ".kept"
 _STAGE = re.compile(r"[a-z][a-z_]*-\d+")  # A folder of results: the name of a stage and its version
+_RECORD = re.compile(r"run-[0-9a-f]{16}|process-\d+-[0-9a-f]{8}")  # Who uses results, see :class:`Hold`
+_MOST_RECORD_BYTES = 100_000_000  # A million keys
 _RESULT = re.compile(r"[0-9a-f]{64}")  # A result: the hash of its inputs
 
 _log = logging.getLogger(__name__)
@@ -110,7 +112,7 @@ class Hold:
 
         A full disk or a cache that is read only changes nothing: the result may then go, and is made again.
         """
-        with self._mutex, contextlib.suppress(OSError):
+        with self._mutex, contextlib.suppress(OSError, UsageError):
             if key in self.keys:
                 return
             self.keys.add(key)
@@ -123,7 +125,7 @@ class Hold:
 
     def release(self) -> None:
         """Let the results go; what a run used stays known, so that it can be kept."""
-        with self._mutex, contextlib.suppress(OSError), _lock_cache(self.root):
+        with self._mutex, contextlib.suppress(OSError, UsageError), _lock_cache(self.root):
             self._lock.release(force=True)
             if self._run is None:
                 for left in (self._file, Path(f"{self._file}.lock")):
@@ -142,8 +144,19 @@ def _record_name(run: Path) -> str:
 
 @contextlib.contextmanager
 def _lock_cache(root: Path) -> Iterator[None]:
-    with FileLock(root / _USES / ".lock"):
+    lock = _folder_of_uses(root) / ".lock"
+    if lock.is_symlink() or lock.is_dir():
+        raise UsageError(f"{lock} is no plain file: the cache locks itself with it", "remove it")
+    with FileLock(lock):
         yield
+
+
+def _folder_of_uses(root: Path) -> Path:
+    """Return the folder of records, which may be a link to one; UsageError if something else has its name."""
+    uses = root / _USES
+    if os.path.lexists(uses) and not uses.is_dir():
+        raise UsageError(f"{uses} is no folder: the cache keeps there who uses its results", "move it to another place")
+    return uses
 
 
 def entries_of(root: Path) -> tuple[CacheEntry, ...]:
@@ -191,7 +204,7 @@ def uses_of(root: Path) -> tuple[CacheUse, ...]:
 
     In a cache that is read only they stay, and nothing says which processes are at work.
     """
-    if not (root / _USES).is_dir():
+    if not os.path.lexists(root / _USES):
         return ()
     try:
         with _lock_cache(root):
@@ -204,16 +217,29 @@ def uses_of(root: Path) -> tuple[CacheUse, ...]:
 
 def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
     uses = []
-    for file in (file for file in _list_folder(root / _USES) if "." not in file.name):
-        run, *keys = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+    for file in _records(root):
+        run, *keys = _lines(file)
         live = not read_only and _is_live(file)
         kept = file.with_suffix(_KEPT).exists()
-        if live or kept or (run and Path(run).is_dir()):
+        if live or kept or (run and os.path.isdir(run)):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
             uses.append(CacheUse(run, frozenset(keys), live, kept))
             continue
         for left in () if read_only else (file, Path(f"{file}.lock")):
             left.unlink(missing_ok=True)
     return tuple(uses)
+
+
+def _records(root: Path) -> list[Path]:
+    """Return the records that :class:`Hold` wrote: their folder may be a link to one that has other files too."""
+    named = [path for path in _list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
+    return [path for path in named if path.is_file() and not path.is_symlink()]
+
+
+def _lines(record: Path) -> list[str]:
+    """Return the run of a record, and its keys; no run and no key if it is too large to be one."""
+    if record.stat().st_size > _MOST_RECORD_BYTES:
+        return [""]
+    return record.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
 
 
 def _is_live(record: Path) -> bool:
@@ -250,7 +276,7 @@ def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evi
     _sweep(root)
     wanted = set(kinds)
     going = list[Path]()
-    (root / _USES).mkdir(parents=True, exist_ok=True)
+    _folder_of_uses(root).mkdir(parents=True, exist_ok=True)
     count = freed = 0
     with _lock_cache(root):
         users = _read_uses(root)

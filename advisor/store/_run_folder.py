@@ -50,6 +50,23 @@ REPORTS = ("recommendation.json", "front.", "report.")  # How the names of repor
 UNSEALED = (".", MANIFEST, "evaluations.jsonl", "study.journal", "study.sqlite", "log.txt", "progress.json")
 SEALED_SINCE = "0.2.0"
 
+GITIGNORE = """\
+# What a re-evaluation reads: the request and the answers. The files of models and the reports stay out of git.
+*
+!.gitignore
+!request.yaml
+!manifest.json
+!evaluations.jsonl
+!dataset.json
+!split.json
+!inputs.json
+!answers/
+!answers/*
+!catalogs/
+!catalogs/*
+"""
+"""Content of ``.gitignore`` in a run folder."""
+
 SHOWN = 5  # Most line numbers in a message
 CHANGED = "changed"
 OLD = "old"
@@ -76,18 +93,17 @@ class RunFolder:
         self._lock = FileLock(path / ".lock", thread_local=False)  # the thread that works releases it
 
     @classmethod
-    def create(cls, out: Path, slug: str, now: datetime | None = None) -> RunFolder:
-        """Make a new folder ``out/<date>-<time>-<slug>`` and link ``out/latest`` to it."""
+    def create(cls, out: Path, slug: str, now: datetime | None = None, is_latest: bool = True) -> RunFolder:
+        """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
         try:
             out.mkdir(parents=True, exist_ok=True)
             path = _make_folder(out, name)
             (path / "artifacts").mkdir()
-            unfinished = out / f".latest-{os.getpid()}"
-            unfinished.unlink(missing_ok=True)  # of a killed process with the same id
-            unfinished.symlink_to(path.name)
-            unfinished.replace(out / "latest")
+            (path / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
+            if is_latest:
+                _link_latest(out, path.name)
         except OSError as error:
             raise UsageError(
                 f"--out: cannot write to the folder '{out}' ({error.strerror or error})",
@@ -325,6 +341,14 @@ def _is_inside(entry: Path, root: Path) -> bool:
     if not (entry.is_file() or entry.is_dir()):
         return False
     return not entry.is_symlink() or entry.resolve().is_relative_to(root)
+
+
+def _link_latest(out: Path, name: str) -> None:
+    """Make ``out/latest`` lead to a run folder, in one step: a reader sees the old one or the new one."""
+    unfinished = out / f".latest-{os.getpid()}"
+    unfinished.unlink(missing_ok=True)  # of a killed process with the same id
+    unfinished.symlink_to(name)
+    unfinished.replace(out / "latest")
 
 
 def _make_folder(out: Path, name: str) -> Path:

@@ -30,7 +30,7 @@ WORST = 8
 SHOWN_SIDE = 160
 
 
-class Reached(Protocol):
+class ImageScores(Protocol):
     """What a file reached on some images."""
 
     @property
@@ -42,11 +42,11 @@ class Reached(Protocol):
         """Each image's share in it, whose mean it is."""
 
 
-R = TypeVar("R", bound=Reached)
+R = TypeVar("R", bound=ImageScores)
 
 
 @dataclass(frozen=True)
-class ByShares(ABC, Generic[R]):
+class JudgeByShares(ABC, Generic[R]):
     """See :class:`advisor.engine.Judge`; files are compared image by image."""
 
     metric: str  # name of the figure

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any, get_type_hints
 
 import pytest
@@ -14,7 +15,8 @@ from advisor import api, catalog, devices
 from advisor.cli._main import app
 from advisor.core import GROUPS, PLAN
 
-FOR_COMMANDS = {"State", "choices", "experiment_log", "judge", "memory_there", "warn_of_input", "write_request"}
+FOR_COMMANDS = {"State", "choices", "demonstrate", "experiment_log", "judge", "memory_there", "warn_of_input"}
+FOR_COMMANDS |= {"write_request"}
 """What the face of the room offers to the command line alone."""
 
 DEVICES = ("add", "calibrate", "list_devices", "remove", "show", "to_frame")
@@ -66,7 +68,7 @@ def test_search_takes_every_option_of_a_request_and_plan_those_of_a_search_in_th
 
 @pytest.mark.parametrize("name", ["search", "plan"])
 def test_the_command_takes_the_arguments_of_its_function(name: str) -> None:
-    shown = {"as_json", "every", "log_to", "sort", "only", "quiet"}
+    shown = {"as_json", "brief", "demo", "every", "log_to", "sort", "only", "quiet"}
     options = [option.name for option in command(name).params if option.name not in shown]
     assert options == [argument for argument in arguments(FUNCTIONS[name]) if argument not in shown]
 
@@ -97,4 +99,4 @@ def test_every_option_of_a_search_belongs_to_a_group_of_its_help(name: str) -> N
 
 def test_the_package_offers_every_public_function() -> None:
     assert set(PUBLIC) <= set(advisor.__all__)
-    assert all(getattr(advisor, name) is getattr(api, name) for name in PUBLIC)
+    assert all(unwrap(getattr(advisor, name)) is unwrap(getattr(api, name)) for name in PUBLIC)

@@ -7,6 +7,7 @@ The exit codes of the commands are those of the documentation. Progress of comma
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -200,6 +201,18 @@ def test_a_long_wait_of_short_steps_gets_a_line(capsys: pytest.CaptureFixture[st
         until(written)
 
 
+@pytest.mark.parametrize(("wait_s", "goes_on"), [(1000.0, True), (0.0, False)])
+def test_a_wait_without_a_line_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wait_s: float, goes_on: bool
+) -> None:
+    monkeypatch.setattr("advisor.cli._output.WAIT_S", wait_s)
+    token = BEGAN.set(began := time.monotonic())
+    with progress("the first"):
+        until(lambda: goes_on or capsys.readouterr().err == "the first\n")
+    assert (BEGAN.get() == began) == goes_on
+    BEGAN.reset(token)
+
+
 def test_who_follows_gets_each_step(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     with progress("the first") as tell:
@@ -295,3 +308,11 @@ def test_too_little_memory_for_the_reason_ends_without_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "advisor.api._runs", None)  # an import of it fails
     assert failing(MemoryError()).startswith("error: memory ran out\nhint:  free some memory")
+
+
+def test_an_error_is_said_even_where_no_memory_is_left_for_its_colours(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("typer.secho", Mock(side_effect=MemoryError))
+    main._complain("memory ran out: 1 MB is free", "buy some")
+    assert capfd.readouterr().err.startswith("error: memory ran out\nhint:  free some memory")

@@ -4,6 +4,7 @@ import configparser
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from advisor.engine._history.changes import host_manifest
+from advisor.store._run_folder import GITIGNORE
 from tests.makers.commands import Advisor, ended
 from tests.places import PROJECT
 from tests.predictor import REQUEST, own_profile, rows
@@ -40,7 +42,8 @@ def models(tmp_path: Path) -> Path:
         made.mkdir()
     lines = (
         "#!/bin/sh", f"code=$(cat {tmp_path}/code)", f'echo "$*" > {tmp_path}/called',
-        f"if [ $code = 4 ]; then echo '{CHANGED}'; mkdir -p runs/new; touch runs/new/request.yaml; fi", "exit $code",
+        f"if [ $code = 4 ]; then echo '{CHANGED}'; mkdir -p runs/1-again-x; touch runs/1-again-x/request.yaml; fi",
+        "exit $code",
     )  # fmt: skip
     command.write_text("\n".join(lines))
     command.chmod(0o755)
@@ -142,9 +145,24 @@ def test_the_action_comments_and_fails_with_four_once(
     commented.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncp "$5" {tmp_path}/commented\n')
     commented.chmod(0o755)
     shell(steps["Install"], environment, models, "-e")
+    origin = tmp_path / "origin"
+    for words in (["init", "-q", "--bare", str(origin)], ["init", "-q"], ["remote", "add", "origin", str(origin)]):
+        subprocess.run(["git", *words], cwd=models, check=True)
     for code in (4, 0):
         (tmp_path / "code").write_text(str(code))
+        shutil.rmtree(models / "runs", ignore_errors=True)  # each pull request has a checkout of its own
+        (models / ".gitignore").write_text("runs/\n")
+        shell(steps["Take the earlier answers"], environment, models, "-e", "-o", "pipefail")
+        assert (models / "runs" / "1-again-x" / "request.yaml").is_file() == (code == 0)
         shell(steps["Ask again"], environment, models, "-e", "-o", "pipefail")
+        if code == 4:
+            (models / "runs" / "1-again-x" / ".gitignore").write_text(GITIGNORE)
+            (models / "runs" / "1-again-x" / "report.html").write_text("large")
+        shell(steps["Keep the answers"], environment, models, "-e", "-o", "pipefail")
+        stored = subprocess.run(
+            ["git", "ls-tree", "-r", "--name-only", "advisor-answers"], cwd=origin, capture_output=True
+        )
+        assert stored.stdout.decode().split() == ["1-again-x/.gitignore", "1-again-x/request.yaml"]
         outputs = dict(line.split("=", 1) for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
         assert outputs["code"] == str(code)
         fails = {**environment, "CODE": outputs["code"]}

@@ -23,6 +23,9 @@ from tests.run_folders import write_run
         ("--resume nowhere", ("nowhere", "not a run folder")),
         ("--data photos --task object-detection", ("--data: 'photos' has no boxes in a known format",)),
         ("--budget 50ms --out file/runs", ("file/runs", "cannot write to the folder")),
+        ("--demo --data photos", ("--demo draws its own images and cannot be combined with --data",)),
+        ("--demo --task object-detection --json", ("cannot be combined with --task", "leave out --demo, or --task")),
+        ("--demo --out file/runs", ("the images cannot be written to the folder 'file/runs'", "--out")),
         ("--budget 50ms --sort latenzy", ("--sort: unknown column 'latenzy' (did you mean 'latency",)),
     ],
 )

@@ -1,14 +1,17 @@
 """One line of an error, text that cannot steer a terminal, and reasons for a pick."""
 
+import errno
 import sys
 import unicodedata
+import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import _errors as errors, visible
 from advisor.core._reasons import comparison
-from tests.builders import evaluation
+from tests.builders import CHARACTERS, evaluation
 
 
 def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
@@ -19,13 +22,37 @@ def test_an_error_is_its_first_line_that_says_something_or_its_class() -> None:
     assert errors.message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (errors.ContentError("row 3 has no image"), "row 3 has no image"),
+        (errors.StageError("the file is damaged"), "the file is damaged"),
+        (OSError(errno.EIO, "x"), "x"),
+        (zipfile.BadZipFile("Bad magic number for file header"), "Bad magic number for file header"),
+        (ValueError("buffer size must be a multiple of element size"), "its content is not valid"),
+        (RuntimeError("Unable to cast Python instance of type <class 'str'> to C++ type"), "its content is not valid"),
+        (TypeError("unsupported operand: counts[0] of pycocotools"), "its content is not valid"),
+        (MemoryError(), "it takes more memory than its reader may have"),
+        (RuntimeError("malloc of size 9223372036854775808 failed"), "it takes more memory than its reader may have"),
+        (UnicodeDecodeError("utf-8", b"a", 0, 1, "invalid start byte"), "its text is not UTF-8"),
+        (EOFError("marker not found"), "it ends too early"),
+    ],
+)
+def test_a_reason_is_in_our_words_and_not_in_those_of_a_library(error: Exception, words: str) -> None:
+    assert errors.reason_of(error) == words
+
+
 @pytest.mark.parametrize(("value", "meant"), [("nosuch", ""), ("achor", " (did you mean 'anchor'?)")])
 def test_only_a_name_that_is_close_is_suggested(value: str, meant: str) -> None:
     assert errors.nearest(value, ["anchor", "temperature"]) == meant
 
 
-def test_a_missing_package_is_wrong_usage_and_the_hint_installs_the_extra_of_this_distribution() -> None:
-    assert errors.install_extra("ray") == "pip install 'ondevice-advisor[ray]' (in a checkout: pip install '.[ray]')"
+def test_a_missing_package_is_wrong_usage_and_the_hint_installs_the_extra_of_this_distribution(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert errors.install_extra("ray") == "pip install -e '.[ray]' in the source folder"
+    monkeypatch.setattr(errors, "CHECKOUT", tmp_path)  # as an installed wheel has it
+    assert errors.install_extra("ray") == "pip install 'ondevice-advisor[ray]'"
     errors.require_extra("json", "ray", "never said")
     with pytest.raises(errors.UsageError, match="no such package") as raised:
         errors.require_extra("a_package_that_is_missing", "ray", "no such package")
@@ -38,6 +65,10 @@ def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.Mon
     with pytest.raises(errors.UsageError, match="a search needs TensorFlow, which is not installed") as raised:
         errors.require_training("a search")
     assert raised.value.hint == errors.install_extra("train")
+    monkeypatch.setattr(errors, "NO_TENSORFLOW", (3, 11))  # as on Python 3.14
+    with pytest.raises(errors.UsageError, match="a search needs TensorFlow") as raised:
+        errors.require_training("a search")
+    assert raised.value.hint == "TensorFlow 2.21 needs Python 3.11 to 3.10: install advisor in one of these"
 
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
@@ -45,7 +76,7 @@ STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 @settings(max_examples=60)
-@given(st.text())
+@given(st.text(CHARACTERS))
 def test_lines_stay_lines_and_nothing_else_is_a_control_character(text: str) -> None:
     shown = visible(text)
     assert shown.count("\n") == text.count("\n")

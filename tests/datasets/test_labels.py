@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.datasets import list_files
+from advisor.datasets import list_files, survey
 from tests.datasets.folders import fill, make
 from tests.requirements import shared_case
 
@@ -29,7 +29,7 @@ def write_shard(folder: Path, label: str) -> Path:
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_label_of_an_archive_is_refused_before_any_work(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(UsageError, match="with a control character or of more than 1000 characters"):
+    with pytest.raises(UsageError, match="with a control character, bytes that are not UTF-8, or more than 1000"):
         list_files(write_shard(tmp_path, BAD[kind]))
 
 
@@ -38,6 +38,14 @@ def test_a_class_folder_is_refused_in_the_same_way(tmp_path: Path, kind: str) ->
     root = make(tmp_path, metal=2, **{BAD[kind]: 2})
     with pytest.raises(UsageError, match="with a control character"):
         list_files(root)
+
+
+def test_an_image_whose_name_is_not_utf8_is_left_out_and_named(tmp_path: Path) -> None:
+    root = make(tmp_path, metal=2, glass=2)
+    (root / "glass" / "100.jpg").rename(root / "glass" / "\udcff.jpg")
+    dataset = survey(list_files(root)).dataset
+    ((name, reason),) = [(dataset.shown(row.path), row.reason) for row in dataset.rejected]
+    assert (name, reason) == (r"glass/\udcff.jpg", "its path has a name that is not UTF-8: rename it")
 
 
 def test_a_real_table_with_nul_in_a_label_is_refused() -> None:

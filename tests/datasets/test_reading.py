@@ -4,12 +4,14 @@ import os
 import signal
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from PIL import Image
 
-from advisor.datasets import ReaderFailure, Rejected, _reading as reading, read_each, survey
+from advisor.datasets import ReaderFailure, Rejected, _reading as reading, read_each, read_thumbnail, survey
 from advisor.isolation import IN_CHILD, CallLimits
-from tests.datasets.folders import make
+from tests.datasets.folders import fill, make
 
 pytestmark = pytest.mark.integration
 
@@ -48,6 +50,12 @@ def test_each_file_that_ends_a_child_is_named_and_all_others_are_read(monkeypatc
     others = [each for each in results if not isinstance(each, ReaderFailure)]
     assert [item for item, _ in others] == [item for item in items if item not in failures]
     assert os.getpid() not in {process for _, process in others}
+
+
+def test_a_small_image_for_a_page_is_made_by_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file,) = fill(tmp_path, 1)
+    monkeypatch.setattr(Image, "open", Mock(side_effect=AssertionError("decoded in this process")))
+    assert read_thumbnail(file, 32).startswith(b"\xff\xd8")
 
 
 def test_a_set_and_its_damage_are_the_same_whoever_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

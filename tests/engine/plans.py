@@ -49,7 +49,7 @@ def image_counts(learnt: int, validation: int, holdout: int, subset: int = SUBSE
         learnt: images to learn from, validation included.
         validation: images to compare candidates on.
         holdout: images to judge finalists on.
-        subset: images of a first look, at most.
+        subset: images of a quick head, at most.
     """
     if not learnt:
         return {}

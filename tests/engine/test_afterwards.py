@@ -66,8 +66,8 @@ def test_the_features_are_those_of_the_most_accurate_head() -> None:
     assert found is not None
     assert found.name == LITE
     assert best_features([tuned], CARDS) == CARDS[V2]
-    first_look = replace(head, configuration=replace(head.configuration, training="head_subset"))
-    assert best_features([replace(head, status=Status.FAILED), first_look], CARDS) is None
+    quick_head = replace(head, configuration=replace(head.configuration, training="head_subset"))
+    assert best_features([replace(head, status=Status.FAILED), quick_head], CARDS) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"card": 1, "images": 2, "found": []}', '{"card": "a"}'])

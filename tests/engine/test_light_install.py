@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from advisor.core import install_extra
+from advisor.datasets import DEMO_NOTE
 from tests.builders import present
 from tests.makers.searches import SMALLEST, Searched, environment, linked_cache
 from tests.processes import PATIENCE_S
@@ -137,11 +138,13 @@ def test_a_candidate_is_made_and_judged(places: dict[str, Path]) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_ends_with_a_pick(places: dict[str, Path]) -> None:
-    asked = f"search --budget 50ms --data {{data}} --candidates {SMALLEST} --training head --compressions int8"
+def test_a_demonstration_ends_with_a_pick_and_says_what_it_is(places: dict[str, Path]) -> None:
+    asked = f"search --demo --candidates {SMALLEST} --compressions int8"
     with start(places, "-m", "advisor", *words_of(asked, places), "--threads", "1", "--workers", "1") as process:
         printed, errors = process.communicate(timeout=540)
     assert process.returncode == 0, errors
+    assert printed.startswith(DEMO_NOTE)
+    assert "advisor search --budget 50ms --data YOUR_PHOTOGRAPHS" in printed
     assert "Pick: " in printed
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import Evaluation, Status
-from advisor.engine import Progress, StageName, Standing, read_standing
+from advisor.engine import Progress, Snapshot, StageName, read_snapshot
 from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._progress import Bar, Display, Lines
-from advisor.engine._remaining import FILE, write_standing
+from advisor.engine._remaining import FILE, write_snapshot
 from advisor.store import RunFolder
 from tests.builders import configuration
 from tests.engine.plans import planned
@@ -121,10 +121,10 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
         monkeypatch.setattr(f"advisor.engine._progress.{name}", 0.0)
     run, progress = RunFolder(tmp_path), Progress(Bar())
     with progress.kept_in(run):
-        assert read_standing(run) == Standing("starting")
+        assert read_snapshot(run) == Snapshot("starting")
         progress.start(PLAN, done=())
         progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
-        kept = read_standing(run)
+        kept = read_snapshot(run)
         assert kept
         assert kept.line in capsys.readouterr().err
         assert (kept.now, kept.evaluated, kept.configurations) == (f"converting {CARD}", 0, 2)
@@ -139,7 +139,7 @@ def test_time_passes_in_a_log_and_in_the_run_although_no_stage_starts_or_ends(
     run = RunFolder(tmp_path)
     with Progress() as progress, progress.kept_in(run):
         progress._saying = "deciding"  # no event shows it
-        until(lambda: read_standing(run) == Standing("deciding"))
+        until(lambda: read_snapshot(run) == Snapshot("deciding"))
     said: list[str] = []
 
     def told_again() -> bool:
@@ -209,23 +209,25 @@ def test_what_is_skipped_or_deferred_is_not_waited_for_and_counts_again_when_it_
     for each in TUNED:
         progress.evaluated(Evaluation(each, Status.SKIPPED))
     progress.close()
-    assert left(capsys.readouterr().err) != seen[0]
+    last = capsys.readouterr().err
+    assert left(last) != seen[0]
+    assert f"0 of {CLIMB.size} evaluated" in last, "what is skipped counts as the answer counts it"
 
 
 @pytest.mark.parametrize(
-    ("content", "standing"),
+    ("content", "snapshot"),
     [
         *((damaged, None) for damaged in ("", "[]", "{", '{"now": ["a"], "share": "b"}')),
-        ('{"schema_version": 1, "now": "joining a", "left_s": "soon", "share": [], "more": 1}', Standing("joining a")),
+        ('{"schema_version": 1, "now": "joining a", "left_s": "soon", "share": [], "more": 1}', Snapshot("joining a")),
     ],
 )
-def test_a_moment_is_read_as_written_without_damage(tmp_path: Path, content: str, standing: Standing | None) -> None:
+def test_a_moment_is_read_as_written_without_damage(tmp_path: Path, content: str, snapshot: Snapshot | None) -> None:
     run = RunFolder(tmp_path)
-    assert read_standing(run) is None
-    written = Standing("joining a", 3, 9, 75.2, 0.5)
-    write_standing(run, written)
-    assert read_standing(run) == written
+    assert read_snapshot(run) is None
+    written = Snapshot("joining a", 3, 9, 75.2, 0.5)
+    write_snapshot(run, written)
+    assert read_snapshot(run) == written
     (tmp_path / FILE).write_text(content, encoding="utf-8")
-    assert read_standing(run) == standing
+    assert read_snapshot(run) == snapshot
     with Progress().kept_in(RunFolder(tmp_path / "gone")):
         pass  # a moment that cannot be written does not end the search

@@ -192,7 +192,7 @@ def test_its_gain_is_expected_of_it_and_a_result_corrects_that(toy: TrainingReci
     belief = AccuracyBelief.before(changed(plan(toy), images=2000, validation=400))
     head, own = (belief.place[CardTraining(CARD, training)] for training in (HEAD, toy.name))
     assert 0.15 < 1 - math.exp(belief.mean[own] - belief.mean[head]) < 0.25
-    shown = belief.told(head, math.log(20.0), 1e-3).told(own, math.log(5.0), 1e-3)
+    shown = belief.condition_on(head, math.log(20.0), 1e-3).condition_on(own, math.log(5.0), 1e-3)
     assert math.exp(shown.mean[own] - shown.mean[head]) < 0.4
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ from tests.builders import evaluation
 from tests.makers import bundles
 
 FILES = {
-    "README.md", "SHA256SUMS", "android/Classifier.kt", "bundle.json", "check.py", "ios/Classifier.swift", "labels.txt",
-    "model.tflite", "model_card.md", "python/classify.py", "test_vectors/vectors.json",
+    "README.md", "SHA256SUMS", "android/Classifier.kt", "android/InterpreterNetwork.kt", "bundle.json", "check.py",
+    "ios/Classifier.swift", "labels.txt", "model.tflite", "model_card.md", "python/classify.py",
+    "test_vectors/vectors.json",
 }  # fmt: skip
 
 
@@ -67,6 +69,18 @@ def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trai
     assert all(escaped(risk.text) in card for risk in found)
     document = json.loads((bundle.path / "bundle.json").read_text(encoding="utf-8"))
     assert document["risks"] == [{"name": risk.name, "level": risk.level, "text": risk.text} for risk in found]
+
+
+def test_copies_between_the_parts_stand_in_the_card_and_the_bundle(copied: RunFolder, tmp_path: Path) -> None:
+    dataset = json.loads((copied.path / "dataset.json").read_text())
+    copied.write("dataset.json", json.dumps({**dataset, "copies": {"validation": 2, "holdout": 3}}))
+    copied.reseal("dataset.json")
+    made = bundles.export_form(copied, "float32", tmp_path / "b").path
+    found = json.loads((made / "bundle.json").read_text())["risks"]
+    (risk,) = (row for row in found if row["name"] == "Copies in your split")
+    assert risk["level"] == "high"
+    assert risk["text"].startswith("2 of ")
+    assert escaped(risk["text"]) in (made / "model_card.md").read_text(encoding="utf-8")
 
 
 def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
@@ -115,7 +129,12 @@ def test_the_python_snippet_answers_alike(bundle: Bundle, many_images: list[bund
 
 def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
     threads = bundle.evaluation.configuration.target.threads
-    assert f"setNumThreads({threads}).setUseXNNPACK(true)" in (bundle.path / "android/Classifier.kt").read_text()
+    kotlin = (bundle.path / "android/Classifier.kt").read_text()
+    assert f"Options(Accelerator.CPU)\n        options.cpuOptions = CompiledModel.CpuOptions({threads}," in kotlin
+    assert f'"com.google.ai.edge.litert:litert:{version("ai-edge-litert")}"' in kotlin  # the runtime that was measured
+    older = (bundle.path / "android/InterpreterNetwork.kt").read_text()
+    assert f"setNumThreads({threads}).setUseXNNPACK(true)" in older
+    assert "package com.example.classifier\n" in older
     swift = (bundle.path / "ios/Classifier.swift").read_text()
     assert f"options.threadCount = {threads}" in swift
     assert "isXNNPackEnabled = true" in swift
@@ -198,8 +217,10 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     target = replace(configuration.target, device="phone", accelerator=accelerator)
     evaluation = replace(bundle.evaluation, configuration=replace(configuration, target=target))
     kotlin, swift, python = (render(SHIPPING, name, bundle.model, evaluation)[1] for name in PLATFORMS)
-    assert ("addDelegate(gpu)" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
-    assert ("This code runs on the CPU" in kotlin) == (accelerator == "npu")
+    assert f"Options(Accelerator.{accelerator.upper()}" in kotlin
+    assert ("litert-gpu:" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
+    assert ("BuiltinNpuAcceleratorProvider(context)" in kotlin) == (accelerator == "npu")
+    assert "This code runs on the CPU" not in kotlin
     assert ("This code runs on the CPU" in python) == (accelerator != "cpu")
     compile(python, "classify.py", "exec")
     for text in (kotlin, swift):

@@ -1,5 +1,6 @@
 """The checker of a bundle: added files, links, modules in the bundle, and older signatures."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -68,11 +69,13 @@ def test_an_empty_folder_that_was_added_is_wrong(signed: Path) -> None:
     assert check.wrong_files(signed) == ["more/and more is not a folder of the bundle: remove it"]
 
 
-def test_links_are_wrong(signed: Path, tmp_path: Path) -> None:
+def test_links_and_pipes_are_wrong(signed: Path, tmp_path: Path) -> None:
     shutil.move(signed / "labels.txt", tmp_path / "labels.txt")
     (signed / "labels.txt").symlink_to(tmp_path / "labels.txt")
     (signed / "more").symlink_to(tmp_path)
-    assert check.wrong_files(signed) == ["labels.txt is a link", "more is a link"]
+    os.mkfifo(signed / "pipe")  # reading it would never end
+    found = ["labels.txt is a link", "more is a link", "pipe is not a file of the bundle: remove it"]
+    assert check.wrong_files(signed) == found
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "/etc/passwd"])

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.compiled_model import CompiledModel
+from ai_edge_litert.interpreter import Interpreter
 from PIL import Image
 
 from advisor.core import BoxFacts, ClassBoxes, ImageAnswers, UsageError
@@ -143,6 +145,23 @@ def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: B
     document = json.loads((made.path / "bundle.json").read_text())
     assert document["threshold"] == THRESHOLD
     assert document["edits"] == [f"the metadata states the score from which on answers are shown: {THRESHOLD}"]
+
+
+@pytest.mark.parametrize("bundle", ["made", "counter"])
+def test_the_compiled_model_has_the_outputs_of_the_interpreter_in_their_order(
+    bundle: str, request: pytest.FixtureRequest
+) -> None:
+    model = request.getfixturevalue(bundle).model.content
+    values = np.random.default_rng(1).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+    interpreter = Interpreter(model_content=model)
+    interpreter.allocate_tensors()
+    expected = check.outputs(interpreter, values, 0, 255)
+    compiled = CompiledModel.from_buffer(model)
+    inputs, outputs = compiled.create_input_buffers(0), compiled.create_output_buffers(0)
+    inputs[0].write((values / 255).astype(np.float32).ravel())
+    compiled.run_by_index(0, inputs, outputs)
+    for output, value in zip(outputs, expected, strict=True):
+        assert output.read(value.size, np.float32) == pytest.approx(value.ravel(), abs=1e-5)
 
 
 def test_a_run_that_chose_no_threshold_ships_that_of_the_file(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ parsed by grammars of its languages: no syntax error in any of its variants.
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +24,7 @@ from advisor.datasets import InputSpec
 from advisor.engine import LoadedRun, load_run
 from advisor.exporting import Bundle, ShippedModel, Shipping, choices, prepare
 from advisor.exporting._bundle import choose
-from advisor.exporting._documents import model_card, render
+from advisor.exporting._documents import interpreter_code, model_card, render
 from advisor.measurement import predict_pixels
 from advisor.reporting import Risk
 from advisor.reporting._risks import Level
@@ -33,6 +35,7 @@ from advisor.tasks.classification._files import answers
 from advisor.tflite import Metadata, read_metadata, select_output, write_metadata
 from tests.builders import evaluation
 from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
+from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
 
 SCORE_TOLERANCE = 0.03
@@ -194,6 +197,21 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
     assert card.count("Expect about") == 1
 
 
+@pytest.mark.parametrize(("accelerator", "arm64"), [("cpu", "8.2 MB"), ("gpu", "11.3 MB")])
+def test_the_card_says_by_how_much_an_app_grows_and_all_licences(tmp_path: Path, accelerator: str, arm64: str) -> None:
+    row = with_accelerator(evaluation("net", "int8"), accelerator)
+    run = load_run(write_run(tmp_path, [row]).path)
+    card = " ".join(model_card(run, row, replace(MODEL, content=bytes(2_000_000)), ()).split())
+    assert "The model has 2.0 MB. With LiteRT, an Android app grows by" in card
+    assert f"by {arm64} for arm64-v8a, 5.9 MB for armeabi-v7a, 10.2 MB for x86_64." in card
+    assert "LiteRT, which runs the file, has the licence Apache-2.0." in card
+
+
+def with_accelerator(row: Evaluation, accelerator: str) -> Evaluation:
+    target = replace(row.configuration.target, accelerator=accelerator)
+    return replace(row, configuration=replace(row.configuration, target=target))
+
+
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
 PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
 CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
@@ -213,10 +231,7 @@ def parsed(platform: str, source: str) -> list[str]:
 
 
 def written(shipping: Shipping, platform: str, accelerator: str) -> str:
-    row = evaluation("mobilenet_v2_1.0_224")
-    target = replace(row.configuration.target, accelerator=accelerator)
-    row = replace(row, configuration=replace(row.configuration, target=target))
-    return render(shipping, platform, PARSED, row)[1]
+    return render(shipping, platform, PARSED, with_accelerator(evaluation("mobilenet_v2_1.0_224"), accelerator))[1]
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
@@ -228,6 +243,60 @@ def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipp
         reading = {"android": "scaled.getPixels(", "ios": "image.draw(in:"}[platform]
         assert source.index(readable) < source.index(reading)
     assert parsed(platform, source.replace("image)", "image))", 1))
+
+
+API = (Path(__file__).parent / "android_api.kt").read_text(encoding="utf-8")
+"""What the code for Android calls, as published; it says where."""
+
+OBJECTS = (
+    r"Accelerator|Bitmap|BitmapFactory|Config|CompiledModel|Environment|Options|assets|context|image|inputs\[0\]|"
+    r"interpreter|large|model|scaled"
+)
+
+
+def android_code(shipping: Shipping) -> dict[str, str]:
+    """The code of a task for each accelerator, each in a package of its own, with that for the older Interpreter."""
+    path, older = interpreter_code(shipping, evaluation("mobilenet_v2_1.0_224"))
+    found = {}
+    for accelerator in ("cpu", "gpu", "npu"):
+        for name, source in (("new", written(shipping, "android", accelerator)), (Path(path).stem, older)):
+            found[f"{name}_{accelerator}.kt"] = re.sub(r"(?m)^package .*", rf"\g<0>.{accelerator}", source)
+    return found
+
+
+def unknown_names(source: str) -> set[str]:
+    """Names that the code imports of Android and LiteRT, or reads of their objects, and that are not published."""
+    declared = set(re.findall(r"(?:fun|va[lr]|class|interface|object) (\w+)|([A-Z]\w+)", API))
+    code = re.sub(r'"[^"\n]*"|//.*|/\*\*.*?\*/', "", source)
+    called = set(re.findall(rf"(?<!\w)(?:{OBJECTS}|import (?:android|com\.google|org\.tensorflow)[.\w]*)\.(\w+)", code))
+    return called - {name for names in declared for name in names}
+
+
+@pytest.mark.parametrize("shipping", [task.shipping() for task in TASKS])
+def test_code_for_android_calls_what_is_published(shipping: Shipping) -> None:
+    for source in android_code(shipping).values():
+        assert parsed("android", source) == []
+        assert unknown_names(source) == set()
+    source = written(shipping, "android", "npu")
+    for name in ("writeFloat", "createInputBuffers", "BuiltinNpuAcceleratorProvider", "NPU"):
+        assert unknown_names(source.replace(name, f"{name}s")) == {f"{name}s"}
+
+
+@pytest.mark.slow
+def test_code_for_android_compiles_for_every_task_and_accelerator(starts_processes: None, tmp_path: Path) -> None:
+    if shutil.which("kotlinc") is None:
+        skip_or_fail("no Kotlin compiler: install Debian's package kotlin")
+    for number, task in enumerate(TASKS):
+        for name, source in android_code(task.shipping()).items():
+            (tmp_path / f"{number}_{name}").write_text(source, encoding="utf-8")
+    for number, part in enumerate(API.split("//// ")[1:]):
+        (tmp_path / f"api_{number}.kt").write_text(part.partition("\n")[2], encoding="utf-8")
+    files = [str(path) for path in sorted(tmp_path.glob("*.kt"))]
+    made = subprocess.run(
+        ["kotlinc", *files, "-d", str(tmp_path / "app.jar")], capture_output=True, text=True, timeout=500
+    )
+    assert [line for line in made.stderr.splitlines() if ": error:" in line] == []
+    assert made.returncode == 0, made.stderr
 
 
 def classifier(platform: str, thresholds: ShippedThresholds) -> str:

@@ -8,9 +8,12 @@ import multiprocessing
 import os
 import runpy
 import sys
+from functools import cache
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+
+import typer
 
 from advisor.cli import _output as progress
 from advisor.measurement import timing
@@ -33,8 +36,13 @@ PRELOADED = [
     "rich.progress",
     "scipy.cluster.hierarchy",
     "scipy.fft",
+    "scipy.optimize",
+    "tests.makers.begun",
 ]
-"""Modules that most commands import."""
+"""Modules that most commands import, and the one that does what each command would do again."""
+
+build_once = cache(typer.main.get_command)
+"""Makes the options of all commands from their annotations, which takes longer than most commands."""
 
 
 def context() -> ForkServerContext:
@@ -86,6 +94,7 @@ def _command(
         (sys.stdout, sys.stderr)[stream - 1].reconfigure(encoding=encoding)
     progress.WAIT_S = progress.EVERY_S = 1e6  # seconds
     timing.measure.__kwdefaults__["retry"] = False
+    typer.main.get_command = build_once
     sys.argv = ["advisor", *arguments]
     try:
         if script is None:

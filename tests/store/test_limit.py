@@ -116,6 +116,56 @@ def test_a_run_unknown_to_the_cache_is_not_kept_and_a_deleted_one_holds_nothing(
     assert [file.name for file in (root / "uses").iterdir()] == [".lock"]
 
 
+def test_a_linked_folder_of_records_keeps_the_files_of_others(root: Path, tmp_path: Path) -> None:
+    hold = Hold(root, tmp_path / "gone")
+    hold.add("artifacts/head-5/1")
+    hold.release()
+    elsewhere = tmp_path / "elsewhere"
+    (root / "uses").rename(elsewhere)
+    (root / "uses").symlink_to(elsewhere)
+    for name in ("Makefile", "run-notes", "run-0123456789abcdef.txt"):
+        (elsewhere / name).write_text("mine")
+    (elsewhere / "run-0123456789abcdef").symlink_to(elsewhere / "Makefile")
+    os.mkfifo(elsewhere / "process-1-01234567")  # reading it would never end
+    (elsewhere / "run-0000000000000000").write_text("/" + "a" * 5000)
+    uses_of(root)
+    evict_results(root, 0)
+    left = {"Makefile", "run-notes", "run-0123456789abcdef.txt", "run-0123456789abcdef", "process-1-01234567"}
+    assert {path.name for path in elsewhere.iterdir()} == {*left, ".lock"}
+
+
+@pytest.mark.parametrize(
+    ("place", "target", "words"),
+    [
+        ("uses", "uses", "uses is no folder"),
+        ("uses", "gone", "uses is no folder"),
+        ("uses", "file", "uses is no folder"),
+        ("uses/.lock", "../../file", "is no plain file"),
+    ],
+)
+def test_what_is_in_the_way_of_records_is_named(
+    root: Path, tmp_path: Path, place: str, target: str, words: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    (root / "file").write_text("mine")
+    (root / place).parent.mkdir(exist_ok=True)
+    (root / place).symlink_to(target)
+    for act in (uses_of, lambda folder: evict_results(folder, 0), lambda _: limited_cache(None).__enter__()):
+        with pytest.raises(UsageError, match=words) as refused:
+            act(root)
+        assert refused.value.hint
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_the_name_of_a_maker_is_not_written_through_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    folder = ArtifactCache(root / "artifacts").folder("head-5", {"number": 1})
+    folder.parent.mkdir(parents=True)
+    Path(f"{folder}.holder").symlink_to(tmp_path / "mine")
+    make(root, 1)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
 def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) -> None:
     for kind in ("weights", "packages"):
         (root / kind / "one").mkdir(parents=True)

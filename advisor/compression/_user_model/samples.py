@@ -209,8 +209,10 @@ class _Runner:
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
         signed = map(self._interpreter.get_signature_runner, self._interpreter.get_signature_list())
-        found = ((output["index"], name) for runner in signed for name, output in runner.get_output_details().items())
-        names = dict(found)
+        names = {}
+        for runner in signed:
+            for name, output in runner.get_output_details().items():
+                names[output["index"]] = name
         self.names = [names.get(output["index"], str(output["name"])) for output in self._outputs]
 
     def __call__(self, sample: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import ContentError, UsageError, listed, plural, reason_of, require_extra
+from advisor.datasets._category_files import require_beside
 from advisor.datasets._sources.base import ImageObjects, Member, class_name, unreadable, within_limit
 from advisor.store import message_type, read_json, read_labels
 
@@ -126,21 +127,14 @@ class RecordFile:
 
     def _told(self, name: str) -> Mapping[str, Any]:
         """Return what a file beside the shards says; nothing if it is not there."""
-        place = self._beside(name)
+        place = require_beside(self._file.with_name(name), self._file)
         found = read_json(place) if place.is_file() else {}
         return found if isinstance(found, dict) else {}
 
     def _names(self, feature: str) -> Sequence[str]:
         """Return the names of the classes of a feature, by number."""
-        place = self._beside(f"{feature.replace('/', '-')}.labels.txt")
+        place = require_beside(self._file.with_name(f"{feature.replace('/', '-')}.labels.txt"), self._file)
         return read_labels(place) if place.is_file() else ()
-
-    def _beside(self, name: str) -> Path:
-        """Return a file beside the shards; UsageError if it is a link out of their folder."""
-        place = self._file.with_name(name)
-        if place.is_symlink() and place.resolve().parent != place.parent.resolve():
-            raise UsageError(f"--data: '{place}' is a link out of its folder", "put a copy of the file there")
-        return place
 
     @property
     def _end(self) -> list[Member]:

@@ -239,7 +239,8 @@ def _read_images(file: Any, group: int, name: str, rows: int) -> pa.ChunkedArray
     """Return the images of a row group, so many rows at a time; ValueError if they are too large."""
     import pyarrow as pa
 
-    chunks, size = [], 0
+    chunks = []
+    size = 0
     for batch in file.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
         column = batch.column(0)
         column.validate(full=True)

@@ -189,9 +189,17 @@ def folder_of(profile: DeviceProfile) -> Path:
 
 
 def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
-    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine."""
+    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
+
+    UsageError if a folder of ``folders`` has no profile: it may be another one than the user meant.
+    """
     own_folders = [own_folder()] if own_folder().is_dir() else []
-    return load_profiles({os.path.realpath(folder): folder for folder in (*own_folders, *map(Path, folders))}.values())
+    chosen = [Path(folder) for folder in folders]
+    profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own_folders, *chosen)}.values())
+    for folder in chosen:
+        if not any(folder.glob("*.yaml")):
+            raise UsageError(f"{folder} has no device profile", "give a folder that holds *.yaml files")
+    return profiles
 
 
 def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:

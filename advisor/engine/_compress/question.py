@@ -191,8 +191,8 @@ def _of_images(
     labels = metadata.labels if metadata else ()
     if labels and len(labels) != classes:
         raise UsageError(f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata")
-    kept = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
-    asked = replace(asked, spec=spec, metadata=kept)
+    described = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
+    asked = replace(asked, spec=spec, metadata=described)
     return replace(asked, images=_images_for(asked, None if folder is None else Path(folder), spec, classes))
 
 
@@ -213,9 +213,9 @@ def _images_for(
     data = question.data
     seed = question.seed
     labelled = question.of_task.labelled
-    own = find_images(calibration) if calibration else ()
+    images = find_images(calibration) if calibration else ()
     learns = any(one.needs >= Needs.SCORING and applies(one, question) for one in asked.recipes)
-    whole = bool(own) and not learns
+    whole = bool(images) and not learns
     try:
         read = read_images(replace(question, judged_whole=whole), lambda _text: None)
     except AmbiguousInput as error:  # the model says the task, and no option does
@@ -225,7 +225,7 @@ def _images_for(
         hint = f"{', '.join(tasks)}; the model is a classifier: give class folders"
         raise UsageError(error.message, hint) from None
     if read is None:
-        return _unlabelled(own, calibration, seed) if own else CompressionImages()
+        return _unlabelled(images, calibration, seed) if images else CompressionImages()
     order = class_order(read.classes, asked.metadata.labels if asked.metadata else (), classes)
     halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
     train = read.part(Role.TRAIN)
@@ -234,8 +234,8 @@ def _images_for(
     judged = f"all {held} images of {data}" if whole else f"the {held} images held out of {data}"
     if len(scored.paths) < held:
         judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
-    source = f"images of {calibration}" if own else f"training images of {data}"
-    chosen = draw_paths(own or (() if labelled else train.paths), CALIBRATION, seed)
+    source = f"images of {calibration}" if images else f"training images of {data}"
+    chosen = draw_paths(images or (() if labelled else train.paths), CALIBRATION, seed)
     if not chosen:
         chosen = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION, seed))
     training = None
@@ -264,13 +264,13 @@ def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
         return tuple(order[label] for label in part.labels)
     sizes = (images.boxes.sizes[index] for index in part.indices)
     places = dict(enumerate(order))
-    each = zip(part.objects, sizes, strict=True)
-    return tuple((true_boxes(rows).relabel_boxes(places), size[::-1]) for rows, size in each)
+    objects = zip(part.objects, sizes, strict=True)
+    return tuple((true_boxes(rows).relabel_boxes(places), size[::-1]) for rows, size in objects)
 
 
-def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
-    chosen = draw_paths(own, CALIBRATION, seed)
-    others = tuple(path for path in own if path not in set(chosen))
+def _unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
+    chosen = draw_paths(images, CALIBRATION, seed)
+    others = tuple(path for path in images if path not in set(chosen))
     scored = draw_paths(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
     new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
     return CompressionImages(

@@ -127,10 +127,12 @@ def _host_changes(run: LoadedRun) -> tuple[str, ...]:
     if then is not None and then != now:
         changes.append(f"{RUNTIME} {then} -> {now}")
     before = section(run.manifest, "host")
-    here = host.describe()
-    fingerprint = before.get("fingerprint", here.fingerprint)
-    if fingerprint != here.fingerprint:
-        changes.append(f"machine {before.get('cpu')} ({fingerprint}) -> {here.cpu} ({here.fingerprint})")
+    this_machine = host.describe()
+    fingerprint = before.get("fingerprint", this_machine.fingerprint)
+    if fingerprint != this_machine.fingerprint:
+        changes.append(
+            f"machine {before.get('cpu')} ({fingerprint}) -> {this_machine.cpu} ({this_machine.fingerprint})"
+        )
     return tuple(changes)
 
 
@@ -210,9 +212,13 @@ class Child:
 
 
 def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
-    """Write a new run beside its parent, with which it shares unchanged files; the request is written last."""
+    """Write a new run beside its parent, with which it shares unchanged files; the request is written last.
+
+    Its name has ``again`` and the device.
+    """
     name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
-    run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} {child.device}")
+    # ``latest`` stays the search's, so that exporting it ships what somebody decided.
+    run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} again {child.device}", is_latest=False)
     facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
     updated = datetime.now(UTC).isoformat(timespec="microseconds")
     entries = {**parent.manifest, **child.manifest, "advisor": __version__, "updated": updated, "reevaluated": facts}
@@ -232,9 +238,14 @@ def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]
     names = {"dataset.json", "split.json", INPUTS}
     names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
-    names |= {one.file for each in evaluations for one in (each.unknown, each.on_all) if one is not None and one.file}
+    names |= {
+        copy.file
+        for evaluation in evaluations
+        for copy in (evaluation.unknown, evaluation.on_all)
+        if copy is not None and copy.file
+    }
     answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
-    names |= {file for each in answers if each is not None for file in (each.file, each.shares) if file}
+    names |= {file for answer in answers if answer is not None for file in (answer.file, answer.shares) if file}
     for name in sorted(names):
         file = source / name
         if file.is_file() and file.resolve().is_relative_to(source.resolve()):

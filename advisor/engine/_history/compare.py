@@ -191,7 +191,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     result = _result(before.decision, after.decision, steady, changes, one_device)
     result = ComparisonResult.INCOMPLETE if after.too_early else result
     other_images = OTHER_IMAGES if _images_differ(before, after) else ""
-    rows = [ChangedFigure(key, each) for key, figures in changes.items() for each in figures]
+    rows = [ChangedFigure(key, change) for key, figures in changes.items() for change in figures]
     changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
     return Comparison(
         before=before.name,
@@ -211,14 +211,14 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
     asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
     same_images = bool(compared_images(before.folder)) and not _images_differ(before, after)
     other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
-    found = {}
+    changed = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
         if then is not None and evaluation.status is Status.OK:
             changes = tuple(change for change in deltas(then, evaluation) if change.figure not in other)
             paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
-            found[evaluation.configuration.key] = paired_changes
-    return found
+            changed[evaluation.configuration.key] = paired_changes
+    return changed
 
 
 def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
@@ -334,5 +334,5 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
 
 def _changed_text(key: str, change: Delta) -> str:
     values = (change.before, change.after)
-    then, now = ("unknown" if each is None else show_figure(change.figure, each.value) for each in values)
+    then, now = ("unknown" if value is None else show_figure(change.figure, value.value) for value in values)
     return f"{change.figure.replace('_', ' ')} of {key} {then} -> {now}"

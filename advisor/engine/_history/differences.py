@@ -52,7 +52,9 @@ class Difference:
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
     """Return everything that differs between two runs besides figures; a card of one of them is one difference."""
     runs = (before, after)
-    own, others = ({*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs)
+    first, others = (
+        {*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs
+    )
     versions = [{"advisor": run.manifest.get("advisor"), **section(run.manifest, "versions")} for run in runs]
     return (
         *_rows("run folder", *({str(problem): problem.kind for problem in run.problems} for run in runs)),
@@ -60,9 +62,9 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
         *_rows("data", _data(before), _data(after)),
         *(row for row in _rows("catalogue", _catalogue(before), _catalogue(after)) if row.before and row.after),
         *_rows("devices", _devices(before), _devices(after)),
-        *_rows("versions", *({name: _text(value) for name, value in each.items()} for each in versions)),
-        *_rows("candidates", _considered(own, others, "first"), _considered(others, own, "second")),
-        *_rows("candidates", _forms(before, own & others), _forms(after, own & others)),
+        *_rows("versions", *({name: _text(value) for name, value in texts.items()} for texts in versions)),
+        *_rows("candidates", _considered(first, others, "first"), _considered(others, first, "second")),
+        *_rows("candidates", _forms(before, first & others), _forms(after, first & others)),
     )
 
 
@@ -87,14 +89,14 @@ def _data(run: LoadedRun) -> dict[str, str]:
 
 def _catalogue(run: LoadedRun) -> dict[str, str]:
     """Return the facts of each card: the hash of its content, its weights, its size."""
-    found = {f"card {name}": str(digest)[:16] for name, digest in section(run.manifest, "cards").items()}
+    inputs = {f"card {name}": str(digest)[:16] for name, digest in section(run.manifest, "cards").items()}
     for name, file in section(run.manifest, "weights").items():
-        found[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
+        inputs[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
         facts = replace(evaluation.card_facts, weights=None)
         card = evaluation.configuration.card
-        found |= {f"{name} of {card}": _text(value) for name, value in asdict(facts).items() if value is not None}
-    return found
+        inputs |= {f"{name} of {card}": _text(value) for name, value in asdict(facts).items() if value is not None}
+    return inputs
 
 
 def _devices(run: LoadedRun) -> dict[str, str]:
@@ -106,16 +108,18 @@ def _devices(run: LoadedRun) -> dict[str, str]:
     return {**facts, **hashes, **devices}
 
 
-def _considered(own: Set[str], others: Set[str], ordinal: str) -> dict[str, str]:
+def _considered(names: Set[str], others: Set[str], ordinal: str) -> dict[str, str]:
     """Return what a run says of each card that only one of two runs considered; ``ordinal`` names it."""
     absent = f"not a candidate in the {ordinal} run"
-    return {**dict.fromkeys(sorted(own - others), "candidate"), **dict.fromkeys(sorted(others - own), absent)}
+    return {**dict.fromkeys(sorted(names - others), "candidate"), **dict.fromkeys(sorted(others - names), absent)}
 
 
 def _forms(run: LoadedRun, cards: Set[str]) -> dict[str, str]:
     """Return the status of each configuration of ``cards``."""
-    own = (e for e in run.evaluations if e.configuration.card in cards)
-    return {e.configuration.key: str(e.status) + (f": {e.reason}" if e.status is not Status.OK else "") for e in own}
+    evaluations = (e for e in run.evaluations if e.configuration.card in cards)
+    return {
+        e.configuration.key: str(e.status) + (f": {e.reason}" if e.status is not Status.OK else "") for e in evaluations
+    }
 
 
 def _text(value: object) -> str:
@@ -175,15 +179,15 @@ def deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
     A latency that was measured on a busy machine never counts. The 90th percentile has no interval, so it counts only
     where the median does.
     """
-    found = {name: delta(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
+    deltas = {name: delta(name, getattr(before, name), getattr(after, name)) for name in FIGURES}
     if before.holdout_accuracy is None or after.holdout_accuracy is None:
-        found["holdout_accuracy"] = replace(found["holdout_accuracy"], counts=False, why="known of finalists only")
+        deltas["holdout_accuracy"] = replace(deltas["holdout_accuracy"], counts=False, why="known of finalists only")
     if before.contended or after.contended:
         for name in ("latency", "latency_p90"):
-            found[name] = replace(found[name], counts=False, why="measured while the machine was busy")
-    elif found["latency_p90"].counts and not found["latency"].counts:
-        found["latency_p90"] = replace(found["latency_p90"], counts=False, why="the median has not changed")
-    return tuple(found.values())
+            deltas[name] = replace(deltas[name], counts=False, why="measured while the machine was busy")
+    elif deltas["latency_p90"].counts and not deltas["latency"].counts:
+        deltas["latency_p90"] = replace(deltas["latency_p90"], counts=False, why="the median has not changed")
+    return tuple(deltas.values())
 
 
 def without_noise(after: Evaluation, changes: tuple[Delta, ...]) -> Evaluation:

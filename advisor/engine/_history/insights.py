@@ -125,10 +125,10 @@ class Disagreements:
         """A sentence with the number of images that differ, and on how many of them each file is right."""
         if not self.rows:
             return f"{self.form} and {FLOAT} give the same answer on each of {self.images} {self.part} images."
-        own, floats = (sum(each) for each in zip(*(row.right for row in self.rows), strict=True))
+        compressed, floats = (sum(column) for column in zip(*(row.right for row in self.rows), strict=True))
         return (
             f"{self.form} and {FLOAT} differ on {len(self.rows)} of {self.images} {self.part} images: "
-            f"{self.form} is right on {own} of them, {FLOAT} on {floats}."
+            f"{self.form} is right on {compressed} of them, {FLOAT} on {floats}."
         )
 
 
@@ -139,14 +139,14 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
     """
     if pick is None or pick.configuration.compression == FLOAT:
         return None
-    floats = [each for each in evaluations if variant_of(each) == (*network_of(pick), FLOAT)]
+    floats = [evaluation for evaluation in evaluations if variant_of(evaluation) == (*network_of(pick), FLOAT)]
     split = run.read_json("split.json")
     for part, name in PARTS.items():
         images = _images(split, part)
-        own = _answers(run, pick, part, images)
-        other = next(filter(None, (_answers(run, each, part, images) for each in floats)), ())
-        if own and other:
-            rows = [Disagreement(*image, *pair) for image, *pair in zip(images, own, other, strict=True)]
+        compressed = _answers(run, pick, part, images)
+        other = next(filter(None, (_answers(run, evaluation, part, images) for evaluation in floats)), ())
+        if compressed and other:
+            rows = [Disagreement(*image, *pair) for image, *pair in zip(images, compressed, other, strict=True)]
             differing = [row for row in rows if row.own.label != row.floats.label]
             differing.sort(key=lambda row: (not any(row.right), row.right[0]))
             return Disagreements(pick.configuration.compression, name, len(images), tuple(differing))
@@ -211,19 +211,19 @@ def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
         yield from (Problem(lines, f"{row.configuration.key}: {what}") for what in _contradictions(run, row))
     pick = run.decision.pick
     answer = folder.read_json("recommendation.json")
-    found = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
+    expected = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
     given = {**section(answer, "pick"), "details": answer.get("feasible")}
-    if run.manifest.get("stopped") and answer and json.loads(json.dumps(found)) != given:
+    if run.manifest.get("stopped") and answer and json.loads(json.dumps(expected)) != given:
         yield Problem("recommendation.json", "has another pick, or other figures of it, than the evaluations give")
 
 
 def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
     """Return what the files of an evaluation contradict."""
-    own = row.configuration
+    configuration = row.configuration
     size = row.size.value if row.size else 0
-    if row.artefact != f"artifacts/{own.card}-{own.training}-{own.compression}.tflite":
+    if row.artefact != f"artifacts/{configuration.card}-{configuration.training}-{configuration.compression}.tflite":
         yield f"{row.artefact} is not the file of this configuration"
-    more = [(each.file, each.size_bytes) for each in (row.unknown, row.on_all) if each and each.file]
+    more = [(copy.file, copy.size_bytes) for copy in (row.unknown, row.on_all) if copy and copy.file]
     for path, stated in ((run.folder.path / file, size) for file, size in ((row.artefact, size), *more)):
         if path.is_file() and path.stat().st_size != stated:
             yield f"{path.name} has {path.stat().st_size} bytes, not {stated:.0f}"
@@ -231,12 +231,12 @@ def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
     for part, (judged, accuracy) in of_parts.items():
         if run.dataset and judged and judged.compared_by and accuracy:
             right = correct_answers(run.folder, row, part) or ()
-            found = replace(accuracy, value=100 * sum(right) / max(1, len(right)), n=len(right))
+            figure = replace(accuracy, value=100 * sum(right) / max(1, len(right)), n=len(right))
             if right and judged.confusion and not judged.shares and row.capture.plain is None:
-                found = share_of([each == 1 for each in right], "")
-            one, other = ((q.value, q.low or 0, q.high or 0, q.n or 0) for q in (found, accuracy))
+                figure = share_of([share == 1 for share in right], "")
+            one, other = ((q.value, q.low or 0, q.high or 0, q.n or 0) for q in (figure, accuracy))
             if any(abs(first - second) > CLOSE for first, second in zip(one, other, strict=True)):
-                texts = ("{:.2f} % ({:.1f}-{:.1f}) of {} images".format(*each) for each in (one, other))
+                texts = ("{:.2f} % ({:.1f}-{:.1f}) of {} images".format(*interval) for interval in (one, other))
                 yield f"the answers on {PARTS[part]} give {', not '.join(texts)}"
 
 
@@ -251,13 +251,17 @@ def incumbents(
     if pick is None:
         return ()
     target = pick.configuration.target
-    shipped = [each for each in evaluations if each.status is Status.OK and each.card_facts.as_it_is]
-    there = [each for each in shipped if each.configuration.target.device == target.device]
+    shipped = [
+        evaluation for evaluation in evaluations if evaluation.status is Status.OK and evaluation.card_facts.as_it_is
+    ]
+    there = [evaluation for evaluation in shipped if evaluation.configuration.target.device == target.device]
     # With the threads of the pick, or the fastest.
-    there.sort(key=lambda each: (each.configuration.target.threads != target.threads, latency_of(each)))
-    nearest = {each.configuration.card: each for each in reversed(there)}
+    there.sort(
+        key=lambda evaluation: (evaluation.configuration.target.threads != target.threads, latency_of(evaluation))
+    )
+    nearest = {evaluation.configuration.card: evaluation for evaluation in reversed(there)}
     rival = _best_on_holdout(evaluations)
-    return tuple(_compared(run, own, pick, robust, rival) for _, own in sorted(nearest.items()))
+    return tuple(_compared(run, row, pick, robust, rival) for _, row in sorted(nearest.items()))
 
 
 def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
@@ -327,8 +331,8 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     if FINETUNE_CACHED not in run.question.of_task.trainings:
         return None
     name = pick.configuration.card
-    tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)
-    if any(each.card == name and recipe_of(each.training).tunes_backbone for each in tuned):
+    tuned = (evaluation.configuration for evaluation in run.evaluations if evaluation.accuracy is not None)
+    if any(configuration.card == name and recipe_of(configuration.training).tunes_backbone for configuration in tuned):
         return None
     try:
         card = load_catalogue(run.question.catalog).get(name)
@@ -349,7 +353,7 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
 def diagnose_run(folder: RunFolder) -> None:
     """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
     run = load_run(folder.path)
-    found = []
+    rows = []
     forms = losing(run)
     images = _training_images(run) if forms else ()
     files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
@@ -358,9 +362,9 @@ def diagnose_run(folder: RunFolder) -> None:
         if origin is not None and origin.is_file():
             with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
                 diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
-                found.append({"key": row.configuration.key, "diagnosis": diagnosis})
-    if found:
-        folder.write_json(DIAGNOSES, {"forms": found})
+                rows.append({"key": row.configuration.key, "diagnosis": diagnosis})
+    if rows:
+        folder.write_json(DIAGNOSES, {"forms": rows})
         folder.reseal(DIAGNOSES)
 
 
@@ -402,8 +406,8 @@ def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluatio
     source = f"{len(images)} training images" if images else "bundled photographs"
 
     def make(folder: Path) -> None:
-        found = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
-        document = {**found, "model": model.name, "against": origin.name}
+        diagnosis = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
+        document = {**diagnosis, "model": model.name, "against": origin.name}
         (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
     inputs = {"model": sha256_file(model), "origin": sha256_file(origin), "pictures": pictures}

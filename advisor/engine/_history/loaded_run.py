@@ -157,16 +157,18 @@ def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None =
     """
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
     try:
-        own = resolve(_without_version(stored_request(folder)))
+        stored = resolve(_without_version(stored_request(folder)))
     except UsageError as error:
         raise UsageError(
             f"the request of '{folder.path}' is damaged or of another version: {error.message}",
             "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
         ) from None
-    own = located(own, folder)
+    stored = located(stored, folder)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
-    request = resolve({**own.written, **wanted}) if wanted else own
-    question = replace(request.question, **{name: getattr(own.question, name) for name in PATHS if name not in wanted})
+    request = resolve({**stored.written, **wanted}) if wanted else stored
+    question = replace(
+        request.question, **{name: getattr(stored.question, name) for name in PATHS if name not in wanted}
+    )
     request = replace(request, question=question)
     answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
     loaded = LoadedRun(
@@ -177,7 +179,7 @@ def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None =
         evaluations=answer.evaluations,
         decision=answer.decision,
         by_device=answer.by_device,
-        own_question=_deciding(question) == _deciding(own.question),
+        own_question=_deciding(question) == _deciding(stored.question),
         problems=tuple(seal_problems(folder)),
     )
     early = loaded.too_early
@@ -260,7 +262,7 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
             )
     predictor = DevicePredictor()
     limits = question.limits
-    predicted = [predictor.evaluate(evaluations, each, limits.latency_ms, limits.confidence) for each in devices]
+    predicted = [predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence) for device in devices]
     return (*evaluations, *(evaluation for rows in predicted for evaluation in rows))
 
 
@@ -279,18 +281,18 @@ def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_proof(run: LoadedRun, beside: tuple[str, ...] = ()) -> None:
     """Refuse a run of which something has changed since it was written; files that begin with ``beside`` may have."""
-    for each in run.problems:
-        if each.kind == CHANGED and not each.file.startswith((*REPORTS, *beside)):
+    for problem in run.problems:
+        if problem.kind == CHANGED and not problem.file.startswith((*REPORTS, *beside)):
             raise UsageError(
-                f"'{run.folder.path}' does not prove itself: {each}",
+                f"'{run.folder.path}' does not prove itself: {problem}",
                 f"advisor doctor {run.folder.path} names all that does not fit; restore the run, or search again",
             )
 
 
 def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
     """Return the object under ``name`` of a JSON document; an empty one where there is none, as in a damaged file."""
-    found = document.get(name)
-    return found if isinstance(found, Mapping) else {}
+    value = document.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def input_spec(evaluation: Evaluation) -> InputSpec:

@@ -7,14 +7,14 @@ import json
 import resource
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.catalog import Card
-from advisor.core import LOCAL, UsageError, without_passwords
+from advisor.core import LOCAL, UsageError, utf8, without_passwords
 from advisor.datasets import PARTS
 from advisor.engine._history.loaded_run import section
 from advisor.engine._pipeline.materials import Images, versions
@@ -23,6 +23,7 @@ from advisor.store import RunFolder, sha256_json
 from advisor.version import __version__
 
 if TYPE_CHECKING:
+    from advisor.engine._question import Request
     from advisor.engine._space.plan import Plan
     from advisor.engine._space.resolved import Candidates, Resolved
 
@@ -64,7 +65,7 @@ def write_images(run: RunFolder, images: Images) -> None:
             "own_split": list(split.given),
             "grouping": images.grouping.to_json(),
             "notes": list(images.notes),
-            "rejected": [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected],
+            "rejected": [{"path": utf8(str(row.path)), "reason": row.reason} for row in dataset.rejected],
             "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
             "copies": dict(images.copies),
             "fingerprint": dataset.fingerprint,
@@ -120,21 +121,34 @@ def _peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def keep_thread_counts(run: RunFolder, request: Request) -> Request:
+    """Return the request of a resumed run with the CPU thread counts that it began with, if nobody chose some.
+
+    They follow from the number of cores, and a run may go on on a machine with more or fewer.
+    """
+    counts = section(run.read_json("manifest.json"), "space").get("threads") or ()
+    if request.written["threads"] or not counts:
+        return request
+    return replace(request, question=replace(request.question, thread_counts=tuple(map(int, counts))))
+
+
 def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     """Return the cards that a run began with; refuse to go on where a part of its question is another now."""
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything
     space = section(manifest, "space")
-    found = {card.name: card for card in resolved.cards}
+    by_name = {card.name: card for card in resolved.cards}
     names = [str(name) for name in space.get("cards") or ()]
     hashes = section(manifest, "cards")
     recipes = {name: recipe.version for name, recipe in resolved.recipes.items()}
     others = sorted(set(recipes.items()) ^ set(section(space, "recipes").items()), key=str)
     fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
     changes = {
-        "candidates": [name for name in names if name not in found],
-        "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
+        "candidates": [name for name in names if name not in by_name],
+        "catalogue's entries": [
+            name for name in names if name in by_name and hashes.get(name) != card_hash(by_name[name])
+        ],
         "compression recipes": [f"{name} (version {version})" for name, version in others],
         "training recipes": _other(space.get("training"), list(resolved.trainings)),
         "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),
@@ -148,7 +162,7 @@ def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
             more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
             text = f"--resume: the {what} of '{run.path}' have changed: {', '.join(shown[:SHOWN])}{more}"
             raise UsageError(text, START_ANEW)
-    return tuple(found[name] for name in names)
+    return tuple(by_name[name] for name in names)
 
 
 def same_weights(run: RunFolder, candidates: Candidates) -> None:
@@ -178,6 +192,6 @@ def _hashes(rows: object) -> list[str]:
 
 
 def _other(then: object, now: object) -> list[str]:
-    texts = [", ".join(map(str, each)) if isinstance(each, list) else str(each or "") for each in (then, now)]
+    texts = [", ".join(map(str, value)) if isinstance(value, list) else str(value or "") for value in (then, now)]
     first, second = (f"{text[:12]}..." if len(text) > 60 else text or "none" for text in texts)
     return [f"{first} then, {second} now"] if then != now else []

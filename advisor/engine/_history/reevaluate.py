@@ -124,8 +124,8 @@ class Session:
     def _each(self, origin: Origin) -> Iterator[Reevaluation]:
         self._loaded.clear()
         if origin.device == HOST:
-            yield (found := self._on_host(origin))
-            if found.error:
+            yield (outcome := self._on_host(origin))
+            if outcome.error:
                 return
         for selector, profile, target in self.devices.targets:
             if origin.device in (HOST, selector):
@@ -168,11 +168,11 @@ class Session:
         made = self._existing(start, environment)
         require_proof(before)
         if made is None:
-            found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
-            if found is None:
+            source = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
+            if source is None:
                 why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
                 raise UsageError(why, "search again")
-            measured = self._load(found.path)
+            measured = self._load(source.path)
             evaluations = self._anew(measured, measured.evaluations, device)
             evaluations, answers = judge_pick(measured, evaluations, selector, self.tell)
             manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
@@ -215,8 +215,8 @@ class Session:
         if changes.host:
             if self.reports:
                 self.reports.wait()  # measuring needs a quiet machine
-            here = replace(run, evaluations=on_device(run.evaluations, HOST))
-            again, answers, remarks = remeasure(here, self.tell)
+            here_only = replace(run, evaluations=on_device(run.evaluations, HOST))
+            again, answers, remarks = remeasure(here_only, self.tell)
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))
         others = [e for e in evaluations if e.configuration.target.device not in names]
         anew = [e for device in changes.devices for e in self._anew(run, evaluations, device)]
@@ -238,8 +238,8 @@ class Session:
         if device.runtime is not None:
             devices = at_threads(device, run.question.thread_counts)
             made = one_each(evaluations)
-            rows = [(each, [before_measuring(one, each) for one in made]) for each in devices]
-            return tuple(found for each, before in rows for found in run_here(run, before, each, self.tell))
+            rows = [(device, [before_measuring(one, device) for one in made]) for device in devices]
+            return tuple(again for device, before in rows for again in run_here(run, before, device, self.tell))
         limits = run.question.limits
         predicted = self.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
         return run_here(run, predicted, device, self.tell) if device.local else predicted
@@ -249,8 +249,8 @@ def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: S
     """Search over some cards alone, and return the run: of a run without images, so that nothing is trained."""
     question = run.question
     paths = {"catalog": list(map(str, question.catalog)), "profiles": list(map(str, question.profiles))}
-    own = {"candidates": list(names), "out": str(folder), "max_trials": 0}
-    return search(resolve({**run.request.written, **paths, **own}))
+    forced = {"candidates": list(names), "out": str(folder), "max_trials": 0}
+    return search(resolve({**run.request.written, **paths, **forced}))
 
 
 def merge_evaluations(earlier: Sequence[Evaluation], later: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
@@ -270,7 +270,7 @@ def remeasure(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, tuple[s
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         measured = run_coroutine(measure(_walker(run, images, succeeded, pool, tell)))
-    answers = {file: answers for _, kept in measured for file, answers in kept.items()}
+    answers = {file: answers for _, files in measured for file, answers in files.items()}
     return (*(evaluation for evaluation, _ in measured), *others), answers, (remark,) if remark else ()
 
 
@@ -361,23 +361,23 @@ def run_here(run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDe
     """Return evaluations of which the ``ok`` ones are measured here: in a runtime, or as arena of a microcontroller."""
 
     async def measure(walker: Walker) -> list[Evaluation]:
-        return [await _run_one(run, walker, each, device) for each in evaluations]
+        return [await _run_one(run, walker, evaluation, device) for evaluation in evaluations]
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         return tuple(run_coroutine(measure(_walker(run, None, evaluations, pool, tell))))
 
 
-async def _run_one(run: LoadedRun, walker: Walker, each: Evaluation, device: TargetDevice) -> Evaluation:
-    problem = artefact_problem(run.folder, each) if each.status is Status.OK else None
+async def _run_one(run: LoadedRun, walker: Walker, evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    problem = artefact_problem(run.folder, evaluation) if evaluation.status is Status.OK else None
     if problem is not None and device.runtime is not None:
-        return replace(each, status=Status.FAILED, stage=StageName.TIMING, reason=str(problem))
-    if problem is not None or each.status is not Status.OK or device.local is None:
-        return each  # of a microcontroller, the prediction stays
+        return replace(evaluation, status=Status.FAILED, stage=StageName.TIMING, reason=str(problem))
+    if problem is not None or evaluation.status is not Status.OK or device.local is None:
+        return evaluation  # of a microcontroller, the prediction stays
     if device.runtime is None:
-        stage = checked_in(scope_of(each), artefact_of(run.folder, each), device.target.runtime)
-        return await checked(walker, each, device, stage)
-    timed = measured_in(scope_of(each), artefact_of(run.folder, each), device.local, THOROUGH)
-    return await measured_here(walker, each, timed)
+        stage = checked_in(scope_of(evaluation), artefact_of(run.folder, evaluation), device.target.runtime)
+        return await checked(walker, evaluation, device, stage)
+    timed = measured_in(scope_of(evaluation), artefact_of(run.folder, evaluation), device.local, THOROUGH)
+    return await measured_here(walker, evaluation, timed)
 
 
 async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
@@ -399,5 +399,5 @@ async def _hold_out(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> H
     answers = await walker.run(stage)
     known = evaluation.holdout_answers
     file = known.file if known else answers_file(f"{HOLDOUT}-{artefact.path.stem}")
-    scored, kept = question.of_task.judge(question).held_out(evaluation, answers, images, file)
-    return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), kept
+    scored, files = question.of_task.judge(question).held_out(evaluation, answers, images, file)
+    return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), files

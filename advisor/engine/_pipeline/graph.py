@@ -55,7 +55,7 @@ TRAINING_WALL = 0.6
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
     if not workload.trained_twice(training):
-        purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
+        purpose = Purpose.COMPARE if recipe_of(training).quick_head else Purpose.SHIP
     compared = None
     if purpose is not Purpose.COMPARE and workload.images and recipe(compression).needs is Needs.SCORING:
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
@@ -125,7 +125,7 @@ class VariantStages:
 
     def _calibrated(self, scope: Scope, purpose: Purpose) -> Stage[Artefact]:
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
-        if bare or not self.made_here or recipe_of(self.training).first_look:
+        if bare or not self.made_here or recipe_of(self.training).quick_head:
             return self._made(purpose)
         return with_confidence(scope, self._adjusted(purpose), self.scored, self._folds)
 
@@ -172,7 +172,7 @@ class VariantStages:
     @cached_property
     def scored(self) -> Stage[Path]:
         """The stage that runs the file on the validation part."""
-        if self.head and self.compression == FLOAT and not recipe_of(self.training).first_look:
+        if self.head and self.compression == FLOAT and not recipe_of(self.training).quick_head:
             return scored(self.card, self._scope, self.workload)
         return self.scoring(self._scope, self.compared, Role.VALIDATION, self._validation_s)
 

@@ -24,9 +24,9 @@ from advisor.store import ArtifactCache, read_cached_sha256, sha256_json
 Object = tuple[int, float, float, float, float]
 """The label of a box, and its top, left, bottom and right in shares of the upright image."""
 
-LARGE = 5000  # Sets with more images than this get a first look at some of the images
-SUBSET_IMAGES = 2000  # Images of the first look at a large set, at most
-TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0129)
+LARGE = 5000  # Sets with more images than this get a quick head on some of the images
+SUBSET_IMAGES = 2000  # Images of the quick head on a large set, at most
+TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0141)
 
 CAPTURED_IMAGES = 100
 """Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
@@ -48,7 +48,7 @@ class Role(StrEnum):
     VALIDATION = "validation"  # The validation part: candidates are compared on it
     LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
     ALL = "all"  # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges
-    SUBSET = "subset"  # Some of the training part, for a first look at a large set
+    SUBSET = "subset"  # Some of the training part, for a quick head on a large set
     TUNED = "tuned"  # The validation part and as much of the training part as fine-tuning learns from
     HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
     OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
@@ -149,7 +149,7 @@ class Images:
 
     @property
     def large(self) -> bool:
-        """True where a first look at some of the images saves more than it costs."""
+        """True where a quick head on some of the images saves more than it costs."""
         return len(self.split.learnt) > LARGE
 
     def part(self, role: Role) -> Part:
@@ -260,8 +260,8 @@ class Workload:
         return tuple((training, recipe) for training in self.trainings for recipe in self.recipes_of(training))
 
     def recipes_of(self, training: str) -> tuple[str, ...]:
-        """Return the compression recipes of a training; a first look takes float32 alone."""
-        return ("float32",) if recipe_of(training).first_look else self.recipes
+        """Return the compression recipes of a training; a quick head takes float32 alone."""
+        return ("float32",) if recipe_of(training).quick_head else self.recipes
 
     def variants_of(self, card: Card) -> tuple[Variant, ...]:
         """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
@@ -271,8 +271,8 @@ class Workload:
         return ((base, card.form),) if card.form else tuple(each for each in self.variants if each[0] == base)
 
     def judged(self, training: str) -> bool:
-        """Return whether a model of this training may be a finalist; a first look is none."""
-        return bool(self.images.get(Role.HOLDOUT)) and not recipe_of(training).first_look
+        """Return whether a model of this training may be a finalist; a quick head is none."""
+        return bool(self.images.get(Role.HOLDOUT)) and not recipe_of(training).quick_head
 
     def trained_twice(self, training: str) -> bool:
         """Return whether the model that ships is another than the one that is compared."""

@@ -111,22 +111,22 @@ def resolve_resumed(
     ``extend`` is a new time limit, from now. Refuse an option of the question that differs from the run's own, and a
     run on a remote cluster that is not named again.
     """
-    own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
+    previous = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
-    changes = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
+    changes = {**(read_file(file) if file else {}), **given, "out": previous.written["out"]}
     if extend and units.seconds(extend, "--extend"):
         changes["time_limit"] = extend
-    cluster = own.written["executor"]
-    if own.execution.cluster and "executor" not in changes:
+    cluster = previous.written["executor"]
+    if previous.execution.cluster and "executor" not in changes:
         raise UsageError(
             f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
             f"name it again: --executor {cluster}, or --executor local",
         )
-    wanted = resolve({**own.written, **changes})
+    wanted = resolve({**previous.written, **changes})
     for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
-        values = own.written[key], wanted.written[key]
+        values = previous.written[key], wanted.written[key]
         if values[0] != values[1]:
-            then, now = (", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values)
+            then, now = (", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in values)
             if key in ("costs", "fleet") and then and now:
                 then = "of other content"
                 now = "this one"
@@ -173,14 +173,14 @@ def _question(written: Options) -> Question:
 
 def _execution(written: Options) -> Execution:
     executor, cluster = written.parsed("executor")
-    own = written["time_limit"]
+    limit = written["time_limit"]
     effort = written.parsed("effort")
     usual = EFFORTS.get(effort, "")
-    said = f" ({'before ' if own else ''}--effort {effort})" if effort else ""
+    said = f" ({'before ' if limit else ''}--effort {effort})" if effort else ""
     return replace(
         Execution(**written.fields_of(Execution)),
-        time_limit_s=written.parsed("time_limit") if own or not usual else units.seconds(usual, "--effort"),
-        time_limit=f"{own or usual}{said}",
+        time_limit_s=written.parsed("time_limit") if limit or not usual else units.seconds(usual, "--effort"),
+        time_limit=f"{limit or usual}{said}",
         capture_all=written.parsed("capture") == ALL,
         executor=executor,
         cluster=cluster,
@@ -219,11 +219,11 @@ def _fleet_text(text: str) -> str:
     if "\n" in text:
         return text
     try:
-        found = read_text(shipped.get(text, Path(text)), FLEET_BYTES)
+        content = read_text(shipped.get(text, Path(text)), FLEET_BYTES)
     except UsageError as error:
         hint = f"{error.hint}; shipped fleets: {', '.join(shipped)}"
         raise UsageError(f"--fleet: {error.message}{nearest(text, shipped)}", hint) from None
-    return f"{found.rstrip()}\n"
+    return f"{content.rstrip()}\n"
 
 
 def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[str, float], ...]]:
@@ -231,16 +231,16 @@ def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[st
 
     ``--min-accuracy`` is ``85%`` for the metric that counts, ``worst-group=70%`` for another one, or both with commas.
     """
-    found: dict[str, float] = {}
+    floors: dict[str, float] = {}
     asked = ",".join(written["min_accuracy"])
     for part in filter(None, map(str.strip, asked.split(","))):
         named, _, text = part.rpartition("=")
         name = require_known(FLOORS, named.strip(), tuple(METRICS)) if "=" in part else metric
-        if name in found:
+        if name in floors:
             raise UsageError(f"{FLOORS}: '{asked}' has two limits of {name}", f"keep one: {FLOORS} {name}=85%")
         _require_costs(FLOORS, name, written)
-        found[name] = units.parse_percent(text.strip(), FLOORS)
-    return found.pop(metric, None), tuple(sorted(found.items()))
+        floors[name] = units.parse_percent(text.strip(), FLOORS)
+    return floors.pop(metric, None), tuple(sorted(floors.items()))
 
 
 def _require_costs(option: str, name: str, written: Options) -> None:

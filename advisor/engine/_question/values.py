@@ -298,16 +298,16 @@ def _shares(texts: Sequence[str], option: str) -> Shares:
 
     A class's name is what stands before the last ``=``, so that it may hold both characters.
     """
-    found: dict[str | None, float] = {}
-    for text in (part.strip() for each in texts for part in re.split(r"(?<=%)\s*,", each) if part.strip()):
+    shares: dict[str | None, float] = {}
+    for text in (part.strip() for written in texts for part in re.split(r"(?<=%)\s*,", written) if part.strip()):
         name, separator, written = text.rpartition("=")
         key = name.strip() if separator else None
         share = units.share(written.strip(), option, SHARES, _hint(option, "95%"))
-        if key in found:
+        if key in shares:
             twice = "a share for all classes" if key is None else f"a share for '{key}'"
             raise UsageError(f"{option}: {twice} is given twice", "leave one of them out")
-        found[key] = share
-    return Shares(found.pop(None, None), {name: share for name, share in found.items() if name is not None})
+        shares[key] = share
+    return Shares(shares.pop(None, None), {name: share for name, share in shares.items() if name is not None})
 
 
 def _hint(option: str, example: str) -> str:

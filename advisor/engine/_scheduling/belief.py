@@ -101,18 +101,18 @@ class AccuracyBelief:
         import numpy as np
 
         cards = plan.cards_by_name
-        networks = tuple(dict.fromkeys(CardTraining.of(each) for each in plan.configurations()))
-        errors = np.array([math.log(100.0 - prior_accuracy(cards[each.card], "float32")) for each in networks])
+        networks = tuple(dict.fromkeys(CardTraining.of(configuration) for configuration in plan.configurations()))
+        errors = np.array([math.log(100.0 - prior_accuracy(cards[network.card], "float32")) for network in networks])
         published = errors - errors.mean()
-        shifts = [plan.shift_of(each.training) for each in networks]
-        families = [cards[each.card].family for each in networks]
-        names = [each.card for each in networks]
-        trainings = [each.training for each in networks]
-        sizes = np.array([math.log(max(1, cards[each.card].macs)) for each in networks])
+        shifts = [plan.shift_of(network.training) for network in networks]
+        families = [cards[network.card].family for network in networks]
+        names = [network.card for network in networks]
+        trainings = [network.training for network in networks]
+        sizes = np.array([math.log(max(1, cards[network.card].macs)) for network in networks])
         gain_sd = np.array([sd for _, sd in shifts])
         common = np.outer(gain_sd, gain_sd) * (1 - OWN_SHARE**2)
-        own = np.outer(gain_sd, gain_sd) * OWN_SHARE**2
-        card_sd = np.array([FILE_SD if cards[each.card].form else CARD_SD for each in networks])
+        of_training = np.outer(gain_sd, gain_sd) * OWN_SHARE**2
+        card_sd = np.array([FILE_SD if cards[network.card].form else CARD_SD for network in networks])
         covariance = (
             DIFFICULTY_SD**2
             + SLOPE_SD**2 * np.outer(published, published)
@@ -120,9 +120,9 @@ class AccuracyBelief:
             + SHAPE_SD**2 * _same(families) * (np.abs(sizes[:, None] - sizes[None, :]) < ALIKE)
             + np.outer(card_sd, card_sd) * _same(names)
             + common * _same(trainings)
-            + own * _same(trainings) * _same(names)
+            + of_training * _same(trainings) * _same(names)
         )
-        slopes = np.array([SLOPE + TUNED_SLOPE * each.tuned for each in networks])
+        slopes = np.array([SLOPE + TUNED_SLOPE * network.tuned for network in networks])
         mean = math.log(TYPICAL_ERROR) + slopes * published + np.array([shift for shift, _ in shifts])
         return cls(networks, mean, covariance)
 
@@ -131,7 +131,7 @@ class AccuracyBelief:
         """The place of each network."""
         return {network: place for place, network in enumerate(self.networks)}
 
-    def told(self, place: int, value: float, variance: float) -> AccuracyBelief:
+    def condition_on(self, place: int, value: float, variance: float) -> AccuracyBelief:
         """Return the belief after a result of the network at ``place``: the logarithm of its error, and its noise."""
         gain = self.covariance[:, place] / (self.covariance[place, place] + variance)
         mean = self.mean + gain * (value - self.mean[place])
@@ -140,13 +140,13 @@ class AccuracyBelief:
     def expecting(self, place: int, images: int) -> AccuracyBelief:
         """Return the belief after a result on so many images that is as expected: only the others' spread is less."""
         mean = float(self.mean[place])
-        return self.told(place, mean, noise(math.exp(mean), images))
+        return self.condition_on(place, mean, noise(math.exp(mean), images))
 
     def shown(self, place: int, images: int) -> Floats:
         """Return by how much a result of the network at ``place`` moves each mean (n,), for one standard deviation."""
         variance = noise(math.exp(self.mean[place]), images)
-        found: Floats = self.covariance[:, place] / math.sqrt(self.covariance[place, place] + variance)
-        return found
+        moves: Floats = self.covariance[:, place] / math.sqrt(self.covariance[place, place] + variance)
+        return moves
 
 
 def images_of(evaluation: Evaluation, share: bool = True) -> int:
@@ -156,10 +156,10 @@ def images_of(evaluation: Evaluation, share: bool = True) -> int:
     noise of its interval.
     """
     accuracy = evaluation.accuracy
-    own = (accuracy.n if accuracy else 0) or UNKNOWN_IMAGES
+    images = (accuracy.n if accuracy else 0) or UNKNOWN_IMAGES
     if share or accuracy is None or not accuracy.standard_error:
-        return own
-    error = min(max(100.0 - accuracy.value, 50.0 / own), 99.0)
+        return images
+    error = min(max(100.0 - accuracy.value, 50.0 / images), 99.0)
     return max(1, round(error * (100.0 - error) / accuracy.standard_error**2))
 
 
@@ -182,5 +182,5 @@ def noise(error: float, images: int) -> float:
 def _same(values: Sequence[str]) -> Floats:
     import numpy as np
 
-    found: Floats = (np.array(values)[:, None] == np.array(values)).astype(float)
-    return found
+    same: Floats = (np.array(values)[:, None] == np.array(values)).astype(float)
+    return same

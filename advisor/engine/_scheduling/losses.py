@@ -85,7 +85,7 @@ class Losses:
         if step not in self._fastest_of:
             for configuration, cost in self._estimates.of(step.network.card).items():
                 other = self._fastest_of.setdefault(FormStep.of(configuration), cost)
-                self._fastest_of[FormStep.of(configuration)] = min(other, cost, key=lambda each: each.latency_ms)
+                self._fastest_of[FormStep.of(configuration)] = min(other, cost, key=lambda known: known.latency_ms)
         return self._fastest_of[step]
 
     def _loss(self, step: FormStep, latency_ms: float, size_bytes: float) -> float:

@@ -98,7 +98,9 @@ class Prices:
         """Return the stages of steps that are not done, and that the steps before them do not make either."""
         made = {stage for step in before for stage in self.stages(step)} | self.finished
         return [
-            stage for stage in dict.fromkeys(each for step in steps for each in self.stages(step)) if stage not in made
+            stage
+            for stage in dict.fromkeys(stage for step in steps for stage in self.stages(step))
+            if stage not in made
         ]
 
     def seconds(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> float:
@@ -119,9 +121,9 @@ class Prices:
         others_s = self._takes_s([stage for stage in stages if not _tunes(stage)])
         if not tuning_s:
             return float(others_s <= left_s)
-        found = min(1.0, (left_s - others_s) / tuning_s)
+        share = min(1.0, (left_s - others_s) / tuning_s)
         shortens = all(stage.shortens for stage in stages if _tunes(stage))
-        return found if found == 1.0 or (shortens and found > LEAST_SHARE) else 0.0
+        return share if share == 1.0 or (shortens and share > LEAST_SHARE) else 0.0
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""

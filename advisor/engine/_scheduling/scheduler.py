@@ -39,21 +39,27 @@ class Scheduler:
             return []
         if self._chooses:
             steps = self._rule.next(begun)
-            found = [each for each in self._study.not_started if FormStep.of(each) in steps][: self.trials_left]
-            for each in found:
-                self._study.take(each)
+            chosen = [
+                configuration for configuration in self._study.not_started if FormStep.of(configuration) in steps
+            ][: self.trials_left]
+            for configuration in chosen:
+                self._study.take(configuration)
         else:
             asked = self._study.ask(self._admits(begun))
-            found = [] if asked is None else [asked]
-        self.trials_left -= len(found)
-        return found
+            chosen = [] if asked is None else [asked]
+        self.trials_left -= len(chosen)
+        return chosen
 
     @property
     def waiting(self) -> Collection[Configuration]:
         """The configurations that are not expected to start."""
         left = self._study.not_started
         planned = self._rule.planned
-        return [each for each in left if FormStep.of(each) not in planned] if self._chooses else []
+        return (
+            [configuration for configuration in left if FormStep.of(configuration) not in planned]
+            if self._chooses
+            else []
+        )
 
     @property
     def evaluates_all(self) -> bool:

@@ -84,13 +84,10 @@ class SearchLoop:
         ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
         execution = self._execution
-        known = frozenset(plan.configurations())
         rule = self._rule_of(plan)
         self._plan = plan
         self._rule = rule
-        for evaluation in self._run.evaluations():
-            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
-                rule.tell(without_holdout(evaluation))
+        self._tell_earlier(rule, plan)
         so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run, self._time_left)
         trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
         chooses = execution.least_gain(self._question) > 0
@@ -110,7 +107,9 @@ class SearchLoop:
         while not ended:
             while chosen := scheduler.next(running.values()):
                 self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
-                running |= {asyncio.ensure_future(evaluator.evaluate(each)): each for each in chosen}
+                running |= {
+                    asyncio.ensure_future(evaluator.evaluate(configuration)): configuration for configuration in chosen
+                }
             self._progress.deferred(scheduler.waiting)
             if not running:
                 break
@@ -124,10 +123,8 @@ class SearchLoop:
             ended = stopped.done() or self._evaluating_left(answered) == 0
         left = study.unevaluated
         late = execution.time_limit is not None and rule.out_of_time
-        for configuration, reason in scheduler.refused() if not running else ():
-            skipped = plan.skipped(configuration, reason, StageName.PROMOTION)
-            self._run.append(skipped)
-            self._progress.evaluated(skipped)
+        if not running:
+            self._record_refused(scheduler, plan)
         await _cancel([*running, stopped])
         await so_far.close()
         out_of_time = partial(ended_early, "time_limit", f"at --time-limit {execution.time_limit}")
@@ -138,6 +135,20 @@ class SearchLoop:
         if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
             return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)
+
+    def _record_refused(self, scheduler: Scheduler, plan: Plan) -> None:
+        """Record why the configurations that the scheduler refused have no result."""
+        for configuration, reason in scheduler.refused():
+            skipped = plan.skipped(configuration, reason, StageName.PROMOTION)
+            self._run.append(skipped)
+            self._progress.evaluated(skipped)
+
+    def _tell_earlier(self, rule: WorthRule, plan: Plan) -> None:
+        """Tell the rule what the run has of the plan already."""
+        known = frozenset(plan.configurations())
+        for evaluation in self._run.evaluations():
+            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
+                rule.tell(without_holdout(evaluation))
 
     def _rule_of(self, plan: Plan) -> WorthRule:
         """Return the rule of this search, which knows what is left of its time."""
@@ -208,7 +219,7 @@ class SearchLoop:
         stopped = asyncio.ensure_future(self.stopping.wait())
         timeout = self._answer_left()
         finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
-        await _cancel(each for each in (judging, stopped) if each not in finished)
+        await _cancel(task for task in (judging, stopped) if task not in finished)
         if judging in finished:
             judging.result()
 

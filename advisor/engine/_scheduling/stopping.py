@@ -121,8 +121,8 @@ async def score(
         scored |= {e.configuration: e for e in await _held_out(now, scorer, run, most)}
     if scorer.tells_unknown(left_s() > EXTRAS_S):
         first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
-        told = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
-        scored |= {e.configuration: e for e in told}
+        answered = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
+        scored |= {e.configuration: e for e in answered}
     if left_s() > EXTRAS_S and scorer.captures:
         tried = captured(tuple(scored.values()), everywhere)
         await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
@@ -212,11 +212,11 @@ async def _each(
         run.append(measured)
         return measured
 
-    found = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
-    for problem in found:
+    results = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
+    for problem in results:
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem
-    return [each for each in found if isinstance(each, Evaluation)]
+    return [result for result in results if isinstance(result, Evaluation)]
 
 
 class PickSoFar:
@@ -274,14 +274,14 @@ class PickSoFar:
     def _without_figure(self) -> str:
         """Return the file of the pick so far if it has no figure and can be scored; else an empty text."""
         pick = self._pick()
-        if pick is None or recipe_of(pick.configuration.training).first_look or pick.holdout_accuracy is not None:
+        if pick is None or recipe_of(pick.configuration.training).quick_head or pick.holdout_accuracy is not None:
             return ""
         return "" if pick.artefact_sha256 in self._failed else pick.artefact_sha256 or ""
 
     async def _score(self, file: str, scorer: Scorer) -> None:
         """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
-        own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
-        rows = [e for e in own if e.holdout_accuracy is None]
+        of_file = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
+        rows = [e for e in of_file if e.holdout_accuracy is None]
         most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
         limited = self._left_s() < math.inf
         if limited and most >= MORE * SO_FAR_IMAGES:  # else a later run on all images would add little

@@ -48,7 +48,9 @@ class Study:
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._plan = plan
         self._budget = budget
-        self.not_started = {each: None for each in plan.configurations() if each not in finished}
+        self.not_started = {
+            configuration: None for configuration in plan.configurations() if configuration not in finished
+        }
         self._suggester = make_suggester(sampler, plan, seed, finished.values())
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(
@@ -78,9 +80,9 @@ class Study:
                 return configuration
         attempts = 0
         while any(map(admits, self.not_started)):
-            admitted = {each: None for each in self.not_started if admits(each)}
+            admitted = {configuration: None for configuration in self.not_started if admits(configuration)}
             self._suggester.prepare(admitted)
-            again = [each for each in self._interrupted if each in admitted]
+            again = [configuration for configuration in self._interrupted if configuration in admitted]
             self._enqueue(admitted if attempts == PATIENCE else again)
             suggested = self._accepted(self._study.ask({**distributions(self._plan)}), admits)
             if suggested is not None:
@@ -97,7 +99,7 @@ class Study:
         self._enqueue((chosen,))
         while configuration_of(self._plan, (trial := self._study.ask({**distributions(self._plan)})).params) != chosen:
             self._drop(trial)
-        self._accepted(trial, lambda each: each == chosen)
+        self._accepted(trial, lambda configuration: configuration == chosen)
 
     def leave_out(self, configuration: Configuration) -> None:
         """Take a configuration from ``not_started`` that gets no work.
@@ -111,10 +113,10 @@ class Study:
         trial = self._trials.pop(evaluation.configuration)
         for key, value in self._attributes(evaluation).items():
             trial.set_user_attr(key, value)
-        found = values(evaluation)
-        for limit, excess in constraints(evaluation, self._budget).items() if found else ():
+        shown = values(evaluation)
+        for limit, excess in constraints(evaluation, self._budget).items() if shown else ():
             trial.set_constraint(limit, excess)
-        self._study.tell(trial, found, state=None if found else _state(evaluation))
+        self._study.tell(trial, shown, state=None if shown else _state(evaluation))
         self._suggester.add(evaluation)
 
     def _enqueue(self, wanted: Iterable[Configuration]) -> None:
@@ -122,7 +124,7 @@ class Study:
         first = next(iter(wanted), None)
         if first is not None:
             self._study.enqueue_trial(parameters(first))
-            self._interrupted = [each for each in self._interrupted if each != first]
+            self._interrupted = [configuration for configuration in self._interrupted if configuration != first]
 
     def _accepted(self, trial: optuna.Trial, admits: Admits) -> Configuration | None:
         """Return the trial's configuration if it can start now; else drop it or set it aside.
@@ -170,31 +172,31 @@ class Study:
                 self._study.tell(trial.number, state=TrialState.FAIL)
         for configuration, evaluation in finished.items():
             if configuration not in ended:
-                found = values(evaluation)
+                shown = values(evaluation)
                 trial = create_trial(
                     state=_state(evaluation),
-                    values=found,
+                    values=shown,
                     params={**parameters(configuration)},
                     distributions={**space},
                     user_attrs=self._attributes(evaluation),
-                    constraints=constraints(evaluation, self._budget) if found else None,
+                    constraints=constraints(evaluation, self._budget) if shown else None,
                 )
                 self._study.add_trial(trial)
         again = (ended | interrupted) - waiting
-        return [each for each in self.not_started if each in again]
+        return [configuration for configuration in self.not_started if configuration in again]
 
     def _attributes(self, evaluation: Evaluation) -> dict[str, object]:
         """Return a trial's attributes: status, reason, what it showed of other forms, and whether it only teaches."""
         from advisor.engine._scheduling.sampler import ALSO, TEACHES_ONLY
 
-        found: dict[str, object] = {"status": evaluation.status.value}
+        attributes: dict[str, object] = {"status": evaluation.status.value}
         if evaluation.reason:
-            found["reason"] = evaluation.reason
+            attributes["reason"] = evaluation.reason
         if shown := also_shown(evaluation, self._plan.recipes):
-            found[ALSO] = [[parameters(each), value] for each, value in shown]
-        if recipe_of(evaluation.configuration.training).first_look:
-            found[TEACHES_ONLY] = True
-        return found
+            attributes[ALSO] = [[parameters(configuration), value] for configuration, value in shown]
+        if recipe_of(evaluation.configuration.training).quick_head:
+            attributes[TEACHES_ONLY] = True
+        return attributes
 
 
 def configuration_of(plan: Plan, params: Mapping[str, Any]) -> Configuration:
@@ -217,8 +219,8 @@ def distributions(plan: Plan) -> dict[str, CategoricalDistribution]:
 def values(evaluation: Evaluation) -> list[float] | None:
     """Return the objectives' values, None if the evaluation lacks one."""
     quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
-    found = [quantity.value for quantity in quantities if quantity is not None]
-    return found if evaluation.status is Status.OK and len(found) == len(METRICS) else None
+    shown = [quantity.value for quantity in quantities if quantity is not None]
+    return shown if evaluation.status is Status.OK and len(shown) == len(METRICS) else None
 
 
 def constraints(evaluation: Evaluation, budget: Budget) -> dict[str, float]:

@@ -33,8 +33,8 @@ new: 2 % of all results."""
 
 def parameters(configuration: Configuration) -> dict[str, str | int]:
     """Return what the study varies."""
-    own = {name: getattr(configuration, name) for name in ("card", "training", "compression")}
-    return {**own, "threads": configuration.target.threads}
+    values = {name: getattr(configuration, name) for name in ("card", "training", "compression")}
+    return {**values, "threads": configuration.target.threads}
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ class CostEstimates:
         sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.forms}
         costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants_of(card)}
 
-        found = {}
-        for each in plan.configurations():
-            if each.card == name:
-                recipe = each.compression
-                threads = each.target.threads
+        estimates = {}
+        for configuration in plan.configurations():
+            if configuration.card == name:
+                recipe = configuration.compression
+                threads = configuration.target.threads
                 ms = measured.latency_ms.get((recipe, threads), slower[recipe] * rough_ms(card, recipe, threads))
-                found[each] = CostEstimate(ms, sizes[recipe], costs[each.training, recipe])
-        return found
+                estimates[configuration] = CostEstimate(ms, sizes[recipe], costs[configuration.training, recipe])
+        return estimates
 
     def _cost_s(self, card: Card, measured: _Measured, training: str, recipe: str) -> float:
         """Return the seconds that are left: all thread counts are timed in one go, all recipes share a training."""
@@ -113,9 +113,9 @@ class CostEstimates:
         if (training, recipe) in measured.done:
             return NOTHING_LEFT_S
         costs = plan.costs.of_card(card)
-        own = costs.own_s[training, recipe] / len(plan.threads)
+        cost_s = costs.own_s[training, recipe] / len(plan.threads)
         trained = any(training == done for done, _ in measured.done)
-        return own if trained else own + costs.trained_s[training] / len(plan.recipes) / len(plan.threads)
+        return cost_s if trained else cost_s + costs.trained_s[training] / len(plan.recipes) / len(plan.threads)
 
 
 def _mean_ratio(pairs: Collection[tuple[float, float]]) -> float:
@@ -184,7 +184,7 @@ class AdvisorSuggester(Suggester):
         """Block the candidates that may not start now, and update the estimates."""
         import numpy as np
 
-        self.sampler.block(np.array([each not in admitted for each in self._rows]))
+        self.sampler.block(np.array([row not in admitted for row in self._rows]))
         self._update()
 
     def _update(self) -> None:
@@ -218,18 +218,18 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
 
     estimates_of = {card.name: estimates.of(card.name) for card in plan.cards}
     table = []
-    for each in plan.configurations():
-        card = plan.cards_by_name[each.card]
-        estimate = estimates_of[each.card][each]
-        prior = prior_accuracy(card, each.compression) + recipe_of(each.training).points
+    for configuration in plan.configurations():
+        card = plan.cards_by_name[configuration.card]
+        estimate = estimates_of[configuration.card][configuration]
+        prior = prior_accuracy(card, configuration.compression) + recipe_of(configuration.training).points
         features: dict[str, float | str] = {
             "card": card.name,
             "family": card.family,
-            "training": each.training,
-            "recipe": each.compression,
+            "training": configuration.training,
+            "recipe": configuration.compression,
             "input": float(card.input_size),
             "log_params": math.log(max(card.params, 1)),
             "log_macs": math.log(max(card.macs, 1)),
         }
-        table.append(Candidate(parameters(each), prior, estimate.known, features, estimate.cost_s))
+        table.append(Candidate(parameters(configuration), prior, estimate.known, features, estimate.cost_s))
     return table

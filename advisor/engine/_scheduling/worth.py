@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core import Budget, Evaluation, Preference, recipe_of, show_seconds
+from advisor.core import Budget, Evaluation, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.materials import Role
 from advisor.engine._pipeline.stage import Pool
@@ -52,7 +52,7 @@ which two networks differ, over those on which one of them is wrong."""
 MOST = 64
 """Steps that are looked at, and chains after each of them."""
 
-NODES = tuple(NormalDist().inv_cdf((each + 0.5) / 7) for each in range(7))
+NODES = tuple(NormalDist().inv_cdf((place + 0.5) / 7) for place in range(7))
 """Quantiles of a result over which a gain is averaged, in standard deviations."""
 
 LEAST_KEPT = 0.9
@@ -127,8 +127,8 @@ class WorthRule:
         # The forms that will never exist.
         self._closed = set[FormStep]()
         self._forms = dict[CardTraining, tuple[str, ...]]()
-        for each in map(FormStep.of, plan.configurations()):
-            self._forms[each.network] = tuple(dict.fromkeys((*self._forms.get(each.network, ()), each.form)))
+        for step in map(FormStep.of, plan.configurations()):
+            self._forms[step.network] = tuple(dict.fromkeys((*self._forms.get(step.network, ()), step.form)))
 
     def tell(self, evaluation: Evaluation) -> None:
         """Note a result. What was skipped or has failed is not tried again."""
@@ -139,7 +139,7 @@ class WorthRule:
             return
         if step not in self._made and step == self._floats(step.network):
             value, variance, images = seen(evaluation, self._share)
-            self.belief = self.belief.told(self.belief.place[step.network], value, variance)
+            self.belief = self.belief.condition_on(self.belief.place[step.network], value, variance)
             self._images = self._images if self._share else images
         self._made[step] = min(cost, self._made.get(step, cost), key=least)
 
@@ -179,7 +179,9 @@ class WorthRule:
 
     def _most_worth(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
         """Return the steps that add most to the worth of the plan for each second."""
-        chains, forms, pick = list(self._chains(begun)), list(self._further_forms(begun)), self._pick()
+        chains = list(self._chains(begun))
+        forms = list(self._further_forms(begun))
+        pick = self._pick()
         worth = {chain: self._worth(chain, pick, 0.0) for chain in forms}
         base = max([0.0, *worth.values()])  # what can be had without another network
         worth |= {chain: self._worth(chain, pick, base) for chain in chains}
@@ -202,7 +204,7 @@ class WorthRule:
         first = plan.steps[0]
         if not first.network.tuned:
             return () if first in begun else (first,)
-        return () if begun else tuple(each for each in plan.steps if each.network == first.network)
+        return () if begun else tuple(step for step in plan.steps if step.network == first.network)
 
     def _small_file(self, begun: Collection[FormStep]) -> FormStep | None:
         """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
@@ -245,14 +247,18 @@ class WorthRule:
 
     def _sure(self, looks: list[Look]) -> list[Look]:
         """Return the first steps that surely bring a result in time; if there is none, the cheapest head."""
-        sure = [each for each in looks if not each[1].network.tuned and self.prices.is_sure(each[1])]
-        return sure or [(0.0, each) for each in self._cheapest()] or looks
+        sure = [look for look in looks if not look[1].network.tuned and self.prices.is_sure(look[1])]
+        return sure or [(0.0, head) for head in self._cheapest()] or looks
 
     def _cheapest(self) -> tuple[FormStep, ...]:
         """Return the cheapest head that ends in time on a quiet machine: a first result is worth the attempt."""
-        heads = [self._floats(each) for each in self._forms if not (each.tuned or recipe_of(each.training).first_look)]
-        found = [each for each in heads if each not in self._closed and self.prices.may_end(each)]
-        return tuple(sorted(found, key=lambda each: self.prices.seconds((each,)))[:1])
+        heads = [
+            self._floats(network)
+            for network in self._forms
+            if not (network.tuned or recipe_of(network.training).quick_head)
+        ]
+        in_time = [head for head in heads if head not in self._closed and self.prices.may_end(head)]
+        return tuple(sorted(in_time, key=lambda head: self.prices.seconds((head,)))[:1])
 
     def course(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
@@ -278,10 +284,10 @@ class WorthRule:
         """Return whether a step may begin if everything is to be evaluated: what it needs is there, and it may be
         picked. Every head comes before a fine-tuning.
         """
-        heads = (self._floats(each) for each in self._forms if not each.tuned)
+        heads = (self._floats(network) for network in self._forms if not network.tuned)
         needed = self._below(step.network) if step == self._floats(step.network) else [self._floats(step.network)]
         tuned = step.network.tuned
-        done = [each for each in needed if each in self._made]
+        done = [step for step in needed if step in self._made]
         there = len(done) == len(needed) if tuned else all(e in self._made or e in self._closed for e in needed)
         first = not self._made and not self._closed  # the very first step begins in any case
         if tuned and any(e not in self._made and e not in self._closed and self.prices.share((e,)) for e in heads):
@@ -292,10 +298,12 @@ class WorthRule:
         """Return why a network does not start, or why no further form of it is made."""
         place = self.belief.place[network]
         pick = self._pick()
-        below = [each for each in self._below(network) if each not in self._made]
-        if any(each in self._closed for each in below):
+        below = [step for step in self._below(network) if step not in self._made]
+        if any(step in self._closed for step in below):
             return "no lighter training of this model was evaluated"
-        mean, best = (100.0 - math.exp(each) for each in (float(self.belief.mean[place]), self._least(place, pick)))
+        mean, best = (
+            100.0 - math.exp(log_error) for log_error in (float(self.belief.mean[place]), self._least(place, pick))
+        )
         if self._floats(network) in self._made:
             why = "would not be picked" if self._hopeless(network) else "is not worth its CPU time"
             return f"form not made: the fine-tuned network has about {mean:.1f} %, and one more form of it {why}"
@@ -306,13 +314,14 @@ class WorthRule:
         if not self.prices.share(steps):
             return f"{NO_TIME}; {expected}"
         name = f"name the recipe, --training {network.training}, to tune every model that can still be picked"
-        return f"{expected}, which is not worth {show_seconds(self.prices.seconds(steps))} of CPU time; {name}"
+        # No price stands here: an answer has one for a fine-tuning, that of its next step (reporting/_steps.py).
+        return f"{expected}, which is not worth its CPU time; {name}"
 
     @property
     def out_of_time(self) -> bool:
         """True if a network that may still be picked has no time left."""
         floats = set(map(self._floats, self._forms)) - self._made.keys() - self._closed
-        return any(not self.prices.share((each,)) and not self._hopeless(each.network) for each in floats)
+        return any(not self.prices.share((step,)) and not self._hopeless(step.network) for step in floats)
 
     def _hopeless(self, network: CardTraining) -> bool:
         """Return whether a network would not be picked even with the best result that is expected of it."""
@@ -327,14 +336,14 @@ class WorthRule:
     def _chains(self, begun: Collection[FormStep]) -> Iterator[Chain]:
         """Yield the chain of each network that can be the answer, has no result yet, and still ends in time."""
         for place, network in enumerate(self.belief.networks):
-            own = self._floats(network)
+            shown = self._floats(network)
             below = self._below(network)
-            steps = (*(each for each in below if each not in self._made), own)
-            ended = own in self._made or self._closed.intersection(steps) or own in begun
-            if ended or recipe_of(network.training).first_look:
+            steps = (*(step for step in below if step not in self._made), shown)
+            ended = shown in self._made or self._closed.intersection(steps) or shown in begun
+            if ended or recipe_of(network.training).quick_head:
                 continue
             if network.tuned:
-                steps += tuple(FormStep(network, each) for each in ALWAYS if each in self._forms[network][1:])
+                steps += tuple(FormStep(network, form) for form in ALWAYS if form in self._forms[network][1:])
             if share := self.prices.share(steps):
                 yield Chain(steps, place, self._mean(place, share), self._cost(network), self.prices.seconds(steps))
 
@@ -381,12 +390,12 @@ class WorthRule:
         moves = self.belief.shown(place, self._images)
         covariance = self.belief.covariance - np.outer(moves, moves)
         best = np.full(len(nodes), base)
-        if not recipe_of(step.network.training).first_look:
-            own = self._gain(self.belief.mean[place] + moves[place] * nodes, self._cost(step.network), pick)
-            best = np.maximum(best, own)
-        found = best
+        if not recipe_of(step.network.training).quick_head:
+            gain = self._gain(self.belief.mean[place] + moves[place] * nodes, self._cost(step.network), pick)
+            best = np.maximum(best, gain)
+        reached = best
         for chain in chains:
-            rest = tuple(each for each in chain.steps if each != step)
+            rest = tuple(other for other in chain.steps if other != step)
             if chain.place == place or not (share := self.prices.share(rest, (step,))):
                 continue
             mean = self._mean(chain.place, share)
@@ -395,8 +404,8 @@ class WorthRule:
             gains = np.maximum(self._gain(results, chain.cost, pick), best[:, None]).mean(axis=1)
             same = chain.steps[0].network.card == step.network.card
             price_s = self.prices.seconds(rest, (step,)) if same else chain.price_s
-            found = np.maximum(found, gains - self._paid(price_s))
-        return float(found.mean())
+            reached = np.maximum(reached, gains - self._paid(price_s))
+        return float(reached.mean())
 
     def _mean(self, place: int, share: float) -> float:
         """Return the expected logarithm of the error of a network after a share (0-1) of its whole fine-tuning."""
@@ -414,9 +423,9 @@ class WorthRule:
         if pick.place is None:
             gain = NO_ANSWER - cost.loss - more + (self._point + self._shown) * (accuracy - 50.0)
         else:
-            own = 100.0 - math.exp(min(float(self.belief.mean[pick.place]), math.log(100.0)))
-            unclear = NOISE * 100.0 * math.sqrt(DIFFERENT * max(1.0 - own / 100.0, 0.005) / self._images)
-            ahead = accuracy - own
+            right = 100.0 - math.exp(min(float(self.belief.mean[pick.place]), math.log(100.0)))
+            unclear = NOISE * 100.0 * math.sqrt(DIFFERENT * max(1.0 - right / 100.0, 0.005) / self._images)
+            ahead = accuracy - right
             clearly = np.sign(ahead) * np.maximum(np.abs(ahead) - unclear, 0.0)
             gain = pick.cost.loss - cost.loss - more + self._point * ahead + self._shown * clearly
         gain = gain * cost.chance if pick.cost.chance else gain + cost.chance * INFEASIBLE
@@ -432,12 +441,12 @@ class WorthRule:
 
     def _pick(self) -> Pick:
         """Return the best result so far: the one that the decision would pick, but for the noise of the timings."""
-        answers = [each for each in self._made if not recipe_of(each.network.training).first_look]
+        answers = [step for step in self._made if not recipe_of(step.network.training).quick_head]
         if not answers:
             return Pick(None, FormCost(NO_ANSWER, 0.0))
-        answers = [each for each in answers if self._made[each].chance] or answers
+        answers = [step for step in answers if self._made[step].chance] or answers
         place = self.belief.place
-        first = min(answers, key=lambda each: self.belief.mean[place[each.network]])
+        first = min(answers, key=lambda step: self.belief.mean[place[step.network]])
         behind = Pick(place[first.network], self._made[first])
         means = {step: float(self.belief.mean[place[step.network]]) for step in answers}
         best = max(answers, key=lambda step: float(self._gain(means[step], self._made[step], behind)))
@@ -445,7 +454,7 @@ class WorthRule:
 
     def _cost(self, network: CardTraining) -> FormCost:
         """Return the least expected cost among the forms that a network gets anyway."""
-        wanted = {self._floats(network), *(FormStep(network, each) for each in ALWAYS if each in self._forms[network])}
+        wanted = {self._floats(network), *(FormStep(network, form) for form in ALWAYS if form in self._forms[network])}
         return min(map(self._losses.expected, wanted), key=least)
 
     def _floats(self, network: CardTraining) -> FormStep:
@@ -455,8 +464,10 @@ class WorthRule:
     def _below(self, network: CardTraining) -> list[FormStep]:
         """Return the steps of the lighter trainings of a card, which come before this one."""
         trainings = self._plan.trainings[: self._plan.trainings.index(network.training)]
-        lighter = (CardTraining(network.card, each) for each in trainings if not recipe_of(each).tunes_backbone)
-        return [self._floats(each) for each in lighter if each in self._forms]
+        lighter = (
+            CardTraining(network.card, training) for training in trainings if not recipe_of(training).tunes_backbone
+        )
+        return [self._floats(network) for network in lighter if network in self._forms]
 
     def _paid(self, seconds: float) -> float:
         return self._an_hour * seconds / HOUR_S

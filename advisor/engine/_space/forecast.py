@@ -165,7 +165,11 @@ class PlanView:
         possible = sum(card.tuning_s > 0 for card in self.cards)
         if self.course is None:
             return possible, possible
-        tuned = {each.card for each in self.course.configurations if recipe_of(each.training).tunes_backbone}
+        tuned = {
+            configuration.card
+            for configuration in self.course.configurations
+            if recipe_of(configuration.training).tunes_backbone
+        }
         return len(tuned), possible
 
     @property

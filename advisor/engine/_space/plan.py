@@ -124,8 +124,8 @@ class Plan:
         return tuple(
             self.configuration(card.name, recipe, threads, training)
             for training, card in product(self.trainings, self.cards)
-            for own, recipe in self.workload.variants_of(card)
-            if own == training
+            for of_card, recipe in self.workload.variants_of(card)
+            if of_card == training
             for threads in self.threads
         )
 
@@ -203,8 +203,8 @@ def _halving(cards: Sequence[Card]) -> Iterator[Card]:
 
 def prior_accuracy(card: Card, recipe: str) -> float:
     """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
-    own = card.top1("int8") if recipe == "int8" else None
-    return own or (card.top1() or expected_top1(card)) - form_of(recipe).drop
+    published = card.top1("int8") if recipe == "int8" else None
+    return published or (card.top1() or expected_top1(card)) - form_of(recipe).drop
 
 
 def expected_top1(card: Card) -> float:
@@ -241,9 +241,9 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
     A failure may have been the machine's: a resumed run tries it again. It also considers again what was skipped
     because its training could not reach the front.
     """
-    own = set(plan.configurations())
+    planned = set(plan.configurations())
     ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
-    done = {e.configuration: e for e in ended if e.configuration in own}
+    done = {e.configuration: e for e in ended if e.configuration in planned}
     for configuration, reason in ruled_out(plan, rules).items():
         if configuration not in done:
             done[configuration] = plan.skipped(configuration, reason, StageName.PLAN)
@@ -253,12 +253,12 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
 
 def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
     """Return what the plan alone rules out, with the reason. A rule that rejects everything rules nothing out."""
-    found: dict[Configuration, str] = {}
+    reasons: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):
-        reasons = {each: rule.reason(each, rules.known) for each in plan.configurations()}
-        if not all(reasons.values()):
-            found |= {each: reason for each, reason in reasons.items() if reason}
-    return found
+        of_rule = {configuration: rule.reason(configuration, rules.known) for configuration in plan.configurations()}
+        if not all(of_rule.values()):
+            reasons |= {configuration: reason for configuration, reason in of_rule.items() if reason}
+    return reasons
 
 
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:

@@ -134,9 +134,9 @@ class Resolved:
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """The training recipes, the lightest first: a large set gets a first look at some of it."""
-        first_look = self.images is not None and self.images.large and self.question.of_task.labelled
-        return (HEAD_SUBSET, *self.question.trainings) if first_look else self.question.trainings
+        """The training recipes, the lightest first: a large set gets a quick head on some of it."""
+        quick_head = self.images is not None and self.images.large and self.question.of_task.labelled
+        return (HEAD_SUBSET, *self.question.trainings) if quick_head else self.question.trainings
 
     def plan(self, candidates: Candidates, pace: Mapping[StageName, float] | None = None) -> Plan:
         """Return the search space of cards that have weights; ``pace``: seconds of stages over the expected ones."""
@@ -175,16 +175,16 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
             "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
             f"{install_extra('gp')}, or use --sampler advisor",
         )
-    found = within_time_limit(resolve_cards(request))
-    question = found.question
+    resolved = within_time_limit(resolve_cards(request))
+    question = resolved.question
     images = read_images(question, say, request.execution)
-    require_known_classes(question, found.cards, images)
+    require_known_classes(question, resolved.cards, images)
     if images is not None:
         _require_sendable(request.execution, images)
-    remarks = own_file_remarks(found.cards, images)
+    remarks = own_file_remarks(resolved.cards, images)
     for remark in remarks:
         say(remark)
-    return replace(found, images=images, remarks=remarks)
+    return replace(resolved, images=images, remarks=remarks)
 
 
 def own_file_remarks(cards: Sequence[Card], images: Images | None) -> tuple[str, ...]:
@@ -408,11 +408,11 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
             left_s = None if math.isinf(ends_at) else max(0.0, ends_at - time.monotonic())
             done, _late = wait(jobs.values(), left_s)
             for name, job in jobs.items():
-                found = job.result() if job in done else late
-                if isinstance(found, WeightsError):
-                    errors[name] = found
+                outcome = job.result() if job in done else late
+                if isinstance(outcome, WeightsError):
+                    errors[name] = outcome
                 else:
-                    weights[name] = found
+                    weights[name] = outcome
             if len(weights) >= at_most or time.monotonic() >= ends_at:
                 break
     finally:

@@ -110,9 +110,9 @@ def _of_kind(profile: DeviceProfile, target: DeviceTarget, kind: str, named: boo
     """Return the named target if it is of the wanted kind; without a named target, the first of that kind."""
     if not kind or target.accelerator == kind:
         return target
-    matching = [each for each in profile.targets if each.accelerator == kind]
+    matching = [target for target in profile.targets if target.accelerator == kind]
     if named or not matching:
-        kinds = ", ".join(dict.fromkeys(each.accelerator for each in profile.targets))
+        kinds = ", ".join(dict.fromkeys(target.accelerator for target in profile.targets))
         subject = f"{profile.name}:{target.name} is no" if named else f"{profile.name} has no"
         raise UsageError(f"{subject} {kind} target", f"kinds of its targets: {kinds}")
     return matching[0]

@@ -45,10 +45,10 @@ def card_front(
     chosen = [row for row in rows if row.top1 and not row.card.own_file]
     if profile.name == HOST:
         return _front(_measured(chosen, there, predictor, tell))
-    found, reasons = _predicted(chosen, there, predictor)
-    if reasons and not found:
+    latencies, reasons = _predicted(chosen, there, predictor)
+    if reasons and not latencies:
         raise UsageError(f"no latency on '{device}' can be predicted: {reasons[0]}", "name another device")
-    return _front(found)
+    return _front(latencies)
 
 
 def _predicted(
@@ -56,22 +56,22 @@ def _predicted(
 ) -> tuple[dict[CardRow, Quantity], list[str]]:
     """Return the predicted latencies, and the reasons why others cannot be predicted."""
     form = next((name for name in FORMS if name in device.target.precisions), "float32")
-    found = dict[CardRow, Quantity]()
+    latencies = dict[CardRow, Quantity]()
     reasons = list[str]()
     for row in rows:
-        each = predictor.predict_card(row.card, form, device)
-        if isinstance(each, str):
-            reasons.append(each)
-        elif each.unlike and device.profile.name != HOST:
-            reasons.append(each.unlike)
+        prediction = predictor.predict_card(row.card, form, device)
+        if isinstance(prediction, str):
+            reasons.append(prediction)
+        elif prediction.unlike and device.profile.name != HOST:
+            reasons.append(prediction.unlike)
         else:
-            found[row] = each.latency
-    return found, reasons
+            latencies[row] = prediction.latency
+    return latencies, reasons
 
 
 def _front(latencies: Latencies) -> tuple[CardRow, ...]:
     front: list[CardRow] = []
-    for row, latency in sorted(latencies.items(), key=lambda each: (each[1].value, -(each[0].top1 or 0))):
+    for row, latency in sorted(latencies.items(), key=lambda pair: (pair[1].value, -(pair[0].top1 or 0))):
         if not front or (row.top1 or 0) > (front[-1].top1 or 0):
             front.append(replace(row, latency=latency))
     return tuple(front)
@@ -96,8 +96,8 @@ def _measured(
     with POOLS[kind](Path("/dev/null")) as pool:
         while True:
             known = tuple(_calibrated(device, row, latency) for row, latency in timed.items())
-            here = replace(device, profile=replace(device.profile, measurements=known))
-            rest, _ = _predicted([row for row in rows if row not in timed], here, predictor)
+            measured = replace(device, profile=replace(device.profile, measurements=known))
+            rest, _ = _predicted([row for row in rows if row not in timed], measured, predictor)
             open_ = [row for row in rest if not _is_beaten(row, rest[row], {**rest, **timed})]
             if not open_:
                 return timed
@@ -110,7 +110,7 @@ def _measured(
                     timing = measure(file, (threads,), "search")
                 except StageError as error:
                     tell(f"{row.card.name} is left out: {error.message}")
-                    rows = [each for each in rows if each is not row]
+                    rows = [other for other in rows if other is not row]
                     continue
                 timed[row] = timing.results[0].to_quantities(timing.runtime)["latency"]
 

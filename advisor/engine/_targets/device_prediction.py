@@ -76,8 +76,8 @@ class DevicePredictor:
 
         ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
         """
-        there = (moved(each, device) for each in one_each(evaluations))
-        return tuple(self._evaluated(each, device, budget_ms, confidence) for each in there)
+        there = (moved(evaluation, device) for evaluation in one_each(evaluations))
+        return tuple(self._evaluated(evaluation, device, budget_ms, confidence) for evaluation in there)
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
         """Return the prediction for a recipe's form of a card, or the reason why there is none."""
@@ -88,14 +88,16 @@ class DevicePredictor:
     def _evaluated(
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
-        found = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
-        if isinstance(found, str) or (found.unlike and budget_ms is not None and device.profile.connection is None):
-            return _rejected(evaluation, found if isinstance(found, str) else found.unlike)
+        prediction = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
+        if isinstance(prediction, str) or (
+            prediction.unlike and budget_ms is not None and device.profile.connection is None
+        ):
+            return _rejected(evaluation, prediction if isinstance(prediction, str) else prediction.unlike)
         predicted = replace(
             evaluation,
-            latency=found.latency,
+            latency=prediction.latency,
             memory=memory_of(evaluation, device),
-            latency_distribution=LatencyDistribution.sample(found.quantile),
+            latency_distribution=LatencyDistribution.sample(prediction.quantile),
         )
         return with_budget_probability(predicted, budget_ms, confidence)
 
@@ -242,32 +244,34 @@ class Prefilter:
         be predicted for the others.
         """
         predicted = [device for device in self.targets.devices if device.runtime is None]
-        found = [self.predictor.predict_card(card, recipe, device) for device in predicted]
+        predictions = [self.predictor.predict_card(card, recipe, device) for device in predicted]
         limit = self.limits.latency_ms
         known = [
-            LatencyEstimate(each.latency, None if limit is None else each.probability(limit))
-            for each in found
-            if not isinstance(each, str)
+            LatencyEstimate(prediction.latency, None if limit is None else prediction.probability(limit))
+            for prediction in predictions
+            if not isinstance(prediction, str)
         ]
         if self.targets.host:
             known.append(here)
         if not known:
             return LatencyEstimate(here.latency, None)
-        slowest = max((each.latency for each in known), key=lambda latency: latency.value)
-        return LatencyEstimate(slowest, min((each.chance for each in known if each.chance is not None), default=None))
+        slowest = max((estimate.latency for estimate in known), key=lambda latency: latency.value)
+        return LatencyEstimate(
+            slowest, min((estimate.chance for estimate in known if estimate.chance is not None), default=None)
+        )
 
     def _rejected(self, card: Card, recipe: str, device: TargetDevice) -> str:
         reason = card_rejection(card, recipe, device)
         if reason or device.runtime is not None:
             return reason
-        found = self.predictor.predict_card(card, recipe, device)
+        prediction = self.predictor.predict_card(card, recipe, device)
         limit_ms = self.limits.latency_ms
-        if isinstance(found, str) or limit_ms is None:
+        if isinstance(prediction, str) or limit_ms is None:
             return ""  # if nothing can be predicted for the card, its file decides later
-        if found.unlike and device.profile.connection is None:  # a device that is connected is measured
-            return f"{device.label}: {found.unlike}: not trained"
-        probability = found.probability(limit_ms)
+        if prediction.unlike and device.profile.connection is None:  # a device that is connected is measured
+            return f"{device.label}: {prediction.unlike}: not trained"
+        probability = prediction.probability(limit_ms)
         if probability >= MIN_BUDGET_PROBABILITY:
             return ""
         sure = f"{show_probability(probability)} sure to meet {show_ms(limit_ms)}"
-        return f"{show_latency(found.latency)} on {device.label}, {sure}: not trained"
+        return f"{show_latency(prediction.latency)} on {device.label}, {sure}: not trained"

@@ -73,7 +73,7 @@ async def measured_here(walker: Walker, before: Evaluation, stage: Stage[Runtime
 
 async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
     """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
-    return await _after(walker, predicted, stage, lambda found: with_arena(predicted, device, found))
+    return await _after(walker, predicted, stage, lambda check: with_arena(predicted, device, check))
 
 
 async def _after(
@@ -85,12 +85,12 @@ async def _after(
         return replace(before, status=end.status, stage=end.stage, reason=end.reason)
 
 
-def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
+def with_arena(predicted: Evaluation, device: TargetDevice, check: MicroCheck) -> Evaluation:
     """Return the evaluation with the measured arena; ``skipped`` if the file does not run, or it is too large."""
-    reason = found.reason or arena_too_large(found.arena_bytes, device, "tensor arena takes")
+    reason = check.reason or arena_too_large(check.arena_bytes, device, "tensor arena takes")
     if reason:
         return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
-    return replace(predicted, memory=found.arena)
+    return replace(predicted, memory=check.arena)
 
 
 def _failed(before: Evaluation, reason: str) -> Evaluation:
@@ -208,11 +208,11 @@ class MultiDeviceEvaluator:
         return replace(worst, configuration=evaluation.configuration)
 
     async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        found = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
-        for device, evaluation in zip(self._targets.devices, found, strict=True):
+        evaluations = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
+        for device, evaluation in zip(self._targets.devices, evaluations, strict=True):
             if device is not self._targets.lead:
                 self._run.append(evaluation)
-        return tuple(found)
+        return tuple(evaluations)
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
         walker = self._evaluator.walker

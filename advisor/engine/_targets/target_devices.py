@@ -82,9 +82,9 @@ class TargetDevices:
         """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, or a runtime
         that is not for the files.
         """
-        here = remarks(host_profile()) if self.host else ()
+        of_host = remarks(host_profile()) if self.host else ()
         devices = (remark for device in self.devices for remark in remarks_of(device))
-        return tuple(dict.fromkeys((*here, *devices)))
+        return tuple(dict.fromkeys((*of_host, *devices)))
 
 
 def select_targets(question: Question) -> TargetDevices:
@@ -96,8 +96,8 @@ def select_targets(question: Question) -> TargetDevices:
     asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
     profiles = known_devices(question.profiles) if asked else Profiles(())
     devices = [_select(device, profiles, option) for device, option in asked]
-    found = (each for device in devices for each in at_threads(device, question.thread_counts))
-    return TargetDevices(HOST in question.devices, tuple(found))
+    targets = (each for device in devices for each in at_threads(device, question.thread_counts))
+    return TargetDevices(HOST in question.devices, tuple(targets))
 
 
 def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevice, ...]:

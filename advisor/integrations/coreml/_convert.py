@@ -329,7 +329,7 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
     made.input_description["image"] = f"RGB image, {side} x {side}"
     made.save(str(folder))
     specification = folder / "Data" / "com.apple.CoreML" / "model.mlmodel"
-    found = ct.proto.Model_pb2.Model()
-    found.ParseFromString(specification.read_bytes())
-    found.description.metadata.userDefined.pop(_DATE, None)  # so that the same run gives the same bytes
-    specification.write_bytes(found.SerializeToString(deterministic=True))
+    saved = ct.proto.Model_pb2.Model()
+    saved.ParseFromString(specification.read_bytes())
+    saved.description.metadata.userDefined.pop(_DATE, None)  # so that the same run gives the same bytes
+    specification.write_bytes(saved.SerializeToString(deterministic=True))

@@ -197,7 +197,7 @@ def _fits(data: bytes, arena: int) -> bool:
 
 def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDArray[Any]:
     """Return all outputs of all inputs one after the other. Raises NotRun: a kernel fails."""
-    found = []
+    values_given = []
     for values in given:
         try:
             for place, value in enumerate(values):
@@ -205,8 +205,8 @@ def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDA
             interpreter.invoke()
         except (RuntimeError, ValueError) as error:
             raise NotRun(text() or str(error)) from error
-        found += [np.array(interpreter.get_output(place)) for place in range(outputs)]
-    return _flatten(found)
+        values_given += [np.array(interpreter.get_output(place)) for place in range(outputs)]
+    return _flatten(values_given)
 
 
 def _draw_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:

@@ -11,9 +11,9 @@ import numpy as np
 
 from advisor.core import bounded
 from advisor.measurement import _host as host
-from advisor.measurement._accelerators import accelerator
+from advisor.measurement._accelerators import Accelerator, accelerator
 from advisor.measurement._delegation import delegate_operators, execution_order
-from advisor.measurement._microcontrollers import compiler_of
+from advisor.measurement._microcontrollers import Compiler, Unit, compiler_of
 from advisor.measurement._operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise_on
 from advisor.measurement._operators.runs import (
     BY_CUTS,
@@ -79,10 +79,7 @@ def profile(
     file = read_model(model)
     threads = bounded("threads", threads)
     runs = bounded("runs", runs)
-    names = tuple(dict.fromkeys(accelerators))
-    compilers = {name: compiler for name in names if (compiler := compiler_of(name))}
-    wanted = [accelerator(name) for name in names if name not in compilers]
-    units = [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
+    wanted, units = _split_accelerators(accelerators)
     file.require_memory()
     collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
     graph = with_shapes(file.graph, collected.shapes)
@@ -92,11 +89,7 @@ def profile(
     rows = _make_rows(events, matched, operator_times(good))
     entered = count_partitions(events)
     if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
-        delegation = delegate_operators(graph, accelerator("xnnpack"))
-        left = {row.index for row in delegation.refused}
-        entered = delegation.partitions
-        places = ["builtin" if row.node and row.node.index in left else "XNNPACK" for row in rows]
-        rows = tuple(replace(row, where=where) for row, where in zip(rows, places, strict=True))
+        entered, rows = _place_by_rules(graph, rows)
     measured_profile = Profile(
         model=file.model,
         runtime=collected.runtime,
@@ -119,6 +112,30 @@ def profile(
         ethos=tuple(compiler.estimate(file.path, unit) for compiler, unit in units),
     )
     return replace(measured_profile, advice=advise_on(measured_profile))
+
+
+def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[tuple[Compiler, Unit]]]:
+    """Return the accelerators whose rules are known, and those that have a compiler, with their configurations."""
+    wanted = []
+    compilers = {}
+    for name in dict.fromkeys(names):
+        compiler = compiler_of(name)
+        if compiler is None:
+            wanted.append(accelerator(name))
+        else:
+            compilers[name] = compiler
+    return wanted, [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
+
+
+def _place_by_rules(graph: Model, rows: Sequence[OperatorTime]) -> tuple[int, tuple[OperatorTime, ...]]:
+    """Return how often XNNPACK is entered and where each operator runs, by the rules of XNNPACK alone."""
+    delegation = delegate_operators(graph, accelerator("xnnpack"))
+    refused = {row.index for row in delegation.refused}
+    placed = []
+    for row in rows:
+        where = "builtin" if row.node and row.node.index in refused else "XNNPACK"
+        placed.append(replace(row, where=where))
+    return delegation.partitions, tuple(placed)
 
 
 def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:

@@ -16,7 +16,7 @@ from advisor.datasets import InputSpec, load, open_image
 from advisor.engine import Images, Part, Role, percent
 from advisor.exporting import Found, Page, Shipping
 from advisor.measurement import Floats, Pixels, Runner, compute_auroc
-from advisor.tasks._judge import EVERY, SHOWN_SIDE, ByShares, overlays, png
+from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
 from advisor.tasks.detection._files import marked
 
@@ -133,7 +133,7 @@ class Marked:
 
 
 @dataclass(frozen=True)
-class ByAuroc(ByShares[Marked]):
+class ByAuroc(JudgeByShares[Marked]):
     """Judge by the AUROC of images."""
 
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Marked:

@@ -42,7 +42,7 @@ from advisor.measurement import (
     load_detections,
     true_boxes,
 )
-from advisor.tasks._judge import EVERY, PALETTE, ByShares
+from advisor.tasks._judge import EVERY, PALETTE, JudgeByShares
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import (
     DETECTIONS,
@@ -342,7 +342,7 @@ def _answered(found: Sequence[Detections], images: Images, role: Role, by: Crite
 
 
 @dataclass(frozen=True)
-class Detected(ByShares[FoundObjects]):
+class Detected(JudgeByShares[FoundObjects]):
     """Judge of found objects."""
 
     by: Criterion  # rule by which an object counts as found

@@ -17,7 +17,7 @@ from advisor.datasets import InputSpec
 from advisor.engine import Images, Role, percent
 from advisor.exporting import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
-from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, ByShares, overlays, png
+from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.segmentation._masks import BACKGROUND, IGNORED, Classes, Mask
 from advisor.tasks.segmentation._network import SCORES, resized
 
@@ -226,7 +226,7 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Segmented(ByShares[Overlaps]):
+class Segmented(JudgeByShares[Overlaps]):
     """Judge by the mean IoU."""
 
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:

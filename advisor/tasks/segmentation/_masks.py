@@ -43,6 +43,7 @@ from advisor.datasets import (
     read_each,
     read_rows,
     reason,
+    require_beside,
     survey,
     text_of,
 )
@@ -228,7 +229,9 @@ def _names(root: Path) -> dict[int, str]:
     file = next((root / name for name in NAMES if (root / name).is_file()), None)
     if file is None:
         return {}
-    lines = [line.strip() for line in text_of(file).splitlines() if line.strip() and not line.startswith("#")]
+    lines = [
+        line.strip() for line in text_of(require_beside(file)).splitlines() if line.strip() and not line.startswith("#")
+    ]
     if file.name != "labelmap.txt":
         return dict(enumerate(labels_in("\n".join(lines))))
     found = {}

@@ -106,6 +106,13 @@ def finetune(
     return session.finish(backbone)
 
 
+def weigh_classes(targets: NDArray[np.int64], train: NDArray[np.intp], balance: float) -> NDArray[np.float32]:
+    """Return the weight of each class, with a mean of 1 over the images ``train``; 1 for all if ``balance`` is 0."""
+    counts = np.maximum(np.bincount(targets[train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
+    weights = counts**-balance
+    return np.asarray((weights * counts.sum() / (weights * counts).sum()).astype(np.float32))
+
+
 class _Session:
     """The state of one fine-tuning: model, optimizer, history and best weights, all saved on disk."""
 
@@ -140,9 +147,7 @@ class _Session:
         if after is not None:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
-        counts = np.maximum(np.bincount(targets[self._train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
-        weights = counts**-hyperparameters.balance  # of each class, with a mean of 1 over the images
-        self._sample_weights = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
+        self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
         self._model = network.build_network(
             backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached
         )

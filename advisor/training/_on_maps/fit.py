@@ -232,13 +232,13 @@ class _Training:
         weights = [weight.value for _, some in self._optimizers for weight in some]
         return loss, tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
-    def _update(self, found: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
+    def _update(self, gradients: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
         import tensorflow as tf
 
-        clipped, _ = tf.clip_by_global_norm(found, 10.0)
-        gradients = iter(clipped)
+        clipped, _ = tf.clip_by_global_norm(gradients, 10.0)
+        remaining = iter(clipped)
         for optimizer, some in self._optimizers:
-            optimizer.apply_gradients([(next(gradients), weight) for weight in some])
+            optimizer.apply_gradients([(next(remaining), weight) for weight in some])
         for mean, weight in zip(self._means, self._weights, strict=True):
             mean.assign(keep * mean + (1.0 - keep) * weight.value)
 

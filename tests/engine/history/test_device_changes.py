@@ -62,10 +62,15 @@ def test_a_device_that_changed_is_predicted_again_and_the_rest_stays(run: RunFol
 
 
 def test_a_device_that_is_gone_is_remarked_and_the_run_is_answered_as_it_is(run: RunFolder, devices: Path) -> None:
-    (devices / f"{KIOSK}.yaml").unlink()
+    other = devices / "other.yaml"
+    (devices / f"{KIOSK}.yaml").rename(other)
+    other.write_text(other.read_text().replace(f"name: {KIOSK}", "name: other"))
     (found,) = reevaluate(run.path, Devices())
     assert any(f"unknown device '{KIOSK}'" in remark for remark in found.remarks)
     assert load_run(run.path).decision.pick is not None
+    other.unlink()
+    (found,) = reevaluate(run.path, Devices())
+    assert any("has no device profile" in remark for remark in found.remarks)
 
 
 def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devices: Path, tmp_path: Path) -> None:

@@ -14,16 +14,14 @@ from advisor.engine import Devices, Reevaluation, load_run
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._history.compare import ComparisonResult
 from advisor.store import RunFolder, chain_lines, integrity_problems
+from advisor.store._run_folder import GITIGNORE
 from tests.builders import interval, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.makers.searches import Searched
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture
@@ -60,6 +58,8 @@ def test_a_slower_device_changes_the_pick_by_predictions_alone_and_the_parent_is
     assert "breaks the budget: p90 latency" in found.comparison.reason
     assert found.run is not None
     child = load_run(found.run)
+    assert child.name.endswith("-again-raspberry-pi-4")
+    assert (run.path.parent / "latest").resolve() == run.path  # it stays what a search made
     assert integrity_problems(child.folder) == ()
     origin = child.manifest["reevaluated"]
     assert (origin["parent"], origin["root"], origin["device"]) == (run.path.name, run.path.name, "raspberry-pi-4")
@@ -72,6 +72,19 @@ def test_a_slower_device_changes_the_pick_by_predictions_alone_and_the_parent_is
         assert present(row.latency_p90).value == pytest.approx(high, rel=0.05)
         assert (row.memory, row.timing) == (None, None)
         assert row.accuracy == accuracies[row.configuration.card]
+
+
+def test_what_git_keeps_of_a_run_is_enough_for_another_device(run: RunFolder) -> None:
+    named = {line[1:].partition("/")[0] for line in GITIGNORE.splitlines() if line.startswith("!")}
+    left_out = [path for path in run.path.iterdir() if path.name not in named]
+    assert run.artefacts in left_out
+    for path in left_out:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert present(found.comparison).result is ComparisonResult.CHANGED
 
 
 def test_a_device_of_integers_only_skips_the_rest_and_is_a_change_also_after_a_time_limit(run: RunFolder) -> None:

@@ -24,7 +24,7 @@ results = st.lists(
 def after(accuracy: float, images: int = 400, network: CardTraining = BEFORE.networks[HEAD]) -> AccuracyBelief:
     """Return the belief after one result."""
     error = 100.0 - accuracy
-    return BEFORE.told(BEFORE.place[network], math.log(error), noise(error, images))
+    return BEFORE.condition_on(BEFORE.place[network], math.log(error), noise(error, images))
 
 
 def moved(belief: AccuracyBelief, card: str, training: str = "head") -> float:
@@ -36,7 +36,7 @@ def moved(belief: AccuracyBelief, card: str, training: str = "head") -> float:
 def test_the_belief_is_a_distribution_that_no_result_makes_less_certain(told: list[tuple[int, float, float]]) -> None:
     belief = BEFORE
     for each in told:
-        before, belief = belief, belief.told(*each)
+        before, belief = belief, belief.condition_on(*each)
         assert (np.diag(belief.covariance) <= np.diag(before.covariance) + 1e-9).all()
     assert np.isfinite(belief.mean).all()
     assert np.allclose(belief.covariance, belief.covariance.T)
@@ -45,7 +45,9 @@ def test_the_belief_is_a_distribution_that_no_result_makes_less_certain(told: li
 
 @given(places, st.floats(math.log(1.0), math.log(60.0)), st.floats(1e-4, 0.5), st.floats(1.1, 10.0))
 def test_more_noise_moves_less(place: int, value: float, variance: float, factor: float) -> None:
-    clear, unclear = (BEFORE.told(place, value, each).mean - BEFORE.mean for each in (variance, factor * variance))
+    clear, unclear = (
+        BEFORE.condition_on(place, value, each).mean - BEFORE.mean for each in (variance, factor * variance)
+    )
     assert (np.abs(unclear) <= np.abs(clear) + 1e-12).all()
 
 
@@ -53,7 +55,7 @@ def test_more_noise_moves_less(place: int, value: float, variance: float, factor
 def test_a_result_one_standard_deviation_off_moves_each_mean_as_far_as_was_foreseen(place: int, images: int) -> None:
     variance = noise(math.exp(float(BEFORE.mean[place])), images)
     value = float(BEFORE.mean[place]) + math.sqrt(float(BEFORE.covariance[place, place]) + variance)
-    assert np.allclose(BEFORE.told(place, value, variance).mean - BEFORE.mean, BEFORE.shown(place, images))
+    assert np.allclose(BEFORE.condition_on(place, value, variance).mean - BEFORE.mean, BEFORE.shown(place, images))
 
 
 @pytest.mark.parametrize("accuracy", [60.0, 98.0])

@@ -5,6 +5,6 @@ Texts, models, images and answers of devices are fuzzed instead, see ``tests/hos
 
 SURFACES = (
     "commands", "run_folders", "caches", "limits", "mcp", "secrets", "serve", "archives", "tables", "stores", "fleets",
-    "signing", "batch",
+    "signing", "batch", "places",
 )  # fmt: skip
 """Names of the modules."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.engine import Standing
+from advisor.engine import Snapshot
 from advisor.engine._history.changes import host_manifest
-from advisor.engine._remaining import write_standing
+from advisor.engine._remaining import write_snapshot
 from advisor.reporting import load_view, write_all
 from advisor.reporting._files import recommendation_json
 from advisor.store import RunFolder
@@ -53,7 +53,7 @@ def test_a_running_search_is_followed_to_its_end(page: Page, runs: Path) -> None
     held = run.hold()
     page.click(f"text={run.path.name}")
     page.wait_for_selector("text=0 of 3 configurations")
-    write_standing(run, Standing("training head of <b>best", 0, 3, 75.0, 0.25))
+    write_snapshot(run, Snapshot("training head of <b>best", 0, 3, 75.0, 0.25))
     page.wait_for_selector("text=25 %, about 1 min 15 s left")
     assert page.inner_text(".now >> nth=0") == "Now: training head of <b>best"
     for each in candidates():

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.engine import Standing
-from advisor.engine._remaining import write_standing
+from advisor.engine import Snapshot
+from advisor.engine._remaining import write_snapshot
 from advisor.reporting import SORTS, RunRow, Runs, RunState, figures, load_view, print_runs, write_all
 from advisor.store import cache_root
 from advisor.tasks.detection import DETECTION
@@ -94,17 +94,17 @@ def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
 
     def write() -> None:
         for number in range(50):
-            write_standing(run, Standing("timing", number, 50, 9.0, 0.5))
+            write_snapshot(run, Snapshot("timing", number, 50, 9.0, 0.5))
             run.append(with_artefact(run, evaluation(f"card{number}")))
             run.write_json("manifest.json", {"configurations": 50})
 
-    write_standing(run, Standing("starting"))
+    write_snapshot(run, Snapshot("starting"))
     writer = threading.Thread(target=write)
     writer.start()
     while writer.is_alive():
         row = found.row(run.path.name)
         assert (row.state, row.why, row.configurations) == (RunState.RUNNING, "", 50)
-        assert row.standing
+        assert row.snapshot
         seen.append(row.evaluated)
     assert seen == sorted(seen)
     assert found.row(run.path.name).evaluated == 50
@@ -114,17 +114,17 @@ def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
 @pytest.mark.usefixtures("starts_processes")
 def test_a_killed_search_was_interrupted_while_it_worked(runs: Path) -> None:
     run = write_run(runs, manifest={"configurations": 5})
-    write_standing(run, Standing("compressing best to int8", 3, 5, 60.0, 0.5))
+    write_snapshot(run, Snapshot("compressing best to int8", 3, 5, 60.0, 0.5))
     program = "import sys, pathlib; from advisor.store import RunFolder; run = RunFolder(pathlib.Path(sys.argv[1]));"
     command = [sys.executable, "-c", f"{program} held = run.hold(); print('held', flush=True); input()", str(run.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as search:
         assert search.stdout
         search.stdout.readline()
         row = Runs(runs).row(run.path.name)
-        assert (row.state, row.standing and row.standing.left) == (RunState.RUNNING, "about 1 min 00 s left")
+        assert (row.state, row.snapshot and row.snapshot.left) == (RunState.RUNNING, "about 1 min 00 s left")
         search.kill()
     row = Runs(runs).row(run.path.name)
-    assert (row.state, row.standing) == (RunState.INTERRUPTED, None)
+    assert (row.state, row.snapshot) == (RunState.INTERRUPTED, None)
     assert row.why == "its process ended before the search did, while compressing best to int8"
 
 

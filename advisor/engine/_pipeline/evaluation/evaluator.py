@@ -167,7 +167,7 @@ class Evaluator:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self.walker.run(each.scored) for each in (stages, stages.reference)))
-        trained = None if recipe_of(stages.training).first_look else stages.head
+        trained = None if recipe_of(stages.training).quick_head else stages.head
         folds = (await self.walker.run(trained)).answers if trained else None
         scored = Scored(own, floats, folds, recipe_of(stages.training).learns)
         verdict = await call_in_own_thread(self._judge.verdict, scored, images, self._run, name)

@@ -37,7 +37,7 @@ def can_adjust(training: str, compression: str, workload: Workload) -> bool:
 
     The kernels of 16-bit activations take seconds an image here, and lose nothing.
     """
-    learns = recipe_of(training).learns and not recipe_of(training).first_look
+    learns = recipe_of(training).learns and not recipe_of(training).quick_head
     classifier = workload.question.of_task.labelled and workload.question.of_task.probabilities
     return bool(workload.images) and learns and classifier and form_of(compression).name == "int8"
 
@@ -81,23 +81,13 @@ def adjusted(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        given = _images(materials, scope, refits)
-        made = results[source]
+        images = _images(materials, scope, refits)
         if refits:
-            chosen = results[head].chosen
             backbone = results[read.source].path
-            given = replace(given, head=chosen, features=read.files(results), backbone=backbone)
-        return partial(
-            adjust_head,
-            made.path,
-            results[floats].path,
-            given,
-            input_spec(card),
-            results[found].path if found else None,
-            made.figures,
-            made.notes,
-            folders.model,
-        )
+            images = replace(images, head=results[head].chosen, features=read.files(results), backbone=backbone)
+        file = results[source]
+        files = (file.path, results[floats].path, images, input_spec(card), results[found].path if found else None)
+        return partial(adjust_head, *files, file.figures, file.notes, folders.model)
 
     return Stage(
         StageName.ADJUST,

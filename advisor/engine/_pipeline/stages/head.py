@@ -91,9 +91,9 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
 def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
     source = cut(card, FEATURES)
-    first_look = recipe_of(training).first_look
-    train = Role.SUBSET if first_look else Role.TRAIN
-    read = _feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, training if first_look else "")
+    quick_head = recipe_of(training).quick_head
+    train = Role.SUBSET if quick_head else Role.TRAIN
+    read = _feature_sets(card, Role.SUBSET if quick_head else Role.LEARNT, workload, training if quick_head else "")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
@@ -302,6 +302,20 @@ def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> 
     return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
 
 
+def _learnt_images(
+    materials: Materials, compared: tuple[Path, ...], shipped: tuple[Path, ...]
+) -> unknown_jobs.LearntImages:
+    """Return the images to learn the class ``unknown`` from, with the files of their features."""
+    part = materials.part(Role.LEARNT)
+    return unknown_jobs.LearntImages(
+        compared=compared,
+        shipped=shipped,
+        labels=part.labels,
+        train=tuple(part.rows_of(materials.part(Role.TRAIN))),
+        validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
+    )
+
+
 def with_unknown(
     scope: Scope,
     source: Stage[Artefact],
@@ -337,22 +351,14 @@ def with_unknown(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        part = materials.part(Role.LEARNT)
-        classes = materials.require_images().classes
-        learnt = unknown_jobs.LearntImages(
-            compared=tuple(results[each] for each in compared),
-            shipped=tuple(results[each] for each in shipped),
-            labels=part.labels,
-            train=tuple(part.rows_of(materials.part(Role.TRAIN))),
-            validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
-        )
+        features_of = (tuple(results[each] for each in compared), tuple(results[each] for each in shipped))
         return partial(
             unknown_jobs.add_unknown,
             results[source].path,
             results[scored],
             results[own],
-            learnt,
-            classes,
+            _learnt_images(materials, *features_of),
+            materials.require_images().classes,
             chosen(results),
             folders.model,
             out_of_fold(folds, materials, results),

@@ -46,7 +46,7 @@ def extract(
     ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view.
     """
     from advisor.store import compute_cached_rows, write_block
-    from advisor.training import extract_features as extract_features
+    from advisor.training import extract_features
 
     def compute(indices: Sequence[int]) -> Any:
         return extract_features(backbone, [images[index] for index in indices], view, seen)

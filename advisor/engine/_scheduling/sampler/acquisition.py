@@ -21,7 +21,7 @@ ALSO = "advisor:also"
 """User attribute of a trial: what its evaluation has shown of other candidates."""
 
 TEACHES_ONLY = "advisor:teaches-only"
-"""User attribute of a trial that is no answer itself, such as a first look: it does not count for the front."""
+"""User attribute of a trial that is no answer itself, such as a quick head: it does not count for the front."""
 
 _FIRST_BY_PRIOR = 4
 _PRIOR_EVERY = 16

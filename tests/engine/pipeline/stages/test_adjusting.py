@@ -160,7 +160,7 @@ def test_the_compared_file_and_the_one_that_ships_are_adjusted(training: str, fo
         (NONE, "int8", Workload((NONE,), ("float32", "int8"))),
         (HEAD, "int8", replace(TRAINED, question=Question(DETECTION.name))),
     ],
-    ids=["float", "float activations", "16 bits", "first look", "no images", "detector"],
+    ids=["float", "float activations", "16 bits", "quick head", "no images", "detector"],
 )
 def test_other_files_keep_their_head(training: str, form: str, workload: Workload) -> None:
     assert adjusting(training, form, workload) == []
