@@ -11,17 +11,14 @@ from pathlib import Path, PurePosixPath
 
 from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, readings_of_data, without_password
 from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
+from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
 from advisor.datasets._folders import (
-    DEEPEST,
     HINT,
-    UPPER,
-    Names,
     companion_folders,
     is_companion_name,
     is_system_name,
     read_folders,
     sole_folders,
-    some_of,
 )
 from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind
 from advisor.datasets._image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
