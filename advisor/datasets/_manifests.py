@@ -94,6 +94,15 @@ LABELLED = ManifestColumns(
 )
 
 
+def columns_of_table(
+    images: tuple[str, ...], labels: tuple[str, ...], hint: str, edges: Mapping[str, str], **more: tuple[str, ...]
+) -> ManifestColumns:
+    """Return the columns of a table of boxes, with the accepted names of those for the edges, blanks between them."""
+    names = {"path": images, "label": labels, "group_of": ("isgroupof",), **more, **SPLIT}
+    names |= {name: tuple(several.split()) for name, several in edges.items()}
+    return ManifestColumns(names, ("path", "label", *edges), hint)
+
+
 @dataclass(frozen=True)
 class KnownColumns:
     """The columns of a table that are read."""

@@ -11,11 +11,21 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import _parts as parts
-from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS
+from advisor.datasets._boxes.table_forms import (
+    BOXED,
+    CENTRE_AND_SIDES,
+    CORNER_AND_SIDES,
+    EDGES,
+    FORMS,
+    FOUR_CORNERS,
+    LISTED,
+    POINT_AND_SIDES,
+    QUADRILATERAL,
+    UNTITLED,
+)
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._layouts import TABLE_WORDS, folders_in
 from advisor.datasets._manifests import (
-    SPLIT,
     ManifestColumns,
     entry_of,
     find_by_name,
@@ -24,28 +34,10 @@ from advisor.datasets._manifests import (
     read_rows,
 )
 from advisor.datasets._table_rows import CSV
-from advisor.datasets._untitled_columns import UNTITLED_EDGES
 from advisor.store import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
 UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
-QUADRILATERAL = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")  # Columns of the corners of a turned box
-EDGES = ("xmin", "ymin", "xmax", "ymax")
-_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id annotation_tag"
-_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
-_SIZE_HINT = "optionally, split, group, width and height of the image"
-HINT = (
-    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
-    "is an image without boxes"
-)
-_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
-_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
-_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin upper_left_corner_x"
-_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin upper_left_corner_y"
-_SIDES = {
-    "xmax": "w width bbox_w bbox_width box_width box_w",
-    "ymax": "h height bbox_h bbox_height box_height box_h",
-}
 _NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
 MAX_LABEL = 1000
@@ -196,41 +188,6 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
             coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
             votes += corners - coco
     return votes > 0
-
-
-def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColumns:
-    """Return the columns of a table of boxes, with the accepted names of those for the edges."""
-    names = {
-        "path": (*_IMAGES.split(), *FOREIGN_IMAGES),
-        "label": (*_LABELS.split(), *FOREIGN_LABELS),
-        "group_of": ("isgroupof",),
-        **more,
-        **SPLIT,
-    }
-    names |= {name: tuple(several.split()) for name, several in edges.items()}
-    return ManifestColumns(names, ("path", "label", *edges), HINT)
-
-
-BOXED = _columns(
-    {
-        "xmin": _LEFT,
-        "ymin": _TOP,
-        "xmax": "xmax x_max right x2 roi.x2 bbox_x2 x_right xbr bbox_xmax lower_right_corner_x",
-        "ymax": "ymax y_max bottom y2 roi.y2 bbox_y2 y_bottom ybr bbox_ymax lower_right_corner_y",
-    },
-    **_IMAGE_SIZE,
-)
-CORNER_AND_SIDES = _columns({"xmin": _LEFT, "ymin": _TOP, **_SIDES}, **_STATED_SIZE)
-CENTRE_AND_SIDES = _columns(
-    {"xmin": "x_center xcenter center_x cx xc x_centre", "ymin": "y_center ycenter center_y cy yc y_centre", **_SIDES},
-    **_STATED_SIZE,
-)
-POINT_AND_SIDES = _columns({"xmin": "x bbox_x box_x", "ymin": "y bbox_y box_y", **_SIDES}, **_STATED_SIZE)
-UNTITLED = _columns(dict(zip(EDGES, UNTITLED_EDGES, strict=True)))
-LISTED = _columns({"xmin": "bbox box bounding_box bndbox"}, **_IMAGE_SIZE)
-FOUR_CORNERS = _columns({name: name for name in QUADRILATERAL})
-FORMS = (FOUR_CORNERS, BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, UNTITLED, LISTED)
-"""The forms of tables; the first whose columns are there counts."""
 
 
 def form_of_table(path: Path) -> ManifestColumns | None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core import ContentError, UsageError, reason_of
+from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._boxes.values import (
-    EDGES,
     BoxEntry,
     BoxListing,
     box_of,
