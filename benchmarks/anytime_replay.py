@@ -61,7 +61,7 @@ HEADER = ("set, limit and method", "set", "limit s", "method", "pick", "test %",
 REMARKS = (
     f"{', '.join(CHOOSE)} choose constants of the rule, {', '.join(JUDGE)} judge it. The steps are those of "
     "`anytime_table.csv`. A limit inside the first epoch of a fine-tuning leaves nothing of it here.",
-    "`tiles` led to the mixture of decision 0099, which is not part of this replay: heads and fine-tuned networks are "
+    "`tiles` led to the mixture of decision 0138, which is not part of this replay: heads and fine-tuned networks are "
     "compared by their figures alone.",
     "Behind hindsight: points on the test images behind the best file that one card can have within the limit.",
 )

@@ -4,10 +4,15 @@ import hashlib
 from dataclasses import replace
 from typing import TypeVar
 
+from hypothesis import strategies as st
+
 from advisor.core import Configuration, Evaluation, Provenance, Quantity, Status, Target
 
 T = TypeVar("T")
 RUNTIME = "ai-edge-litert==2.3.0"
+
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+"""What UTF-8 can hold. ``st.text()`` means the same, and asks the codec first for each character: 1.5 s a process."""
 
 
 def configuration(card: str = "mobilenet_v2_1.0_224", compression: str = "float32", threads: int = 1) -> Configuration:

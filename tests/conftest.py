@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from advisor.isolation import IN_CHILD, Scratch
 from advisor.isolation._child import install_lean_imports
@@ -30,7 +30,12 @@ FREE_BYTES = 4_000_000_000
 """Space for temporary files that a whole run needs."""
 
 # A test never times: a busy machine is no failure. The slow run tries more examples of each property.
-settings.register_profile("advisor", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "40")))
+settings.register_profile(
+    "advisor",
+    deadline=None,
+    max_examples=int(os.environ.get("EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("advisor")
 
 # A developer's own cards must not change what the tests see. The next run removes the folder of one that is killed.

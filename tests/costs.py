@@ -32,11 +32,13 @@ class CostReport:
     def __init__(self) -> None:
         self._tests: dict[str, Cost] = defaultdict(Cost)
         self._cpu_s = 0.0
+        self._with_children: bool | None = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Note the CPU seconds before a test."""
-        self._cpu_s = _cpu_seconds(_starts_processes(item))
+        """Note the CPU seconds before a test: those after the last one, if they count the same processes."""
+        if self._with_children != _starts_processes(item):
+            self._look(item)
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -44,8 +46,14 @@ class CostReport:
         """Send the CPU seconds of a test with its last report."""
         report: pytest.TestReport = yield
         if call.when == "teardown":
-            report.user_properties.append((PROPERTY, _cpu_seconds(_starts_processes(item)) - self._cpu_s))
+            before_s = self._cpu_s
+            self._look(item)
+            report.user_properties.append((PROPERTY, self._cpu_s - before_s))
         return report
+
+    def _look(self, item: pytest.Item) -> None:
+        self._with_children = _starts_processes(item)
+        self._cpu_s = _cpu_seconds(self._with_children)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up the reports of a test; with several workers, the controller gets those of all."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import advisor
-from advisor._python import in_python
+from advisor.api._python import in_python
 
 ROOMS = ("catalog", "devices")
 

@@ -50,6 +50,16 @@ DISK_BYTES = 3_000_000_000
 """The weights and results of a search with the default cards took 1.2 GB."""
 
 
+DEMO_IMAGES = "demo-images"
+"""Folder of the images of a demonstration, below the folder of runs."""
+
+DEMO_OPTIONS = {"budget": "50ms", "time_limit": "105s", "training": "head"}
+"""Options of a demonstration: an answer in two minutes on one slow core, also without TensorFlow (decision 0142)."""
+
+NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
+"""Options that name other images or another question than those of a demonstration."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished or interrupted search, read from its folder.
@@ -174,16 +184,6 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         if shown is not None:
             shown.answer(run.view)
     return run
-
-
-DEMO_IMAGES = "demo-images"
-"""Folder of the images of a demonstration, below the folder of runs."""
-
-DEMO_OPTIONS = {"budget": "50ms", "time_limit": "105s", "training": "head"}
-"""Options of a demonstration: an answer in two minutes on one slow core, also without TensorFlow (decision 0142)."""
-
-NOT_IN_DEMO = ("task", "data", "unknown", "request", "resume", "extend")
-"""Options that name other images or another question than those of a demonstration."""
 
 
 def demonstrate(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 """``--quiet`` of the running command."""
 
 BEGAN: ContextVar[float | None] = ContextVar("BEGAN", default=None)
-"""Begin of the wait that the next progress is about: the start of the command, or the end of the last progress."""
+"""Begin of the wait that the next progress is about: the start of the command, or the end of the last that wrote."""
 
 WAIT_S = 2.0
 """Seconds after which a log gets a line about a step, and about a wait of several steps."""
@@ -55,11 +55,13 @@ def progress(first: str) -> Iterator[Tell]:
     elif os.environ.get("ADVISOR_PROGRESS") == "lines":
         yield note
     elif not sys.stderr.isatty():
+        steps = SlowSteps(first, WAIT_S, EVERY_S)
         try:
-            with SlowSteps(first, WAIT_S, EVERY_S) as steps:
+            with steps:
                 yield steps.tell
         finally:
-            BEGAN.set(time.monotonic())
+            if steps.has_written:  # A wait without a line goes on: two of almost WAIT_S would be silent for both
+                BEGAN.set(time.monotonic())
     else:
         from rich.console import Console
         from rich.markup import escape
@@ -83,6 +85,7 @@ class SlowSteps:
         self._step = self._told = first
         self._since = BEGAN.get() or time.monotonic()
         self._written = self._since + wait_s - every_s
+        self.has_written = False  # whether there was a line
         self._ended = False
 
     def __enter__(self) -> SlowSteps:
@@ -116,6 +119,7 @@ class SlowSteps:
                 note(self._step)
                 self._step = ""
                 self._written = time.monotonic()
+                self.has_written = True
 
 
 @contextmanager

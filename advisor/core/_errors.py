@@ -15,6 +15,12 @@ from pathlib import Path
 _TEXTS_OF_PYTHON = ("zipfile", "tarfile", "json.decoder", "_csv")
 """Modules of Python whose errors name a place or a part of a file in words that people understand."""
 
+NO_TENSORFLOW = (3, 14)
+"""First version of Python that the TensorFlow of the extra ``train`` does not have."""
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
+
 
 class ExitCode(IntEnum):
     """The exit codes of the commands: one meaning each, the same for every command.
@@ -217,20 +223,13 @@ def nearest(value: str, valid: Iterable[str]) -> str:
     return f" (did you mean '{known[matches[0]]}'?)" if matches else ""
 
 
-NO_TENSORFLOW = (3, 14)
-"""First version of Python that the TensorFlow of the extra ``train`` does not have."""
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-"""Folder of the source if the package runs from a checkout; of an installed wheel, where packages lie."""
-
-
 def install_extra(extra: str) -> str:
     """Return the command that installs an optional part, in a checkout or beside an installed wheel.
 
     ``advisor`` alone is another project on the package index.
     """
     if (CHECKOUT / "pyproject.toml").is_file():
-        return f"pip install -e {shlex.quote(f'{CHECKOUT}[{extra}]')}"
+        return f"pip install -e '.[{extra}]' in the source folder"
     return f"pip install 'ondevice-advisor[{extra}]'"
 
 

@@ -21,7 +21,7 @@ FEW_IMAGES = 600.0
 MANY = 1.3
 """Images with which fine-tuning gains half as much as with very many, and the gain with very many over the recipe's,
 which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its head's errors with two draws of 200
-images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0096)."""
+images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0048)."""
 
 DEFAULT = (HEAD, FINETUNE_CACHED)
 """Recipes of a search with images whose user chose none."""
@@ -46,7 +46,7 @@ class TrainingRecipe:
     #: what the sampler's prior expects of it over the head alone; the run's own results correct it.
     points: float = 0.0
     #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.65 CPU seconds
-    #: for 32 images of EfficientNet-Lite0 on a Xeon, before 0.83 (decision 0098).
+    #: for 32 images of EfficientNet-Lite0 on a Xeon, before 0.83 (decision 0048).
     step: float = 0.0
 
     @property

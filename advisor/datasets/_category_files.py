@@ -122,7 +122,17 @@ def class_names_beside(table: Path) -> tuple[str, Sequence[str]]:
         file = table.with_name(name)
         if file != table and file.is_file():
             return name, read_labels(require_beside(file, table))
+    for file in sorted(table.parent.glob("categories*.txt")):  # Places365 names each list for its set
+        if file != table:
+            return file.name, _without_numbers_behind(read_labels(require_beside(file, table)))
     return "", ()
+
+
+def _without_numbers_behind(names: Sequence[str]) -> Sequence[str]:
+    """Return names without the numbers behind them if these count the lines from 0: ``/a/airfield 0``."""
+    pairs = [name.rsplit(maxsplit=1) for name in names]
+    counted = [pair[-1] for pair in pairs] == [str(place) for place in range(len(names))]
+    return [pair[0] for pair in pairs] if counted and all(len(pair) > 1 for pair in pairs) else names
 
 
 def first_number(numbers: Collection[int], names: int) -> int | None:

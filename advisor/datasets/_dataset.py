@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.core import UsageError, nearest, utf8
+from advisor.datasets._names import bare, plain
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -136,28 +136,6 @@ def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
     for place, name in enumerate(names):
         members[name].append(place)
     return members
-
-
-def bare(text: str) -> str:
-    """Return a text without blanks and invisible characters around it, such as marks of a direction."""
-    if text.isascii():
-        return text.strip()
-    start = 0
-    end = len(text)
-    while start < end and _is_invisible(text[start]):
-        start += 1
-    while start < end and _is_invisible(text[end - 1]):
-        end -= 1
-    return text[start:end]
-
-
-def _is_invisible(character: str) -> bool:
-    return character.isspace() or unicodedata.category(character) == "Cf"
-
-
-def plain(name: str) -> str:
-    """Return the name of a class without case and superfluous blanks, and with composed accents."""
-    return unicodedata.normalize("NFC", " ".join(bare(name).split())).casefold()
 
 
 def without_blanks(listing: Listing) -> Listing:

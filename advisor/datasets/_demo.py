@@ -7,9 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
 from advisor.core import UsageError
@@ -44,7 +46,8 @@ QUALITY = 90
 """Quality of the JPEG files."""
 
 Colour = tuple[int, int, int]
-Outline = Callable[[np.ndarray], np.ndarray]
+Floats = NDArray[np.float64]
+Outline = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -66,36 +69,43 @@ class Fruit:
     top: str = ""
 
 
-def _round(angle: np.ndarray) -> np.ndarray:
+def _round(angle: Floats) -> Floats:
     return np.ones_like(angle)
 
 
-def _dented(angle: np.ndarray) -> np.ndarray:
+def _dented(angle: Floats) -> Floats:
     """Return the outline of an apple: a dent at the top, a smaller one below."""
     dent = 0.2 * np.exp(-((angle + math.pi / 2) ** 2) / 0.12)
-    return 1.0 - dent - 0.07 * np.exp(-((angle - math.pi / 2) ** 2) / 0.08)
+    below = 0.07 * np.exp(-((angle - math.pi / 2) ** 2) / 0.08)
+    return np.asarray(1.0 - dent - below, np.float64)
 
 
-def _narrow_above(angle: np.ndarray) -> np.ndarray:
+def _narrow_above(angle: Floats) -> Floats:
     """Return the outline of a pear: narrow above."""
-    return 0.8 - 0.26 * np.sin(-angle) + 0.42 * np.exp(-((angle + math.pi / 2) ** 2) / 0.25)
+    neck = 0.42 * np.exp(-((angle + math.pi / 2) ** 2) / 0.25)
+    return np.asarray(0.8 - 0.26 * np.sin(-angle) + neck, np.float64)
 
 
-def _pointed(angle: np.ndarray) -> np.ndarray:
+def _pointed(angle: Floats) -> Floats:
     """Return the outline of a lemon: a small tip at each end."""
     ends = np.minimum(np.abs(angle), math.pi - np.abs(angle))
     return 1.0 + 0.16 * np.exp(-(ends**2) / 0.02)
 
 
-FRUITS: Mapping[str, Fruit] = {
-    "apple": Fruit(_dented, ((186, 32, 38), (160, 178, 62), (212, 164, 70)), (1.0, 0.93), top="leaf"),
-    "banana": Fruit(_round, ((232, 200, 60), (190, 190, 70), (214, 170, 48)), (1.15, 0.3), bend=0.55),
-    "lemon": Fruit(_pointed, ((236, 214, 62), (206, 206, 74)), (1.05, 0.75)),
-    "orange": Fruit(_round, ((232, 134, 30), (226, 106, 34), (224, 164, 58)), (0.95, 0.93)),
-    "pear": Fruit(_narrow_above, ((176, 186, 74), (206, 180, 84), (164, 128, 66)), (0.85, 1.0), top="leaf"),
-    "tomato": Fruit(_round, ((200, 40, 34), (216, 82, 40), (196, 150, 60)), (1.0, 0.85), top="star"),
-}
-"""Kinds of fruit by the name of their class. Some share colours and outlines, so that a network errs now and then."""
+@cache
+def list_fruits() -> Mapping[str, Fruit]:
+    """Return the kinds of fruit by the name of their class.
+
+    Some share colours and outlines, so that a network errs now and then.
+    """
+    return {
+        "apple": Fruit(_dented, ((186, 32, 38), (160, 178, 62), (212, 164, 70)), (1.0, 0.93), top="leaf"),
+        "banana": Fruit(_round, ((232, 200, 60), (190, 190, 70), (214, 170, 48)), (1.15, 0.3), bend=0.55),
+        "lemon": Fruit(_pointed, ((236, 214, 62), (206, 206, 74)), (1.05, 0.75)),
+        "orange": Fruit(_round, ((232, 134, 30), (226, 106, 34), (224, 164, 58)), (0.95, 0.93)),
+        "pear": Fruit(_narrow_above, ((176, 186, 74), (206, 180, 84), (164, 128, 66)), (0.85, 1.0), top="leaf"),
+        "tomato": Fruit(_round, ((200, 40, 34), (216, 82, 40), (196, 150, 60)), (1.0, 0.85), top="star"),
+    }
 
 
 def draw_demo(folder: Path) -> Path:
@@ -124,7 +134,7 @@ def draw_demo(folder: Path) -> Path:
 
 
 def _write_images(folder: Path) -> None:
-    for label in FRUITS:
+    for label in list_fruits():
         (folder / label).mkdir(parents=True)
         for number in range(IMAGES):
             draw_fruit(label, number).save(folder / label / f"{label}-{number:02}.jpg", quality=QUALITY)
@@ -141,11 +151,11 @@ def is_demo(folder: Path) -> bool:
 
 def draw_fruit(label: str, number: int) -> Image.Image:
     """Return an image of a fruit on a table, by its class and a number that chooses everything else."""
-    rng = np.random.default_rng([VERSION, list(FRUITS).index(label), number])
+    rng = np.random.default_rng([VERSION, list(list_fruits()).index(label), number])
     scene = _table(rng)
     for _ in range(int(rng.integers(0, 3))):
         _put_clutter(scene, rng)
-    _put_fruit(scene, FRUITS[label], rng)
+    _put_fruit(scene, list_fruits()[label], rng)
     return _photographed(scene, rng)
 
 
@@ -211,9 +221,9 @@ def _placed(points: np.ndarray, size: float, centre: np.ndarray, turn: float) ->
 
 
 def _put_shadow(scene: Image.Image, mask: Image.Image, rng: np.random.Generator) -> None:
-    shift = tuple(int(value) for value in rng.integers(4, 22, 2))
+    right, down = rng.integers(4, 22, 2)
     shadow = Image.new("L", mask.size)
-    shadow.paste(mask, shift)
+    shadow.paste(mask, (int(right), int(down)))
     shadow = shadow.filter(ImageFilter.GaussianBlur(9)).point(lambda value: value * 0.5)
     scene.paste((15, 15, 20), mask=shadow)
 

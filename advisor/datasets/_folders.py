@@ -9,23 +9,36 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from advisor.core import AmbiguousInput, Reading, UsageError, plural
+from advisor.datasets._folder_questions import (
+    DEEPEST,
+    UPPER,
+    Names,
+    ask_mixed_folders,
+    ask_pieces,
+    ask_repeated_folders,
+    ask_stray_folder,
+    ask_two_levels,
+    quoted,
+    refuse_disjoint,
+    some_of,
+    without,
+)
 from advisor.datasets._parts import (
     NEUTRAL_WORDS,
-    TRAIN,
     UNLABELLED,
     classes_with_parts,
     part_of,
     parts_of_siblings,
     words_of,
 )
-from advisor.datasets._stray_folders import doubtful_folders, repeating_folders, stray_folders, unsorted_inside
+from advisor.datasets._stray_folders import (
+    doubtful_folders,
+    piece_reason,
+    repeating_folders,
+    stray_folders,
+    unsorted_inside,
+)
 
-Names = tuple[str, ...]
-"""An image below a folder: the names of the folders that it is in, then its own."""
-
-# Last names of a path: each folder in it is a class, or each that directly holds images.
-UPPER = "*"
-DEEPEST = "**"
 NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
 MANY_PARTS = 0.5  # From this share of folders that are named as parts on, a part with class folders is no class
 
@@ -33,6 +46,10 @@ HINT = (
     "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
     "val/ and test/, a CSV or Parquet manifest with the columns path and label, or files that hold images (.zip, .tar, "
     ".parquet, .arrow, .tfrecord)"
+)
+
+ONE_CLASS_HINT = (
+    "add a second class's folder, or say how the names of the images have the classes: --data 'DIR/{class}_#.jpg'"
 )
 
 SYSTEM_FOLDERS = frozenset(
@@ -119,7 +136,7 @@ def read_folders(
             said = f"The images in {some_of(inside)} inside classes count; --data '{others}' leaves them out."
             reading = replace(reading, notes=(*reading.notes, said))
     if len(reading.classes) == 1:
-        raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", "add a second class's folder")
+        raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", ONE_CLASS_HINT)
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
     return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
 
@@ -132,7 +149,7 @@ def _read_once(root: Path, images: Sequence[Names], folders: Collection[Names], 
     equal, alike = (set(), set()) if depth else repeating_folders(images)
     alike = {name for name in alike if not is_companion_name(name)}  # masks lie in folders named as their images
     if alike:
-        raise _repeated_folders(root, alike)
+        raise ask_repeated_folders(root, alike)
     if not equal:
         return _read_split(root, images, folders, depth) or _read_classes(root, images, folders, depth)
     reading = _read_others(images, folders, equal, lambda rest, inner: read_folders(root, rest, inner, depth))
@@ -148,7 +165,7 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
     strays = stray_folders(reading.classes)
     with_images = {image.label for image in reading.images}
     if named := [name for name in strays if name in with_images]:
-        raise _stray_folder(root, named, strays[named[0]])
+        raise ask_stray_folder(root, named, strays[named[0]])
     notes = []
     for name in strays:
         notes.append(f"The folder '{name}' is empty, and is not read as a class.")
@@ -156,35 +173,6 @@ def _without_strays(root: Path, reading: FolderReading) -> FolderReading:
         notes.append(f"'{name}' is read as a class; --data '{root / without([name])}' leaves it out.")
     classes = [name for name in reading.classes if name not in strays]
     return replace(reading, classes=classes, notes=(*reading.notes, *notes))
-
-
-def without(names: Collection[str]) -> str:
-    """Return the last name of a path that leaves folders out, as shells write it: ``!(backup|tmp)``."""
-    return f"!({'|'.join(sorted(names))})"
-
-
-def _stray_folder(root: Path, names: Collection[str], reason: str) -> UsageError:
-    """Return the question whether folders are classes."""
-    first = min(names)
-    verb = "is" if len(names) == 1 else "are"
-    readings = (
-        Reading({"data": str(root / without(names))}, f"{_quoted(sorted(names))} {verb} not used"),
-        Reading({"data": str(root / UPPER)}, "each folder is a class"),
-    )
-    message = f"--data: is '{first}' a class of '{root}'? {reason[0].upper()}{reason[1:]}"
-    return AmbiguousInput(message, readings, "move its images to the folder of their class")
-
-
-def _repeated_folders(root: Path, names: Collection[str]) -> UsageError:
-    """Return the question whether a folder is the same set again, or a class."""
-    first = min(names)
-    readings = (
-        Reading({"data": str(root / without(names))}, f"{_quoted(sorted(names))} and its images are not used"),
-        Reading({"data": str(root / first)}, f"the images in '{first}' are used, and nothing else"),
-        Reading({"data": str(root / UPPER)}, "each folder is a class"),
-    )
-    message = f"--data: '{first}' of '{root}' has the same folders as those beside it, and other images"
-    return AmbiguousInput(message, readings)
 
 
 def companion_folders(images: Sequence[Names]) -> set[Names]:
@@ -258,10 +246,10 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
         return _without_unlabelled(root, images, folders, parts, depth)
     if others:
         if depth != UPPER and _are_mixed(parts, with_classes, others):
-            raise _mixed_folders(root, with_classes, others)
+            raise ask_mixed_folders(root, with_classes, others)
         return None
     if not with_classes:
-        raise UsageError(f"--data: the parts {_quoted(sorted(parts))} of '{root}' hold no class folders", HINT)
+        raise UsageError(f"--data: the parts {quoted(sorted(parts))} of '{root}' hold no class folders", HINT)
     return _place_parts(root, images, folders, parts, {top: doubled for top, (doubled, _) in inner.items()}, depth)
 
 
@@ -351,6 +339,8 @@ def _place_parts(
     class_folders |= {below[0] for below in inner}
     labels, classes = _label_images(root, inner, class_folders, depth)
     several = len({parts[images[index][0]] for index in indices}) > 1
+    if several:
+        refuse_disjoint(root, [images[index][0] for index in indices], labels)
     placed = [
         PlacedImage(index, label, parts[images[index][0]] if several else "")
         for index, label in zip(indices, labels, strict=True)
@@ -364,6 +354,8 @@ def _read_classes(root: Path, images: Sequence[Names], folders: Collection[Names
     inner = [images[index] for index in indices]
     parts = {} if depth else _parts_below_classes(inner)
     if not parts and not depth:
+        if reason := piece_reason({names[0] for names in inner}):
+            raise ask_pieces(root, inner, reason)
         _refuse_same_folders(root, inner)
         _refuse_neutral(root, inner)
     top_folders = {names[0] for names in folders} | {names[0] for names in inner}
@@ -421,7 +413,7 @@ def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
     recurring = len(places) - len(lower)
     if nested <= NESTED * len(images) or len(lower) <= len(upper) or recurring > len(lower) / 2:
         return
-    raise _two_readings(root, upper, lower)
+    raise ask_two_levels(root, upper, lower)
 
 
 def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
@@ -435,7 +427,7 @@ def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
     shared = next(iter(lower.values()), set())
     alike = len(lower) > 1 and len(shared) > 1 and all(inner == shared for inner in lower.values())
     if alike and all(_may_be_class(name) for name in shared):
-        raise _two_readings(root, set(lower), shared)
+        raise ask_two_levels(root, set(lower), shared)
 
 
 def _refuse_neutral(root: Path, images: Sequence[Names]) -> None:
@@ -462,30 +454,18 @@ def _may_be_class(name: str) -> bool:
     return bool(name) and not _DIGIT.search(name) and not set(words_of(name)) <= NEUTRAL_WORDS
 
 
-def _two_readings(root: Path, upper: Collection[str], lower: Collection[str]) -> UsageError:
-    """Return the question which of two levels of folders are the classes."""
-    readings = (
-        Reading({"data": str(root / DEEPEST)}, f"the model tells the deeper folders {some_of(lower)} apart"),
-        Reading({"data": str(root / UPPER)}, f"the model tells the upper folders {some_of(upper)} apart"),
-    )
-    return AmbiguousInput(
-        f"--data: are the classes of '{root}' {some_of(upper)}, or the {len(lower)} deeper folders {some_of(lower)}?",
-        readings,
-        "list the images in a manifest",
-    )
-
-
 def _refuse_homonyms(images: Sequence[Names]) -> None:
     """Refuse deepest folders of one name in several places: ``Fruit/Other`` and ``Packages/Other`` are two classes.
 
-    Where all upper folders have the same deeper ones, as ``day/cat`` and ``night/cat``, these are one class.
+    Where all upper folders have the same deeper ones, as ``day/cat`` and ``night/cat``, these are one class. So they
+    are in pieces of a set, as ``fold1/cat`` and ``fold2/cat``.
     """
     places: dict[str, set[str]] = {}
     lower: dict[str, set[str]] = {}
     for names in images:
         places.setdefault(names[-2], set()).add("/".join(names[:-1]))
         lower.setdefault(names[0], set()).add("/".join(names[1:-1]))
-    if len(lower) > 1 and len(set(map(frozenset, lower.values()))) == 1:
+    if piece_reason(lower) or (len(lower) > 1 and len(set(map(frozenset, lower.values()))) == 1):
         return
     if homonyms := sorted(name for name, several in places.items() if len(several) > 1):
         raise UsageError(
@@ -503,33 +483,3 @@ def _are_mixed(parts: Mapping[str, str], with_classes: Sequence[str], others: Se
     share = len(parts) / (len(parts) + len(others))
     several = len({parts[top] for top in with_classes}) > 1
     return several or (bool(with_classes) and share >= MANY_PARTS)
-
-
-def _mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -> UsageError:
-    """Return the question whether folders beside parts of a split are left out, or all of them are classes."""
-    trained = min(parts, key=lambda name: part_of(name) != TRAIN)
-    which = "the part" if len(parts) == 1 else "the parts"
-    together = sorted((*parts, *others))
-    readings = [
-        Reading({"data": str(root / trained)}, f"the classes are the folders in '{trained}'; nothing else is used"),
-        Reading({"data": str(root / UPPER)}, f"the model tells {some_of(together)} apart"),
-    ]
-    if len(parts) > 1:
-        chosen = root / f"{{{','.join(sorted(parts))}}}"
-        readings.insert(
-            0, Reading({"data": str(chosen)}, f"{_quoted(sorted(parts))} are the split; nothing else is used")
-        )
-    return AmbiguousInput(
-        f"--data: '{root}' has {which} {_quoted(sorted(parts))} of a split beside {_quoted(others)}",
-        readings,
-        f"move {_quoted(others)} away",
-    )
-
-
-def _quoted(names: Collection[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
-
-
-def some_of(names: Collection[str]) -> str:
-    """Return the first three of several names, for a message."""
-    return ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (", ..." if len(names) > 3 else "")

@@ -16,7 +16,10 @@ FOREIGN_SUFFIXES = frozenset(_FOREIGN.split())  # Of images that are not read
 LABEL_IN_NAME = "{class}"  # Where the class stands in a pattern of names
 IMAGES_PER_CLASS = 2  # Fewest images of each class, in the mean, of names that seem to have one
 
-_NUMBERED = re.compile(r"(?P<label>\D.*?)(?P<separator>[-_. ]*)(?:\(?\d+\)?)(?P<suffix>\.\w+)")
+_NUMBER_BEHIND = re.compile(r"(?P<label>\D.*?)(?P<separator>[-_. ]*)(?:\(?\d+\)?)(?P<suffix>\.\w+)")
+_NUMBER_BEFORE = re.compile(
+    r"(?P<start>(?:[^\W\d]+[-_ ])?)\d+(?P<separator>[-_. ]+)(?P<label>[^\W\d][^\d.]*)(?P<suffix>\.\w+)"
+)
 
 
 def is_image_name(name: str) -> bool:
@@ -41,12 +44,21 @@ def pattern_of_names(images: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...]
     Args:
         images: the names of the folders that each image is in, then its own.
     """
-    matches = [(names[:-1], match) for names in images if (match := _NUMBERED.fullmatch(names[-1]))]
-    kinds = Counter((folder, match["separator"], match["suffix"]) for folder, match in matches)
-    if not kinds:
-        return (), "", []
-    (folder, separator, suffix), count = kinds.most_common(1)[0]
-    labels = sorted({match["label"] for place, match in matches if place == folder})
-    if len(labels) < 2 or count < IMAGES_PER_CLASS * len(labels):
-        return (), "", []
-    return folder, f"{LABEL_IN_NAME}{separator}#{suffix}", labels
+    for form in (_NUMBER_BEFORE, _NUMBER_BEHIND):
+        matches = [(names[:-1], match) for names in images if (match := form.fullmatch(names[-1]))]
+        kinds = Counter((folder, _pattern_of(match)) for folder, match in matches)
+        if not kinds:
+            continue
+        (folder, pattern), count = kinds.most_common(1)[0]
+        labels = sorted({match["label"] for place, match in matches if place == folder})
+        if len(labels) >= 2 and count >= IMAGES_PER_CLASS * len(labels):
+            return folder, pattern, labels
+    return (), "", []
+
+
+def _pattern_of(match: re.Match[str]) -> str:
+    """Return the pattern of a name: with what stands before its number, or with the number behind its class."""
+    separator, suffix = match["separator"], match["suffix"]
+    if "start" in match.groupdict():
+        return f"{match['start']}#{separator}{LABEL_IN_NAME}{suffix}"
+    return f"{LABEL_IN_NAME}{separator}#{suffix}"

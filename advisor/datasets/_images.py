@@ -42,6 +42,20 @@ SIXTEEN_BITS = 65_535.0
 FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
 INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
 UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
+HEAD_BYTES = 512
+CONTENTS: tuple[tuple[tuple[bytes, ...], str], ...] = (
+    ((b"version https://git-lfs",), "it is a pointer of Git LFS, and not the image; run 'git lfs pull'"),
+    ((b"<!doctype html", b"<html", b"<head", b"<?xml", b"<error"), "it is a web page, and no image; download it again"),
+    ((b"<svg",), "it is SVG, which has no pixels; convert it to JPEG or PNG"),
+    ((b'{"', b"{\n", b"[{"), "it is JSON, and no image; download it again"),
+    ((b"%pdf",), "it is PDF; write its pages as images"),
+    ((b"8bps",), "it is a file of Photoshop; convert it to JPEG or PNG"),
+    ((b"\0\0\0\x0cjp  ", b"\xff\x4f\xff\x51"), "it is JPEG 2000; convert it to JPEG or PNG"),
+    ((b"\xff\x0a", b"\0\0\0\x0cjxl "), "it is JPEG XL; convert it to JPEG or PNG"),
+    ((b"ii*\0", b"mm\0*", b"ii+\0", b"mm\0+"), "it is TIFF with values or channels that are not read; save it as PNG"),
+)
+"""First bytes, in small letters, of files that have the extension of an image, and what is said of them."""
+
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
@@ -120,6 +134,11 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS  # Pillow warns from it on, and refuses twice as many
     try:
         image = Image.open(source, formats=formats())
+    except UnidentifiedImageError:
+        what = name_content(_head_of(source))
+        if not what:
+            raise
+        raise ContentError(what) from None
     except Image.DecompressionBombError as error:
         raise ContentError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
     width, height = image.size
@@ -131,6 +150,24 @@ def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     if min(width, height) < MIN_SIDE:
         raise ContentError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
     return image
+
+
+def _head_of(source: Path | BytesIO) -> bytes:
+    if isinstance(source, BytesIO):
+        return source.getvalue()[:HEAD_BYTES]
+    with source.open("rb") as file:
+        return file.read(HEAD_BYTES)
+
+
+def name_content(head: bytes) -> str:
+    """Return what a file with the extension of an image is, and what to do, by its first bytes; empty if unknown."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if not head.strip(b"\0"):
+        return "it has zeros alone; download it again"
+    for begins, what in CONTENTS:
+        if text.startswith(begins):
+            return what
+    return ""
 
 
 def orientation(image: Image.Image) -> int:
@@ -236,6 +273,7 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
         cuts_bits = image.mode[0] not in WIDE_MODES and any(
             ";16" in str(tile[3]) for tile in getattr(image, "tile", ())
         )
+        _refuse_colours(image)
         image.draft(None, (side, side))
         try:
             image.load()
@@ -252,6 +290,12 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
         image.draft(None, (side, side))
         image.load()
         yield image, True
+
+
+def _refuse_colours(image: Image.Image) -> None:
+    """Refuse colours that Pillow cannot turn into RGB."""
+    if image.mode in ("LAB", "HSV"):
+        raise ContentError(f"its colours are {image.mode}; save it in RGB")
 
 
 def _refuse_dark(image: Image.Image) -> None:

@@ -20,6 +20,8 @@ def rows_in_json(content: Any) -> list[Row] | None:
     (``classes`` and ``labels``) and Edge Impulse (``info.labels``).
     """
     if isinstance(content, list):
+        if content and all(isinstance(value, list) and len(value) == 2 and _is_image(value[0]) for value in content):
+            return [{PATH: name, **_label_of(label)} for name, label in content]
         objects = [value for value in content if isinstance(value, dict)]
         if not objects or len(objects) < len(content):
             return None
@@ -32,6 +34,9 @@ def rows_in_json(content: Any) -> list[Row] | None:
         inner = next(iter(content.values()))
         if not all(map(_is_image, inner)) and (rows := rows_in_json(inner)):
             return rows
+    if _are_lists_of_columns(content):
+        columns = [list(map(text_of_value, values)) for values in content.values()]
+        return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
     are_columns = len(content) > 1 and all(isinstance(value, dict) for value in content.values())
     if are_columns and not any(map(is_image_name, content)) and len(set(map(frozenset, content.values()))) == 1:
         numbers = next(iter(content.values()))  # pandas writes the numbers of the rows in each column
@@ -79,6 +84,15 @@ def labels_in_cell(cell: str) -> list[str]:
         return []
     listed = content.get(CHOICES) if isinstance(content, dict) else content
     return list(map(text_of_value, listed)) if isinstance(listed, list) else []
+
+
+def _are_lists_of_columns(content: Mapping[str, Any]) -> bool:
+    """Return whether an object has a column of images, and others of as many cells."""
+    columns = list(content.values())
+    if len(columns) < 2 or not all(isinstance(column, list) and column for column in columns):
+        return False
+    images = [all(map(_is_image, column)) for column in columns]
+    return sum(images) == 1 and len(set(map(len, columns))) == 1
 
 
 def _is_image(value: object) -> bool:

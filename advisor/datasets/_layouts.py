@@ -11,18 +11,16 @@ from pathlib import Path, PurePosixPath
 
 from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, readings_of_data, without_password
 from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
+from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
 from advisor.datasets._folders import (
-    DEEPEST,
     HINT,
-    UPPER,
-    Names,
     companion_folders,
     is_companion_name,
     is_system_name,
     read_folders,
     sole_folders,
-    some_of,
 )
+from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind
 from advisor.datasets._image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
 from advisor.datasets._images import is_candidate
 from advisor.datasets._manifests import (
@@ -37,17 +35,15 @@ from advisor.datasets._manifests import (
     is_there,
     labels_of,
     list_manifest,
+    refuse_captions,
 )
-from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
+from advisor.datasets._parts import HOLDOUT, NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
 
 _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
-PACKED = (".rar", ".7z", ".gz", ".tgz", ".bz2", ".xz", ".zst")  # Ends of names of other archives
-SPREADSHEETS = frozenset({".xlsx", ".xls", ".ods", ".numbers"})
-FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 _CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
@@ -95,9 +91,9 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     try:
         reading = read_folders(path, scan.images, scan.folders, depth)
     except UsageError as error:
-        listing = _list_if_possible(path, tables or tables_beside(path, scan, guess=True))
+        listing, fault = _try_tables(path, tables or tables_beside(path, scan, guess=True))
         if listing is None:
-            raise _with_names(error, path, scan) from None
+            raise _with_names(error, path, scan, fault) from None
         return listing
     if tables and not set(reading.classes) & labels_of(tables):
         listing = list_tables(path, tables)
@@ -108,14 +104,14 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     return Listing(path, entries, reading.classes, notes=(*reading.notes, *scan.notes))
 
 
-def _list_if_possible(path: Path, tables: Sequence[Path]) -> Listing | None:
-    """Return the images of tables; None if there are none, or a table says no classes."""
+def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str]:
+    """Return the images of tables; or None, and why tables do not count, if there are some."""
     try:
-        return list_tables(path, tables) if tables else None
+        return (list_tables(path, tables), "") if tables else (None, "")
     except AmbiguousInput:
         raise
-    except UsageError:
-        return None
+    except UsageError as error:
+        return None, error.message.removeprefix("--data: ")
 
 
 def tables_beside(path: Path, scan: FolderScan, guess: bool = False) -> list[Path]:
@@ -144,7 +140,8 @@ def tables_beside(path: Path, scan: FolderScan, guess: bool = False) -> list[Pat
 
 def _is_list_name(stem: str) -> bool:
     """Return whether the name of a text file is that of a list of images: other text files are not opened."""
-    return bool(part_of(stem, TABLE_WORDS)) or set(words_of(stem)) <= TABLE_WORDS | NEUTRAL_WORDS
+    words = words_of(stem)
+    return any(map(part_of, words)) or set(words) <= TABLE_WORDS | NEUTRAL_WORDS
 
 
 def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
@@ -177,16 +174,22 @@ def _part_of_table(table: Path, root: Path) -> str:
 
 def _without_classes(path: Path, scan: FolderScan) -> UsageError:
     """Return the error of a folder without class folders and without a table that fits."""
-    tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
+    tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES and entry.is_file()]
+    if not scan.images and (foreign := foreign_file(path)) is not None:
+        file, (what, way_out) = foreign
+        return UsageError(f"--data: '{path}' holds no images, but '{file.relative_to(path)}', {what}", way_out)
     what = "has images but no class folders" if scan.images else "holds no images"
-    error = UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {tables[0]}" if tables else HINT)
+    labelled = [table for table in tables if part_of(table.stem) != UNLABELLED]
+    manifest = next((table for table in labelled if not fault_of(table)), None)
+    error = UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {manifest}" if manifest else HINT)
     return _with_names(error, path, scan)
 
 
-def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
+def _with_names(error: UsageError, path: Path, scan: FolderScan, fault: str = "") -> UsageError:
     """Return an error as the question whether the names of the images have the classes, if they seem to.
 
-    Otherwise it says why a table beside the images does not count.
+    Otherwise it says why a table beside the images does not count, which is ``fault`` if it is known, or which file
+    is not read.
     """
     if isinstance(error, AmbiguousInput):
         return error
@@ -195,29 +198,20 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
         place = path.joinpath(*folder, pattern)
         reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
         return AmbiguousInput(error.message, [reading])
-    for table in sorted(path.iterdir()):
-        if table.suffix.lower() in SUFFIXES and table.is_file() and (fault := fault_of(table)):
-            return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
-    if marks := _file_of_boxes(path):
+    tables = [table for table in sorted(path.iterdir()) if table.suffix.lower() in SUFFIXES and table.is_file()]
+    tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, HOLDOUT))
+    if fault := fault or next(filter(None, map(fault_of, tables)), ""):
+        return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
+    if (foreign := foreign_file(path)) is not None:
+        file, (what, way_out) = foreign
+        return UsageError(error.message, f"'{file.relative_to(path)}' is {what}, which is not read: {way_out}")
+    if marks := file_of_boxes(path):
         return UsageError(
             error.message,
             f"'{marks.relative_to(path)}' seems to have boxes: search, plan and data check read them with "
             "--task object-detection",
         )
     return error
-
-
-def _file_of_boxes(path: Path) -> Path | None:
-    """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
-    with os.scandir(path) as entries:
-        inner = sorted(entry.path for entry in entries if entry.is_dir() and not is_system_name(entry.name))
-    for folder in (path, *map(Path, inner)):
-        is_marks = folder.name.casefold() in FOLDERS_OF_BOXES
-        for file in sorted(folder.iterdir()):
-            suffix = file.suffix.lower()
-            if suffix in (".xml", ".json", ".yaml") or (is_marks and suffix == ".txt"):
-                return file
-    return None
 
 
 @dataclass(frozen=True)
@@ -257,9 +251,12 @@ class FolderScan:
             if not _is_below(names, companions):
                 images.append(names)
         folders = []
-        for names in self.folders:
-            is_empty = is_companion_name(names[-1]) and names not in with_images
-            if not is_empty and not _is_below(names, companions):
+        left_out = set(companions)
+        for names in self.folders:  # An outer folder comes before those in it
+            is_named_so = is_companion_name(names[-1]) or set(words_of(names[-1])) <= NEUTRAL_WORDS
+            if names not in with_images and words_of(names[-1]) and is_named_so:
+                left_out.add(names)
+            if not _is_below(names, left_out):
                 folders.append(names)
         return replace(self, images=images, folders=folders, companions=list(map("/".join, companions)))
 
@@ -391,12 +388,9 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         return list_archives(path, [path], listed, depth, chosen)
     if path.is_file() and path.suffix.lower() in GUESSED_SUFFIXES:
         return list_manifest(path, listed)
-    if path.is_file() and path.suffix.lower() in SPREADSHEETS:
-        raise UsageError(f"--data: '{path}' is a spreadsheet", "save its sheet as CSV in UTF-8, and give that file")
-    if path.is_file() and path.name.casefold().endswith(PACKED):
-        raise UsageError(
-            f"--data: '{path}' is an archive that is not read where it is", "unpack it, and name the folder"
-        )
+    if (kind := foreign_kind(path)) is not None:
+        what, way_out = kind
+        raise UsageError(f"--data: '{path}' is {what}", way_out)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
 
@@ -494,6 +488,7 @@ def list_archives(
         entries += inside.entries
         notes += inside.notes
     labels = {entry.label for entry in entries}
+    refuse_captions(path, labels, len(entries))
     if not labels:
         why = f"; the first: {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)

@@ -14,11 +14,14 @@ from urllib.parse import unquote
 from advisor.core import UsageError, nearest, plain as plain_text, plural
 from advisor.datasets._category_files import class_descriptions, class_names_beside, first_number, key_of
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGES, LABELS
-from advisor.datasets._dataset import Entry, Listing, Rejected, bare
-from advisor.datasets._folders import is_system_name, some_of
+from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._folder_questions import some_of
+from advisor.datasets._folders import is_system_name
+from advisor.datasets._foreign_files import AS_FILES
 from advisor.datasets._image_names import is_image_name
 from advisor.datasets._images import is_candidate
 from advisor.datasets._json_labels import labels_in_cell
+from advisor.datasets._names import bare
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
 from advisor.datasets._untitled_columns import NO_PART, UNTITLED_EDGES
@@ -35,6 +38,7 @@ index width height size url md5 sha256 partition fold kfold folds text caption c
 NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
 LONGEST_LABEL = 1000
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
+FOLDERS_OF_TABLES = frozenset({ANNOTATIONS, "labels", "csv", "meta", "metadata", "vott-csv-export"})
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
 BOX_EDGES = (
     frozenset({"xmin", "ymin", "xmax", "ymax"}),
@@ -52,6 +56,8 @@ CAPTION_WORDS = 3  # From this number of words on, a text describes an image
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
 _SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
 _WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
+_PIXEL_TITLE = re.compile(r"(?:pixel|px|p)?[_ ]?\d+(?:[x.]\d+)*", re.IGNORECASE)  # pixel0, 1x28, 0.512 for a second 0
+FEWEST_PIXELS = 48  # Columns that are named so, of a table of pixels at least
 NUMBERED = "#"  # Before the number that a name is, among other names
 _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
@@ -168,15 +174,15 @@ def list_manifest(
     single: list[Entry] = []
     several: set[Path] = set()
     for entry in entries.values():
-        labels = labels_of_image[entry.path]
-        if len(labels) == 1:
+        labels_of_one = labels_of_image[entry.path]
+        if len(labels_of_one) == 1:
             single.append(entry)
         elif entry.path not in several:
             several.add(entry.path)
-            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels)}"))
+            rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
     labels = {entry.label for entry in single}.union(more_labels)
     _refuse_few_classes(path, labels, len(several))
-    _refuse_captions(path, labels, len(single))
+    refuse_captions(path, labels, len(single))
     names, notes = _names_of_numbers(path, labels)
     notes = (*notes, *_other_columns(path), *_joined_labels(labels))
     root = root or folder_of_images(path)
@@ -201,10 +207,10 @@ def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> No
         raise UsageError(f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class")
 
 
-def _refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
-    """Refuse a table whose images have a text each: they are described, and not sorted into classes."""
+def refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
+    """Refuse a table or file whose images have a text each: they are described, and not sorted into classes."""
     texts = sum(len(label.split()) >= CAPTION_WORDS for label in labels)
-    if len(labels) == images and texts > images / 2:
+    if len(labels) == images > 1 and texts >= images / 2:
         raise UsageError(
             f"--data: '{path}' has another text for each image, such as '{plain_text(min(labels))[:SHOWN]}'",
             "captions are no classes: give a table with the columns path and label",
@@ -255,8 +261,8 @@ def labels_of(tables: Sequence[Path]) -> set[str]:
 
 
 def folder_of_images(table: Path) -> Path:
-    """Return the folder that a table is in, or the one above ``annotations``."""
-    return table.parent.parent if table.parent.name.casefold() == ANNOTATIONS else table.parent
+    """Return the folder that a table is in, or the one above ``annotations`` and other folders of tables."""
+    return table.parent.parent if table.parent.name.casefold() in FOLDERS_OF_TABLES else table.parent
 
 
 def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequence[Path], tuple[str, ...]]:
@@ -333,6 +339,9 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
         guess = _guess_columns(path, columns, names)
         if guess is not None:
             return guess
+    pixels = list(filter(_PIXEL_TITLE.fullmatch, columns))
+    if "path" not in names and len(pixels) > FEWEST_PIXELS:
+        raise UsageError(f"--data: '{path}' has a column for each pixel, as '{pixels[-1]}', and no images", AS_FILES)
     for name in wanted.needed:
         if name not in names:
             shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"

@@ -1,10 +1,12 @@
-"""Tell which folders beside those of classes are probably none: copies, backups, thumbnails and new folders."""
+"""Tell which folders are probably no classes: copies, backups, thumbnails, new folders, days and pieces of a set."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
+
+from advisor.datasets._parts import NEUTRAL_WORDS, words_of
 
 _COPY = (
     r"copy|kopie|copia|cópia|copie|kopia|kopi|kopya|копия|копія|副本|拷贝|複製|コピー|복사본|another copy|\d+\w\w copy|"
@@ -40,6 +42,15 @@ notebooks
 DOUBTFUL_NAMES = frozenset(" ".join(name.split()) for name in _DOUBTFUL.split(","))
 """Names that a class may have, and a folder of other things too."""
 
+_PIECES = "batch batches chunk shard fold volume vol disk disc archive zip tar page pages roll card session"
+PIECE_WORDS = frozenset(_PIECES.split()) | NEUTRAL_WORDS
+"""Words before the number of a folder that is a piece of a set, such as ``images_001`` and ``batch 2``."""
+
+_CAMERA = re.compile(r"[1-9]\d\d[A-Z0-9_]{5}")  # 100APPLE: three digits and five characters (DCF, JEITA CP-3461)
+_MONTH = r"(?:19|20)\d\d{0}(?:0[1-9]|1[0-2])"
+_DAY = r"(?:0[1-9]|[12]\d|3[01])"
+_DAYS = tuple(re.compile(_MONTH.format(mark) + mark + _DAY) for mark in ("", "-", "_", r"\."))
+
 FEWEST_CLASSES = 2  # Other folders beside one with such a name: of two folders, each may be a class
 REPEATED = 0.9  # From this share of images on that lie beside their folder too, the folder repeats them
 
@@ -59,6 +70,21 @@ def stray_folders(names: Collection[str]) -> Mapping[str, str]:
         elif _without_number(plain[name]) in UNSORTED_NAMES and len(names) > FEWEST_CLASSES:
             strays[name] = "its name says nothing about a class"
     return strays
+
+
+def piece_reason(names: Collection[str]) -> str:
+    """Return why folders are pieces of a set, and none of them a class; empty if they may be classes."""
+    if len(names) < FEWEST_CLASSES:
+        return ""
+    if all(map(_CAMERA.fullmatch, names)):
+        return "cameras name folders so"
+    if any(all(map(form.fullmatch, names)) for form in _DAYS):
+        return "their names are days"
+    words = {words_of(name) for name in names}
+    are_numbered = all(any(map(str.isdecimal, name)) for name in names)
+    if len(words) == 1 and are_numbered and words.pop()[-1:] in {(word,) for word in PIECE_WORDS}:
+        return "their names differ by a number alone, as pieces of a set do"
+    return ""
 
 
 def unsorted_inside(images: Sequence[tuple[str, ...]]) -> set[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core import plural
-from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
+from advisor.datasets._dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint
 from advisor.datasets._duplicates import THUMBNAIL
 from advisor.datasets._images import (
     EIGHT_BITS,
@@ -35,6 +35,7 @@ from advisor.datasets._images import (
     value_range,
 )
 from advisor.datasets._layouts import list_files
+from advisor.datasets._names import plain
 from advisor.datasets._reading import ReaderFailure, read_each
 from advisor.datasets._sources import Stamp
 
@@ -42,6 +43,7 @@ SIDE = 128  # Images are measured at this size, as sharpness depends on it
 COLOURS = 8  # Side of the small colour version
 LEVELS = 6  # Levels of each channel in the colour histogram
 
+DARK_SHARE = 0.3  # Below this share of its range, an image of more than 8 bits is dark: sensors with 10 and 14 bits
 FLAT_ROWS = 5  # Rows at the end of an image of ``SIDE`` pixels that may be filled because pixels are missing
 FLAT_LEVELS = 2  # Most difference of grey values in them
 _COLOUR_SIDE = 64
@@ -80,6 +82,7 @@ class Shot:
     orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
     completed: bool = False  # whether the file lacked its end, and all pixels were there
     largest_value: float = EIGHT_BITS  # largest value that its pixels can have, see :func:`.images.value_range`
+    highest_value: float = EIGHT_BITS  # largest value that they have, of pixels with more than 8 bits
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -103,11 +106,13 @@ def measure(data: bytes) -> Measured:
         quality = _jpeg_quality(getattr(image, "quantization", None))
     with decoded_image(BytesIO(data), SIDE) as (image, completed):
         largest = value_range(image)
-        shown = to_rgb(image) if image.mode[0] in WIDE_MODES else image
+        is_wide = image.mode[0] in WIDE_MODES
+        highest = float(np.asarray(image).max()) if is_wide else largest
+        shown = to_rgb(image) if is_wide else image
         grey = upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
         colour = shown.convert("RGB")
         small = upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
-        shot = replace(_shot(image), largest_value=largest, completed=completed)
+        shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed)
     values = np.asarray(grey, dtype=np.float32)
     if quality and not completed and np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS:
         complete_jpeg(data)  # The decoder fills missing rows with one colour, and does not say so
@@ -252,6 +257,12 @@ def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
     for largest, count in sorted(Counter(shot.largest_value for shot in shots).items()):
         if largest not in (EIGHT_BITS, SIXTEEN_BITS):
             yield f"{plural(count, 'image has', 'images have')} values from 0 to {largest:,.0f}, scaled to 0 to 255."
+    dark = [shot.highest_value for shot in shots if shot.highest_value < shot.largest_value * DARK_SHARE]
+    if dark:
+        yield (
+            f"{plural(len(dark), 'image is', 'images are')} dark as read: no value is above {max(dark):,g}. If the "
+            "sensor has fewer bits than the file, save with 8 bits."
+        )
 
 
 def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:

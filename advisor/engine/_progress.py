@@ -121,7 +121,7 @@ class Progress:
         self._lock = threading.RLock()
         self._running: dict[str, str] = {}
         self._saying = self._answer = ""
-        self._evaluated = self._configurations = self._deferred = 0
+        self._evaluated = self._configurations = 0
         self._remaining: Remaining | None = None
         self._load = MachineLoad()
         self._run: RunFolder | None = None
@@ -206,9 +206,12 @@ class Progress:
                 self._running.pop(subject, None)
 
     def evaluated(self, evaluation: Evaluation) -> None:
-        """Record a finished configuration, and show a failure at once."""
+        """Record a finished configuration, and show a failure at once.
+
+        One that was skipped is not evaluated: the answer counts the same configurations.
+        """
         with self._lock:
-            self._evaluated += 1
+            self._evaluated += evaluation.status is not Status.SKIPPED
             if self._remaining is not None:
                 self._remaining.evaluated(evaluation.configuration, evaluation.status is not Status.SKIPPED)
             if evaluation.status is Status.FAILED and self._display is not None:
@@ -216,9 +219,8 @@ class Progress:
             self._show_event()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
-        """Exclude configurations that are not expected to start; one that is expected again counts again."""
+        """Exclude configurations that are not expected to start from the time left, until they are expected again."""
         with self._lock:
-            self._deferred = len(configurations)
             if self._remaining is not None:
                 self._remaining.defer(configurations)
             self._show_event()
@@ -267,5 +269,5 @@ class Progress:
         if limited := until_limit_s < left_s:
             left_s = max(0.0, until_limit_s)
             share = 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
-        whole = max(self._evaluated, self._configurations - self._deferred)
+        whole = max(self._evaluated, self._configurations)
         return Snapshot(now, self._evaluated, whole, left_s, share, limited)

@@ -16,7 +16,14 @@ from advisor.engine._afterwards import when_answered
 from advisor.engine._decide import answering
 from advisor.engine._execution import Executor, LocalExecutor, executor_for, one_blas_thread
 from advisor.engine._history.loaded_run import continue_command, keep_inputs
-from advisor.engine._history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
+from advisor.engine._history.manifest import (
+    describe_run,
+    keep_thread_counts,
+    same_cards,
+    same_weights,
+    write_images,
+    write_manifest,
+)
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._pipeline.evaluation.scorer import Scorer
@@ -92,6 +99,8 @@ def _run_search(
 ) -> SearchResult:
     load = Load(cpu_s_of_tree)
     require_installed(request)
+    if resumed:
+        request = keep_thread_counts(resumed, request)
     # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
     ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
     with ended_at(ends_at, request.execution.time_limit):

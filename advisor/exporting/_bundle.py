@@ -29,7 +29,6 @@ from advisor.engine import LoadedRun, load_run, require_proof
 from advisor.exporting import check
 from advisor.exporting._documents import (
     PLATFORMS,
-    app_growth,
     benchmark_lines,
     devices_of,
     edgetpu,
@@ -39,7 +38,7 @@ from advisor.exporting._documents import (
     render,
 )
 from advisor.exporting._shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
-from advisor.reporting import Risk, risks_of, summary_of
+from advisor.reporting import Risk, app_growth, risks_of, summary_of
 from advisor.store import read_bytes
 from advisor.tflite import one_line
 
@@ -332,7 +331,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
             device: {"device": device, **{name: getattr(figures, name) for name in settings}}
             for device, figures in devices.items()
         },
-        "app_growth_bytes": app_growth(model, target.accelerator),
+        "app_growth_bytes": app_growth(len(model.content), target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in found],
     }

@@ -29,7 +29,7 @@ from advisor.core import (
 from advisor.engine import LoadedRun, Question
 from advisor.exporting._shipping import ShippedModel, Shipping, parts_of
 from advisor.measurement import NEAR
-from advisor.reporting import Risk, on_all_images
+from advisor.reporting import Risk, app_growth, on_all_images
 
 PLATFORMS = ("android", "ios", "python")
 INTERPRETER_CODE = "InterpreterNetwork.kt"
@@ -66,24 +66,6 @@ CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
 
 LITERT = "2.3.0"
 """Version of LiteRT that the code for Android names. The package ``ai-edge-litert`` of a search has the same one."""
-
-RUNTIME_BYTES: Mapping[str, int] = MappingProxyType(
-    {"arm64-v8a": 5_508_376 + 713_616, "armeabi-v7a": 3_602_584 + 323_060, "x86_64": 7_649_584 + 510_768}
-)
-"""Bytes of ``libLiteRt.so`` and ``liblitert_jni.so`` of LiteRT 2.2.0 by ABI, not compressed; 2.3.0 is not measured.
-
-Source: contracts/downloadable-runtime-contract.json at e612e144 of the repository WluhWluh/bss-litert-android: files of
-the published package with their hashes.
-"""
-
-GPU_BYTES = 3_105_544
-"""Bytes of ``libLiteRtClGlAccelerator.so`` for arm64-v8a; the same source."""
-
-
-def app_growth(model: ShippedModel, accelerator: str) -> dict[str, int]:
-    """Return the bytes that an app for Android grows by, not compressed: the model and LiteRT, by ABI."""
-    gpu = {"arm64-v8a": GPU_BYTES} if accelerator == "gpu" else {}
-    return {abi: len(model.content) + size + gpu.get(abi, 0) for abi, size in RUNTIME_BYTES.items()}
 
 
 def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
@@ -269,7 +251,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
         images=sum((run.dataset.get("pictures_per_class") or {}).values()),
         folder=PurePath(str(run.dataset.get("folder", ""))).name,
-        growth=app_growth(model, _accelerator(configuration.target, "android")),
+        growth=app_growth(len(model.content), _accelerator(configuration.target, "android")),
         size_of=show_bytes,
         weights_sha256=weights.get("sha256", "") if isinstance(weights, dict) else "",
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),

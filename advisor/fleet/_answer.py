@@ -32,7 +32,7 @@ MOST_FILES = 3
 
 BYTES_A_POINT = 6e6
 """Bytes of a file that count like a point of accuracy on the phones that get it: 6 MB cost an app 1 % of its installs
-(decision 0101)."""
+(decision 0138)."""
 
 POINTS_A_FILE = 0.5
 """Points of accuracy, on average over the fleet, that a further file must add: it is tested, hosted, kept current."""

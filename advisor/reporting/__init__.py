@@ -12,6 +12,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.reporting import _blocks as blocks, _text as text
     from advisor.reporting._answer import print_answer
+    from advisor.reporting._app_size import app_growth
     from advisor.reporting._benchmark import (
         DEVICE_ROWS,
         TIMINGS,
@@ -66,7 +67,17 @@ if TYPE_CHECKING:
     from advisor.reporting._plan_table import PLAN, print_plan
     from advisor.reporting._profile import STEPS, print_profile, requested_files, write_files
     from advisor.reporting._risks import Risk, risks_of
-    from advisor.reporting._runs import REPORT, ROWS, SORTS, RunRow, Runs, RunState, figures, print_runs
+    from advisor.reporting._runs import (
+        REPORT,
+        ROWS,
+        SORTS,
+        RunRow,
+        Runs,
+        RunState,
+        describe_figures,
+        figures,
+        print_runs,
+    )
     from advisor.reporting._steps import continue_command
     from advisor.reporting._text import finite, terms
     from advisor.reporting._view import RunView, load_view, summary_of, typed_path, view_of
@@ -101,6 +112,7 @@ __all__ = [
     "RunView",
     "Runs",
     "Writers",
+    "app_growth",
     "blocks",
     "cache_json",
     "cell",
@@ -108,6 +120,7 @@ __all__ = [
     "comparison_json",
     "content_policy",
     "continue_command",
+    "describe_figures",
     "environment",
     "evaluations_frame",
     "figures",

@@ -142,9 +142,16 @@ def _sentences(view: RunView) -> Iterator[Block]:
     notes = [note for note in dataset.notes if note != view.demonstration] if dataset else []
     yield from (Paragraph(note, "dim") for note in notes)
     if view.next_command:
-        # One step is next, and it stands in the first lines; the last line is close to the prompt.
-        label = "Report" if view.next_command.endswith(REPORT) and next_steps(view) else "Next"
-        yield Labelled(label, Span(view.next_command, "command"))
+        yield Labelled(_last_label(view), Span(view.next_command, "command"))
+
+
+def _last_label(view: RunView) -> str:
+    """Return the label of the last line. One step is next: where the first lines have it, the last one is another."""
+    if not next_steps(view):
+        return "Next"
+    if view.next_command.endswith(REPORT):
+        return "Report"
+    return "To ship" if view.next_command.startswith("advisor export") else "Then"
 
 
 def warned(view: RunView) -> list[Labelled]:

@@ -5,6 +5,7 @@ A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, `
 are classes. Pages and notebooks draw blocks by ``templates/blocks.html.j2``.
 """
 
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ class Chart:
     """A plot with its caption and the titles of its axes; only pages draw it, so a table must say the same.
 
     A series is a name and the points (x, y) of its line; ``dots`` are points with a name. The axes span all points. The
-    dot that is named ``marked`` is the largest.
+    dot that is named ``marked`` is the largest, and the pick.
     """
 
     caption: str
@@ -176,6 +177,7 @@ class Chart:
     series: Sequence[tuple[str, Sequence[tuple[float, float]]]]
     dots: Sequence[tuple[str, float, float]] = ()
     marked: str = ""
+    wide: bool = False  #: x spans so much that it is drawn on a logarithmic scale
 
     WIDTH, HEIGHT, MARGIN = 640, 260, 44
 
@@ -190,6 +192,8 @@ class Chart:
     def place(self, x: float, y: float) -> str:
         """Return where a point is drawn, as SVG writes it."""
         (left, right), (low, high) = self.ends
+        if self.wide:
+            x, left, right = (math.log10(value) for value in (x, left, right))
         across = self.MARGIN + (x - left) / (right - left) * (self.WIDTH - 2 * self.MARGIN)
         down = self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
         return f"{across:.1f},{down:.1f}"

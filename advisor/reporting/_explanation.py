@@ -77,22 +77,53 @@ def _compressed(view: RunView, pick: Evaluation) -> str:
 
 def _right(view: RunView, pick: Evaluation) -> str:
     """Return how often the pick is right, with its interval."""
-    counted, (plain, judged) = pick.holdout_accuracy or pick.accuracy, top1_on_parts(pick)
-    reached = (judged or plain) if view.other_metric else counted
+    reached, images = _reached(view, pick), _images_of(view, pick)
+    counted = pick.holdout_accuracy or pick.accuracy
     if reached is None:
         return ""
     if view.request.question.data is None:
-        return f"Right on {reached.value:.0f} of 100 images of ImageNet; on your images nobody knows yet."
+        return f"Right on {reached.value:.0f} of 100 {images}; on your images nobody knows yet."
     ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
-    held = judged or pick.holdout_accuracy
-    said = _is_unjudged(view, pick)
-    alike = "like these" if view.demonstration else "like yours"
-    images, only = (alike, "") if held else ("that chose it", "" if said else "; no other images judged it")
+    is_judged = top1_on_parts(pick)[1] or pick.holdout_accuracy
+    only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
-        return f"Reaches {reached.value:.0f} % {view.task.metric} on images {images}{ends}{only}."
+        return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{ends}{only}."
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
     right = "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
-    return f"Right on {right} of 100 images {images}{ends}{only}.{other}"
+    return f"Right on {right} of 100 {images}{ends}{only}.{other}"
+
+
+def meeting_line(view: RunView) -> str:
+    """Return what one would say of the pick in a meeting, in one sentence; empty without a pick and its figures."""
+    pick = view.decision.pick
+    if pick is None or pick.latency is None or (reached := _reached(view, pick)) is None:
+        return ""
+    start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
+    size = f"{show_bytes(pick.size.value)} file" if pick.size else "file"
+    images = _images_of(view, pick).replace("yours", "ours")
+    share = f"{reached.value:.0f}"
+    right = f"is right on {share} of 100" if view.task.probabilities else f"reaches {share} % {view.task.metric} on"
+    phones = _on_reference_phones(view)
+    target = pick.configuration.target
+    machine = "the machine that searched" if target.device == HOST else target.device
+    (unit, place), latency = next(iter(phones.items()), ((_unit(target), machine), pick.latency))
+    figure = f"{show_ms(latency.value)} on {unit} of {place.split(' (')[0]} ({latency.provenance})"
+    return f"{start} {size} that {right} {images} and takes {figure}."
+
+
+def _reached(view: RunView, pick: Evaluation) -> Quantity | None:
+    """Return the accuracy that is told in words: top-1 of classifiers, on the hold-out where it is known."""
+    plain, judged = top1_on_parts(pick)
+    return (judged or plain) if view.other_metric else (pick.holdout_accuracy or pick.accuracy)
+
+
+def _images_of(view: RunView, pick: Evaluation) -> str:
+    """Return which images that accuracy is of, in words."""
+    if view.request.question.data is None:
+        return "images of ImageNet"
+    if not (top1_on_parts(pick)[1] or pick.holdout_accuracy):
+        return "images that chose it"
+    return "images like these" if view.demonstration else "images like yours"
 
 
 def _leaks(view: RunView) -> str:

@@ -8,13 +8,25 @@ from typing import Any
 
 from markupsafe import Markup
 
-from advisor.core import FLOAT, Evaluation, Quantity, TimingFacts, UsageError, p90_of, plural, size_of, top1_on_parts
+from advisor.core import (
+    FLOAT,
+    Evaluation,
+    Quantity,
+    TimingFacts,
+    UsageError,
+    p90_of,
+    plural,
+    show_bytes,
+    size_of,
+    top1_on_parts,
+)
 from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases, _text as text
 from advisor.reporting._answer import other_risks, summary, warned
+from advisor.reporting._app_size import PHONES, app_growth
 from advisor.reporting._classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import confidence, threshold_blocks, unknown
-from advisor.reporting._explanation import explanation, incumbent_sentences, opening
+from advisor.reporting._explanation import explanation, incumbent_sentences, meeting_line, opening
 from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting._pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
 from advisor.reporting._steps import next_steps
@@ -59,12 +71,16 @@ class Section:
     title: str
     variables: Callable[[RunView], Variables | Sequence[blocks.Block] | None]
     folded: bool = True  #: it is opened by a click, and not printed
+    opened: bool = False  #: it is open until a click closes it
 
 
 def _answer(view: RunView) -> Variables:
     pick = view.decision.pick
     return {
         "opening": opening(view),
+        "meeting_line": meeting_line(view),
+        "growth": _growth(pick) if pick else {},
+        "phones": PHONES,
         "chart": _chart(view),
         "mistakes": _mistakes(view)[:FIRST_PHOTOS],
         "explanation": explanation(view),
@@ -79,6 +95,14 @@ def _answer(view: RunView) -> Variables:
     }
 
 
+def _growth(pick: Evaluation) -> Mapping[str, str]:
+    """Return by how much an app grows with a file for each ABI, in words; nothing where the size is not known."""
+    if pick.size is None:
+        return {}
+    grown = app_growth(round(pick.size.value), pick.configuration.target.accelerator)
+    return {abi: show_bytes(size) for abi, size in grown.items()}
+
+
 def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
     """Return the plot of accuracy against latency with the pick in it; nothing where there is nothing to compare."""
     pick = view.decision.pick
@@ -87,8 +111,9 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
     dots = [(name, latency.value, accuracy.value) for name, latency, accuracy in figures if latency and accuracy]
     if pick is None or len(dots) < 2:
         return ()
-    caption = f"Each dot is a file; the large one is {pick.configuration.card}"
-    return (blocks.Chart(caption, "latency in ms", f"{view.metric} in %", (), dots, text.name(pick)),)
+    wide = _is_wide(latency for _, latency, _ in dots)
+    caption = "Accuracy against latency of each file; the large dot is the pick"
+    return (blocks.Chart(caption, "latency, ms", f"{view.metric}, %", (), dots, text.name(pick), wide),)
 
 
 def _mistakes(view: RunView) -> list[pages.Photo]:
@@ -201,11 +226,11 @@ SECTIONS = (
     Section("answer", "Answer", _answer, folded=False),
     Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None, folded=False),
     Section("devices", "Devices", _devices, folded=False),
-    Section("classes", "Classes", _classes),
+    Section("classes", "Classes", _classes, opened=True),
     Section("metrics", "Metrics", metric_blocks),
     Section("confidence", "Confidence", confidence),
     Section("unknown", "Unknown", unknown),
-    Section("images", "Images", _images),
+    Section("images", "Images", _images, opened=True),
     Section("boxes", "Boxes", _boxes),
     Section("overlays", "Pixels", _overlays),
     Section("robustness", "Capture", _robustness),

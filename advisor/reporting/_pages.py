@@ -205,7 +205,7 @@ class Photo:
     The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class and a wrong answer,
     or how many boxes were found, missed and wrong, in words; ``answers`` are those of two files. Width and height are
     in pixels of the upright image, 1 if it has no boxes. ``layers`` are addresses of images to lay over it. ``first``
-    begins a row.
+    begins a row. ``label`` and ``answer`` are the classes of a wrong answer alone.
     """
 
     name: str
@@ -218,6 +218,8 @@ class Photo:
     f1: float | None = None
     layers: tuple[str, ...] = ()
     first: bool = False
+    label: str = ""
+    answer: str = ""
 
 
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
@@ -235,6 +237,8 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
             one.path,
             _data_uri(root, one.path, one.sha256, SMALL_SIDE),
             f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {100 * one.probability:.0f} %",
+            label=_label(one.label, labels),
+            answer=_label(one.answer, labels),
         )
         for one in mistakes
     ]

@@ -183,7 +183,16 @@ def _cost(view: PlanView) -> str:
         text += f": about {view.reached} of them, those that are expected to be worth it"
     elif view.reached < count:
         text += f"; with --max-trials {execution.max_trials} only {view.reached} of them"
-    return f"{text}. First result after about {show_seconds(view.cheapest.first_s)} ({view.cheapest.card})."
+    return f"{text}. First result {_when(view.cheapest)}."
+
+
+def _when(first: CardForecast) -> str:
+    """Return when the first result is there; nobody knows how long a download takes."""
+    time = f"about {show_seconds(first.first_s)}"
+    if first.on_disk or first.download_bytes == 0:
+        return f"after {time} ({first.card})"
+    size = f" ({show_bytes(first.download_bytes)})" if first.download_bytes else ""
+    return f"{time} after the download of {first.card}{size}"
 
 
 def _weights(view: PlanView) -> str:

@@ -30,12 +30,14 @@ from advisor.core import (
     message_of,
     nearest,
     parse,
+    plural,
     show_figure,
     show_latency,
     show_time,
     size_of,
     to_json,
 )
+from advisor.datasets import DEMO_NOTE
 from advisor.engine import Snapshot, read_snapshot
 from advisor.reporting._blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting._frames import Rows
@@ -64,7 +66,7 @@ _COLUMNS = (
     *(TableColumn[Any](title, width=100) for title in ("latency", "size")),
 )
 
-INDEX = f"{__version__}, 1"  # What makes rows; the number is raised when equal runs have another one
+INDEX = f"{__version__}, 2"  # What makes rows; the number is raised when equal runs have another one
 
 
 class RunState(StrEnum):
@@ -96,6 +98,8 @@ class RunRow:
     changed: str = ""  #: date and time of the last result, with the time zone
     report: bool = False  #: it has a ``report.html``
     remark: str = ""  #: why nobody can tell whether it was changed; empty if it proves itself
+    opening: tuple[str, ...] = ()  #: the lines that every form of the answer begins with
+    machine: str = ""  #: the processor and the cores of the machine that searched; empty if not known
 
     @property
     def evaluated(self) -> int:
@@ -325,6 +329,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
     finished = [each for each in evaluations if each.status is Status.OK]
     results = _stamp(run.evaluations_file)
+    is_trusted = ANSWER not in {each.file for each in changed}
     return RunRow(
         name=run.path.name,
         state=state,
@@ -333,7 +338,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         metric=asked.heading,
         limits=tuple((name, value) for name, value in limits if value and value != HOST),
         reason=str(answer.get("reason") or ""),
-        pick=_pick(answer) if ANSWER not in {each.file for each in changed} else None,
+        pick=_pick(answer) if is_trusted else None,
         feasible=answer.get("feasible") is True,
         done=done,
         configurations=manifest.get("configurations") or 0,
@@ -341,6 +346,37 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
         report=(run.path / REPORT).is_file(),
         remark="; ".join(map(str, old)),
+        opening=_opening(answer) if is_trusted else (),
+        machine=_machine(manifest),
+    )
+
+
+def _opening(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines that an answer begins with, after the one that says that it is a demonstration."""
+    remarks = [remark for remark in answer.get("remarks") or () if remark == DEMO_NOTE]
+    return (*remarks, *map(str, answer.get("opening") or ()))
+
+
+def _machine(manifest: Mapping[str, Any]) -> str:
+    """Return the machine that searched in words: ``Intel Xeon, 2 cores``."""
+    host = manifest.get("host") or {}
+    cores = plural(int(host["cores"]), "core") if host.get("cores") else ""
+    return ", ".join(filter(None, (str(host.get("cpu") or ""), cores)))
+
+
+def describe_figures(row: RunRow) -> tuple[str, str, str]:
+    """Return where accuracy, latency and size of the pick of a run are from, the latency with its machine."""
+    pick = row.pick
+    if pick is None:
+        return "", "", ""
+    target, known = pick.configuration.target, pick.holdout_accuracy or pick.accuracy
+    unit = plural(target.threads, "CPU thread") if target.accelerator == "cpu" else target.accelerator.upper()
+    place = (row.machine or "this machine") if target.device == HOST else target.device
+    images = f" on {plural(known.n, 'image')}" if known and known.n else ""
+    return (
+        f"{known.provenance}{images}" if known else "",
+        f"{pick.latency.provenance}: {unit} of {place}" if pick.latency else "",
+        str(pick.size.provenance) if pick.size else "",
     )
 
 

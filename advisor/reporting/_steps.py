@@ -27,8 +27,9 @@ WIDE = 0.1
 
 @dataclass(frozen=True)
 class NextStep:
-    """One step: what it buys, and the command that does it."""
+    """One step: its topic in few words, what it buys, and the command that does it."""
 
+    topic: str
     what: str
     command: str
 
@@ -61,21 +62,21 @@ def next_step(view: RunView) -> Labelled | None:
 
 def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     if view.demonstration:
-        yield NextStep("the same for your own photographs, a folder for each class", OWN_IMAGES)
+        what = "the same for your own photographs, a folder for each class"
+        yield NextStep("your own photographs", what, OWN_IMAGES)
         return
     if lacks_int8(view, pick):
         what = f"int8 of the pick, which is not compressed yet{int8_size(pick)}"
-        yield NextStep(what, continue_command(view.folder))
+        yield NextStep("int8", what, continue_command(view.folder))
     tuning = view.tuning
     if tuning is not None:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
-        yield NextStep(
-            f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}", tuning.command(view.folder)
-        )
+        what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
+        yield NextStep("fine-tuning", what, tuning.command(view.folder))
     images, label = wanted_images(view, pick)
     if images:
         photographs = f"{plural(images, 'more image')} of '{label}', which halve its interval"
-        yield NextStep(photographs, f"advisor search --request {view.folder}/request.yaml")
+        yield NextStep(f"more images of '{label}'", photographs, f"advisor search --request {view.folder}/request.yaml")
 
 
 def is_int8_next(view: RunView) -> bool:

@@ -203,7 +203,7 @@ class RunView:
         """Return why the accuracy on another visit, camera or day is unknown; empty where it is known.
 
         It is also empty where no accuracy was measured on the user's images. Tasks without one class for each image
-        have no estimate, see docs/decisions/0127: of them, only the figure of the user's own hold-out is known.
+        have no estimate, see docs/decisions/0051: of them, only the figure of the user's own hold-out is known.
         """
         if in_unknown_conditions(evaluation):
             return "your images name no visits, cameras or days"

@@ -4,7 +4,7 @@ Where the statistics of BatchNorm are fixed, its scale can multiply the kernel b
 map has a hundred times as many values.
 
 The oneDNN library in TensorFlow has quick code for the gradient of a depthwise kernel of up to three columns. For wider
-ones it takes two to five times as long as for their columns in parts (decision 0098).
+ones it takes two to five times as long as for their columns in parts (decision 0048).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A search replayed on a small made-up table follows the product's rules with every sampler."""
+"""Parts of the replayed searches: who is tuned first, what a stopwatch adds up, what a certain point gains."""
 
 from dataclasses import replace
 
@@ -6,52 +6,13 @@ import numpy as np
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.core import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.core import FINETUNE_CACHED, HEAD
 from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages.backbone import convert
-from benchmarks.cost_table import PROBLEMS, Problem, Purse, Row
+from benchmarks.cost_table import Purse, Row
 from benchmarks.listed_gp import improvement
-from benchmarks.replay import ADVISOR, searched
 from benchmarks.trashnet_table import Stopwatch
 from benchmarks.tuning_promotion import Steps, one_epoch_first, problem_of, promoted
-
-
-@pytest.fixture(scope="module")
-def problem(rows: list[Row]) -> Problem:
-    return Problem(PROBLEMS["rungs"], rows)
-
-
-@pytest.fixture(scope="module", params=[ADVISOR, "random", "nsga2"])
-def method(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def order(problem: Problem, method: str) -> list[Row]:
-    return list(searched(problem, method, seed=1))
-
-
-def test_nothing_is_evaluated_twice_and_a_card_is_fine_tuned_after_its_head(order: list[Row]) -> None:
-    assert len({id(row) for row in order}) == len(order)
-    ladder = (HEAD_SUBSET, HEAD, FINETUNE_TOP)
-    for card in {row.card for row in order}:
-        floats = [ladder.index(row.training) for row in order if row.card == card and row.recipe == "float32"]
-        first = list(dict.fromkeys(floats))
-        assert first == sorted(first)
-
-
-def test_only_what_may_still_be_picked_is_fine_tuned(problem: Problem, order: list[Row], rows: list[Row]) -> None:
-    assert problem.course(iter(order)).shares[-1] >= 0.99
-    hopeless = {"mobilenet_v2_1.0_224": 40.0}
-    worse = [replace(row, accuracy=hopeless.get(row.base, row.accuracy)) for row in rows]
-    order = list(searched(Problem(PROBLEMS["rungs"], worse), ADVISOR, seed=0))
-    assert any(row.training == FINETUNE_TOP for row in order)
-    assert not any(row.training == FINETUNE_TOP and row.base in hopeless for row in order)
-
-
-def test_the_same_seed_gives_the_same_order(problem: Problem, method: str, order: list[Row]) -> None:
-    assert list(searched(problem, method, seed=1)) == order
-
 
 CARDS = {"mobilenet_v1_0.25_224": 50.0, "mobilenet_v2_1.0_224": 80.0, "mobilenet_v1_1.0_224": 60.0}
 """Accuracy of the heads; the last card is slower and larger than the one before."""

@@ -16,27 +16,7 @@ from advisor.downloads import FetchOptions, MemberFile, WeightSource
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
-GOOD = """\
-family: team
-paper: https://example.org
-licence: MIT
-defaults:
-  architecture: mobilenet_v2
-  preprocessing: {mean: [127.5, 127.5, 127.5], std: [127.5, 127.5, 127.5]}
-cards:
-  - name: team_net
-    input_size: 96
-    params: 100
-    macs: 200
-    published:
-      - {precision: float32, top1: 70.5, top5: 90, source: our own}
-    weights:
-      - kind: url
-        format: keras_h5
-        port: keras
-        url: https://example.org/net.h5
-        file: {path: net.h5}
-"""
+GOOD = (Path(__file__).parent / "good_cards.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

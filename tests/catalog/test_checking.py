@@ -13,22 +13,7 @@ from advisor.core import UsageError
 
 SHIPPED = tuple(load_catalogue().values())
 
-TEAM = """\
-family: team
-paper: https://example.org
-licence: MIT
-defaults:
-  architecture: mobilenet_v2
-  input_size: 96
-  arguments: {width: 0.35}
-  preprocessing: {mean: [127.5, 127.5, 127.5], std: [127.5, 127.5, 127.5]}
-cards:
-  - name: team_net
-    params: 1677128
-    macs: 11934128
-    published:
-      - {precision: float32, source: ours, params: 1680000, macs: 11900000}
-"""
+TEAM = (Path(__file__).parent / "team_cards.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)

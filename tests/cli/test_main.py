@@ -7,6 +7,7 @@ The exit codes of the commands are those of the documentation. Progress of comma
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -198,6 +199,18 @@ def test_a_long_wait_of_short_steps_gets_a_line(capsys: pytest.CaptureFixture[st
             return "step " in capsys.readouterr().err
 
         until(written)
+
+
+@pytest.mark.parametrize(("wait_s", "goes_on"), [(1000.0, True), (0.0, False)])
+def test_a_wait_without_a_line_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, wait_s: float, goes_on: bool
+) -> None:
+    monkeypatch.setattr("advisor.cli._output.WAIT_S", wait_s)
+    token = BEGAN.set(began := time.monotonic())
+    with progress("the first"):
+        until(lambda: goes_on or capsys.readouterr().err == "the first\n")
+    assert (BEGAN.get() == began) == goes_on
+    BEGAN.reset(token)
 
 
 def test_who_follows_gets_each_step(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_a_hopelessly_large_file_is_filtered(advisor: Advisor, tmp_path: Path, d
     assert filtered["float32"] == "its file has at least 13.3 MB, more than the size budget 5.0 MB"
     assert filtered["int8"] == ""
     table = shown(advisor, *asked)
-    for words in (CARD, "int8", "Cost: about", "to download", "Filtered: ", "First result after", "Nothing was spent"):
+    for words in (CARD, "int8", "Cost: about", "to download", "Filtered: ", "after the download", "Nothing was spent"):
         assert words in table
     assert not (tmp_path / "runs").exists()
     assert not [name for name in ("weights", "artifacts") if (tmp_path / "cache" / name).exists()]
@@ -205,7 +205,7 @@ def test_a_file_is_replaced_by_force_only_and_no_wrong_option_is_written(advisor
 def test_a_term_is_explained_with_a_page_or_the_nearest_named_and_without_one_all_are_listed(advisor: Advisor) -> None:
     said = ended(advisor("explain", "hold-out"))
     assert said.out.startswith("hold-out\nImages that neither trained")
-    assert said.out.endswith("More: docs/search.md#how-to-read-the-figures\n")
+    assert said.out.endswith("More: docs/search-figures.md#how-to-read-the-figures\n")
     assert "hand-held phone" in advisor("explain", "capture", "conditions").out
     refused(advisor("explain", "holdut"), "did you mean 'holdout'?")
     assert "p90, pick, predicted" in " ".join(advisor("explain").out.split())

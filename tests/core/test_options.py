@@ -39,7 +39,7 @@ from advisor.core import (
 from advisor.core._options import Number, Text, table_of
 from advisor.core._quantity import SHARES
 from advisor.engine import resolve
-from tests.builders import evaluation, present
+from tests.builders import CHARACTERS, evaluation, present
 from tests.zones import zone
 
 
@@ -144,7 +144,7 @@ def test_what_is_no_quantity_is_refused(read: Callable[[str, str], float], text:
 
 
 @settings(max_examples=60)
-@given(st.text(max_size=20))
+@given(st.text(CHARACTERS, max_size=20))
 def test_any_text_is_a_positive_number_or_a_usage_error(text: str) -> None:
     try:
         assert units.milliseconds(text, "--budget") > 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from advisor.core import AmbiguousInput, StageError, UsageError, _errors as errors
+from advisor.core import AmbiguousInput, StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import list_files, require_unchanged, survey
 from advisor.datasets._sources.records import _EXAMPLE, _masked
 from advisor.store import message_type
@@ -198,7 +198,7 @@ def test_without_the_extra_the_message_says_how_to_install_it(folder: Path, monk
     monkeypatch.setattr(errors, "find_spec", lambda package: None if package == "google_crc32c" else found(package))
     with pytest.raises(UsageError, match="needs google-crc32c, which is not installed") as caught:
         list_files(folder)
-    assert "ondevice-advisor[tfds]" in caught.value.hint
+    assert install_extra("tfds") in caught.value.hint
 
 
 def test_names_of_classes_behind_a_link_out_of_the_folder_are_refused(folder: Path, tmp_path: Path) -> None:

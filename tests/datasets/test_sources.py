@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core import StageError, UsageError, _errors as errors
+from advisor.core import StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import (
     Kind,
     Listing,
@@ -346,7 +346,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(errors, "find_spec", importlib.util.find_spec)
     with pytest.raises(UsageError, match="is a table with images, which pyarrow reads") as caught:
         list_files(file)
-    assert "ondevice-advisor[arrow]" in caught.value.hint
+    assert install_extra("arrow") in caught.value.hint
 
 
 @pytest.mark.parametrize(("name", "write"), [WRITERS["zip"], WRITERS["parquet"]], ids=["zip", "parquet"])

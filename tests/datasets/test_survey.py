@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
+from advisor.core import install_extra
 from advisor.datasets import Dataset, Pair, _images as images, groups, load, near_duplicates, require_usable, survey
 from advisor.datasets._duplicates import THUMBNAIL
 from advisor.datasets._grouping import groups_tell_classes, look_alikes
@@ -89,7 +90,7 @@ def test_without_its_reader_a_photo_of_an_iphone_names_the_extra(root: Path, mon
     shutil.copy(Path(__file__).with_name("two_colours.heic"), root / "dog" / "phone.heic")
     monkeypatch.setattr(images, "formats", lambda: images.FORMATS)
     (lost,) = survey(root).dataset.rejected
-    assert lost.reason.startswith(".heic needs a reader that is not installed: pip install 'ondevice-advisor[heic]'")
+    assert lost.reason.startswith(f".heic needs a reader that is not installed: {install_extra('heic')}")
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".bmp", ".gif", ".tif"])

@@ -12,35 +12,7 @@ from advisor.measurement import benchmark_on_device
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
 
-PRINTED = """\
-INFO: STARTING!
-INFO: Graph: [/data/local/tmp/net.tflite]
-INFO: Loaded model /data/local/tmp/net.tflite
-INFO: Created TensorFlow Lite XNNPACK delegate for CPU.
-VERBOSE: Replacing 60 out of 66 node(s) with delegate (TfLiteXNNPackDelegate) node, yielding 2 partitions.
-INFO: Initialized session in 17.187ms.
-INFO: count=1 curr=3512391
-
-INFO: count=50 first=12000 curr=11800 min=11500 max=14900 avg=11900.5 std=310 p5=11600 median=11850 p95=12400
-
-INFO: Inference timings in us: Init: 17187, First inference: 35123, Warmup (avg): 3.51239e+04, Inference (avg): 11900.5
-INFO: Memory footprint delta from the start of the tool (MB): init=4.5 overall=46.25
-INFO: Overall peak memory footprint (MB) via periodic monitoring: 58.5
-INFO: Profiling Info for Benchmark Initialization:
-============================== Run Order ==============================
-\t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]
-\t         AllocateTensors\t    1.356\t    1.356\t100.000%\t100.000%\t     0.000\t        0\tAllocateTensors/0
-
-Operator-wise Profiling Info for Regular Benchmark Runs:
-============================== Run Order ==============================
-\t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]
-\tConvolution (NHWC, F32) IGEMM\t    3.000\t    2.900\t 24.370%\t 24.370%\t     0.000\t        1\tDelegate/x:0
-\t                 SOFTMAX\t    0.020\t    0.010\t  0.084%\t 24.454%\t     0.000\t        1\t[probabilities]:65
-
-============================== Top by Computation Time ==============================
-\t             [node type]\t  [first]\t [avg ms]\t     [%]\t  [cdf%]\t  [mem KB]\t[times called]\t[Name]
-\tConvolution (NHWC, F32) IGEMM\t    3.000\t    2.900\t 24.370%\t 24.370%\t     0.000\t        1\tDelegate/x:0
-"""
+PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
 
 
 def test_timings_memory_and_operators_are_read() -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core import Provenance, UsageError
+from advisor.core import Provenance, UsageError, install_extra
 from advisor.devices import (
     CALIBRATED,
     HOST,
@@ -229,7 +229,7 @@ def test_a_missing_package_is_refused_with_what_installs_it(monkeypatch: pytest.
     monkeypatch.setattr(runtimes, "installed_version", lambda package: "" if package == "tf2onnx" else "1.0")
     with pytest.raises(UsageError, match="host:onnxruntime needs tf2onnx") as refused:
         require_runtime(show(ONNX))
-    assert "pip install 'ondevice-advisor[onnx]'" in refused.value.hint
+    assert install_extra("onnx") in refused.value.hint
 
 
 def test_another_device_needs_no_runtime() -> None:

@@ -11,25 +11,7 @@ from advisor.devices._prediction import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.loading import checked_profile
 
-PROFILE = """\
-name: gadget
-title: A gadget
-kind: board
-soc: Maker M1
-cores:
-- {core: Cortex-A53, count: 4, max_mhz: 1200}
-memory: 512MiB
-limits:
-  arena: 256KiB
-targets:
-- name: tflite-cpu-x4
-  runtime: tflite
-  version: "2.17"
-  accelerator: cpu
-  threads: 4
-  precisions: [float32, int8]
-default_target: tflite-cpu-x4
-"""
+PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
 PROMISED = """
 pixel-1 pixel-2 pixel-3 pixel-4 galaxy-s24 galaxy-s25 snapdragon-855 snapdragon-865 snapdragon-845 kirin-990
 raspberry-pi-3 raspberry-pi-4 raspberry-pi-5 raspberry-pi-zero-2-w rk3399 rk3588 jetson-nano coral-dev-board

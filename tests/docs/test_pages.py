@@ -4,7 +4,6 @@ The check of the pages names what the site lacks. The page of the JSON documents
 examples for ``jq`` run as printed. Each command line that the documentation shows is one that the command takes.
 """
 
-import functools
 import os
 import re
 import shlex
@@ -12,17 +11,14 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 import advisor
-from advisor.cli._main import app
 from advisor.core import Status
 from tests.builders import configuration, evaluation
 from tests.documents import SCHEMAS
-from tests.makers.commands import called
+from tests.makers.commands import called, parse
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
@@ -35,15 +31,11 @@ from tools.site.links import mended
     [
         ("index.md", "[search](docs/search.md#question)", "[search](search.md#question)"),
         ("search.md", "[how](../CONTRIBUTING.md#tests)", "[how](project/contributing.md#tests)"),
-        ("decisions/0066.md", "![plot](../../benchmarks/results/a.svg)", "![plot](../benchmarks/results/a.svg)"),
+        ("studies/time.md", "![plot](../../benchmarks/results/a.svg)", "![plot](../benchmarks/results/a.svg)"),
         ("index.md", "[n](docs/notebooks/a.ipynb)", "[n](notebooks/a.md)"),
         ("notebooks/a.md", "[first](../tutorials/b.md)", "[first](../tutorials/b.md)"),
         ("index.md", "[licence](LICENSE)", "licence"),
-        (
-            "index.md",
-            "[here](#tests), [there](https://example.com/a)",
-            "[here](#tests), [there](https://example.com/a)",
-        ),
+        ("index.md", "[a](#tests), [b](https://example.com/a)", "[a](#tests), [b](https://example.com/a)"),
         ("index.md", "```\n[code](LICENSE)\n```", "```\n[code](LICENSE)\n```"),
     ],
 )
@@ -59,18 +51,48 @@ def test_strange_pages_and_versions_are_named(project: Path, tmp_path: Path, mon
     (tmp_path / "docs" / "reference").mkdir(parents=True)
     (tmp_path / "docs" / "new.md").write_text("# New\n")
     (tmp_path / "docs" / "reference" / "python.md").write_text("::: advisor.search\n")
-    (tmp_path / "mkdocs.yml").write_text("nav:\n  - Python: reference/python.md\n")
     (tmp_path / "CHANGELOG.md").write_text("# C\n\n## 9.1.0 - 2027\n" + "- line\n" * 61)
     monkeypatch.setattr(pages, "PROJECT", tmp_path)
     monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
     monkeypatch.setattr(advisor, "__all__", ["search", "plan"])
     monkeypatch.setattr(advisor, "__version__", "9.2.0")
+    (tmp_path / "docs" / "decisions").mkdir()
+    (tmp_path / "docs" / "decisions" / "README.md").touch()
+    (tmp_path / "mkdocs.yml").write_text("nav:\n  - Python: reference/python.md\n  - A: decisions/README.md\n")
     assert list(pages.problems()) == [
         "docs/new.md: not in the site; add it to 'nav' of mkdocs.yml",
         "docs/reference/python.md: lacks advisor.plan; add '::: advisor.plan'",
         "CHANGELOG.md: begins with ['9.1.0 - 2027']; the first section is '## Unreleased'",
         "CHANGELOG.md: its newest version is ['9.1.0'], and advisor/version.py says 9.2.0",
         "CHANGELOG.md: '9.1.0 - 2027' has 62 lines, at most 60; move figures to docs/changes",
+    ]
+
+
+def test_long_decisions_too_many_pages_and_old_numbers_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current, merged, absent, unlisted = "0002", "0050", "0051", "0036"
+    decisions, studies = tmp_path / "decisions", tmp_path / "studies"
+    decisions.mkdir()
+    studies.mkdir()
+    for number in range(1, 37):
+        (decisions / f"{number:04}-a.md").write_text("line\n" * (26 if number == 1 else 10))
+    for number in range(13):
+        (studies / f"{number:02}.md").write_text(f"Decisions {merged}, decision {absent} and decisions/{current}-a.md")
+    rows = [f"| [{number:04}]({number:04}-a.md) | (../studies/{number:02}.md) |" for number in range(36)]
+    (decisions / "README.md").write_text("\n".join([*rows, f"| {merged} | [{current}]({current}-a.md) | |"]))
+    monkeypatch.setattr(pages, "PROJECT", tmp_path)
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    monkeypatch.setattr(pages, "READERS", ("studies",))
+    assert list(pages.decision_problems()) == [
+        "docs/decisions: 36 pages, at most 35; merge those of one subject",
+        "docs/studies: 13 pages, at most 12; add a section to the page of the topic",
+        "docs/decisions/0001-a.md: 26 lines, not 10 to 25; figures go to a study",
+        f"docs/decisions/{unlisted}-a.md: not in docs/decisions/README.md",
+    ]
+    assert list(pages.reference_problems())[:2] == [
+        "studies/00.md: names decision 0050; now 0002",
+        "studies/00.md: names decision 0051; there is no such page",
     ]
 
 
@@ -141,15 +163,6 @@ def shown() -> list[tuple[str, str]]:
     return found
 
 
-@functools.cache
-def root() -> Any:
-    return get_command(app)
-
-
 @pytest.mark.parametrize(("page", "line"), shown())
 def test_the_command_takes_it(page: str, line: str) -> None:
-    words = shlex.split(re.split(r"[|>&;]", line)[0], comments=True)[1:]
-    command = root()
-    while hasattr(command, "commands") and (words or not command.invoke_without_command):
-        command = command.commands[words.pop(0)]
-    command.make_context(command.name, words)
+    parse(shlex.split(re.split(r"[|>&;]", line)[0], comments=True))

@@ -54,13 +54,14 @@ def test_links_lead_to_files_of_the_repository(project: Path) -> None:
     assert lost == []
 
 
-def test_a_search_leaves_out_decisions_and_results_but_not_the_pages_that_list_them() -> None:
+def test_a_search_leaves_out_decisions_studies_and_results_but_not_the_pages_that_list_them() -> None:
     excluded = {}
-    for name in ("search.md", "decisions/index.md", "decisions/0001.md", "benchmarks/results/growth.md"):
+    pages = "search.md decisions/index.md decisions/0001.md studies/a.md benchmarks/results/growth.md"
+    for name in pages.split():
         page = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={})
         hooks.on_page_markdown("text", page, Files([]))
         excluded[name] = bool(page.meta)
-    assert list(excluded.values()) == [False, False, True, True]
+    assert list(excluded.values()) == [False, False, True, True, True]
 
 
 def test_pages_from_code_and_documents_of_the_repository_are_on_the_site(project: Path) -> None:
@@ -80,15 +81,15 @@ def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_le
     reevaluate = (site / "reevaluate.html").read_text(encoding="utf-8")
     assert 'href="benchmarks/results/growth_counts.html"' in reevaluate
     assert (site / "benchmarks" / "results" / "growth_counts.html").is_file()
-    assert 'href="search.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="search-metrics.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_the_search_leaves_out_decisions_and_results(site: Path) -> None:
+def test_the_search_leaves_out_decisions_studies_and_results(site: Path) -> None:
     entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     found = {entry["location"].partition("#")[0] for entry in entries}
     assert {"search.html", "decisions/index.html"} <= found
-    assert not [page for page in found if page.startswith(("decisions/0", "benchmarks/results/"))]
+    assert not [page for page in found if page.startswith(("decisions/0", "studies/", "benchmarks/results/"))]
 
 
 @pytest.mark.slow

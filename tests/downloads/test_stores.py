@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.api import check_data
-from advisor.core import StageError, UsageError, _errors as errors
+from advisor.core import StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import survey
 from advisor.downloads import _stores as stores, in_store, local
 from advisor.store import cache_root, evict
@@ -174,7 +174,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, a
     monkeypatch.setattr(errors, "find_spec", lambda _name: None)
     error = refused(address)
     assert error.message == f"--data: '{address}' is read by {package}, which is not installed"
-    assert "ondevice-advisor[stores]" in error.hint
+    assert install_extra("stores") in error.hint
 
 
 def test_a_fetch_says_how_far_it_is_and_what_leads_out(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:

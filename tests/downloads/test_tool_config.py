@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from advisor.downloads import Unavailable
 from advisor.downloads._tool_config import _unquoted, interpret, package_index, registry_for
+from tests.builders import CHARACTERS
 from tests.requirements import skip_or_fail
 
 LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
@@ -89,7 +90,7 @@ def test_a_scope_may_have_its_registry(without_npm: None, tmp_path: Path, monkey
     assert "t0ken" not in repr(transport)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])))
+@given(st.text(CHARACTERS))
 def test_a_value_is_read_as_pip_prints_it(value: str) -> None:
     assert _unquoted(repr(value)) == value
 

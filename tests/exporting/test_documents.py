@@ -19,14 +19,14 @@ from advisor.exporting._documents import render
 from advisor.reporting import json_for_script, trusted
 from advisor.store import RunFolder, read_yaml
 from advisor.tasks import TASKS
-from tests.builders import evaluation
+from tests.builders import CHARACTERS, evaluation
 from tests.exporting.test_model import LANGUAGES, MODEL, parsed
 
 SIGNS = (
     '"""', "'''", "\\", "\n", "\r", "\u2028", "\0", "*/", "/*", "//", "#", "${x}", "\\(x)", "</script>", "<!--", "]]>",
     "{{ x }}", "{% x %}", "`", "$(x)", "';x", '";x', "\u202e", "\x1b[31m", "\ud800", "- a: b", "&", "??/", "\\u000a",
 )  # fmt: skip
-HOSTILE = st.lists(st.sampled_from(SIGNS) | st.text(max_size=3), min_size=1, max_size=6).map("".join)
+HOSTILE = st.lists(st.sampled_from(SIGNS) | st.text(CHARACTERS, max_size=3), min_size=1, max_size=6).map("".join)
 OFTEN = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SHIPPINGS = [task.shipping() for task in TASKS]
 

@@ -30,16 +30,6 @@ def text(content: str) -> Damage:
     return lambda file: file.write_text(content, encoding="utf-8") and None
 
 
-def replaced(old: str, new: str) -> Damage:
-
-    def damage(file: Path) -> None:
-        content = file.read_text(encoding="utf-8")
-        assert old in content
-        file.write_text(content.replace(old, new), encoding="utf-8")
-
-    return damage
-
-
 def instead(make: Callable[[Path], object]) -> Damage:
     """Make something else in the place of the file."""
 

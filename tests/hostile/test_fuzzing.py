@@ -36,6 +36,7 @@ from advisor.engine import load_run, resolve
 from advisor.engine._question.values import read_file
 from advisor.isolation import Finished
 from advisor.tflite import Work, read, read_metadata
+from tests.builders import CHARACTERS
 from tests.datasets.boxes.writers import WRITERS, photos
 from tests.devices.test_adb import PRINTED
 from tests.hostile.damages import BROKEN, WHOLE, WRONG
@@ -51,6 +52,7 @@ COUNTS = pytest.mark.parametrize(
         pytest.param(MANY, id="many", marks=[pytest.mark.slow, pytest.mark.timeout(300 + MANY // 10)]),
     ],
 )
+
 Drawn = TypeVar("Drawn")
 PIECES = re.compile(r"\w+|\s+|.", re.DOTALL)
 
@@ -73,7 +75,7 @@ class Format:
 
 def edits(length: int) -> st.SearchStrategy[list[tuple[int, int, str]]]:
     """Return a strategy for changes: where, how many pieces go, and what takes their place."""
-    piece = st.sampled_from(HOSTILE) | st.text(max_size=20)
+    piece = st.sampled_from(HOSTILE) | st.text(CHARACTERS, max_size=20)
     return st.lists(st.tuples(st.integers(0, length), st.integers(0, 3), piece), min_size=1, max_size=4)
 
 
@@ -199,7 +201,11 @@ TEXTS: dict[str, Callable[[str], object]] = {
     "preference": parse_preference,
     "licences": parse_licences,
 }
-WRITTEN = st.text(max_size=30) | st.sampled_from(HOSTILE) | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
+WRITTEN = (
+    st.text(CHARACTERS, max_size=30)
+    | st.sampled_from(HOSTILE)
+    | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
+)
 
 
 @COUNTS

@@ -85,14 +85,9 @@ def test_an_operator_that_it_is_not_given_is_named(tmp_path: Path) -> None:
     assert executorch.write_pte(path, tmp_path / "model.pte") == "ExecuTorch is not given the operator WHERE"
 
 
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-
-
 @installed
 @pytest.mark.integration
-@pytest.mark.usefixtures("own_cache")
+@pytest.mark.usefixtures("own_folders")
 def test_each_count_of_threads_is_timed_in_a_process_of_its_own(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.classifier())
     assert file_for("executorch", path).path.suffix == ".pte"
@@ -106,7 +101,7 @@ def test_each_count_of_threads_is_timed_in_a_process_of_its_own(tmp_path: Path) 
 
 @installed
 @pytest.mark.integration
-@pytest.mark.usefixtures("own_cache")
+@pytest.mark.usefixtures("own_folders")
 def test_a_file_that_cannot_be_exported_is_refused_with_its_reason(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.open_output())
     with pytest.raises(StageError, match="no ExecuTorch export: ExecuTorch is not given the operator WHERE"):

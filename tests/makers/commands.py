@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -16,7 +17,7 @@ from unittest.mock import patch
 import pytest
 import typer
 
-from advisor.cli import _output as output, main
+from advisor.cli import _main as command, _output as output, main
 from tests.makers import forks
 
 IN_FORKS = ("search", "serve", "mcp")
@@ -38,6 +39,15 @@ class Said:
 
 
 Advisor = Callable[..., Said]
+
+
+def parse(words: Sequence[str]) -> None:
+    """Parse a command line with the parser of the command; it raises an error if the command does not take it."""
+    assert words[0] == "advisor"
+    rest, parser = list(words[1:]), forks.build_once(command.app)
+    while hasattr(parser, "commands") and (rest or not parser.invoke_without_command):
+        parser = parser.commands[rest.pop(0)]
+    parser.make_context(parser.name, rest)
 
 
 def ended(said: Said, code: int = 0) -> Said:
@@ -91,7 +101,10 @@ def advisor(fork_server: ForkServerContext, tmp_path: Path) -> Advisor:
 
 
 def called(arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str]) -> Said:
-    """Call the command in this process, without lines about slow steps: a busy machine would get more of them."""
+    """Call the command in this process, without lines about slow steps: a busy machine would get more of them.
+
+    A time limit counts from the call: this process may be older than the limit.
+    """
     handler, encoding = signal.getsignal(signal.SIGTERM), variables.get("PYTHONIOENCODING", "utf-8")
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(tempfile.TemporaryFile("w+", encoding=encoding)) for _ in range(2)]
@@ -102,6 +115,7 @@ def called(arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str
             patch.object(sys, "argv", ["advisor", *arguments]),
             patch.dict(os.environ, variables, clear=True),
             patch.multiple(output, WAIT_S=1e6, EVERY_S=1e6),
+            patch.object(command, "began_with_process", time.monotonic),
             patch.object(typer.main, "get_command", forks.build_once),
             pytest.raises(SystemExit) as end,
         ):

@@ -11,18 +11,7 @@ from advisor.measurement._accelerators import Accelerator, accelerators, read_fo
 from advisor.tflite import read
 from tests.measurement import small_models
 
-GOOD = """\
-name: toy
-title: Toy
-sources: [made up]
-serves:
-- {runtime: tflite, accelerator: npu}
-keeps: {pieces: 1, choose: first}
-operators:
-- names: [CONV_2D]
-  types: [float32, float32*int8]
-  where: {stride_h: {most: 2}, fused_activation_function: [NONE]}
-"""
+GOOD = (Path(__file__).parent / "good_accelerator.yaml").read_text(encoding="utf-8")
 
 
 def read_text(folder: Path, text: str) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from advisor.core import Budget, decide
 from advisor.reporting import RunView
+from advisor.reporting._explanation import meeting_line
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import ranked
 from tests.makers.browsers import Open, Opened, open_view, opener
+from tests.reporting.test_html_images import photographed
 from tests.reporting.views import HOSTILE, empty_view, run_view
 
 if TYPE_CHECKING:
@@ -183,7 +186,7 @@ def test_every_control_has_a_name(run_page: Opened) -> None:
 def test_without_scripts_details_are_folded_and_every_figure_stands_in_the_tables(open_html: Open) -> None:
     opened = open_html(render_html(run_view()), java_script_enabled=False)
     assert opened.page.locator("details.fold").count() >= 6
-    assert opened.page.locator("details.fold[open]").count() == 0
+    assert opened.page.locator("details.fold[open] > summary").all_text_contents() == ["Classes"]
     assert opened.page.locator("#all tbody tr").count() == len(run_view().evaluations)
     assert opened.page.get_by_text("Scripts are off").is_visible()
 
@@ -193,6 +196,7 @@ def test_details_are_folded_when_printed_until_a_link_opens_them(opened: Opened)
     opened.page.set_viewport_size({"width": 390, "height": 800})
     assert opened.page.evaluate("document.documentElement.scrollHeight") <= 12_000
     assert 1 <= len(re.findall(rb"/Type */Page\b", opened.page.pdf())) <= 2
+    opened.page.get_by_text("Contents", exact=True).click()
     opened.page.get_by_role("navigation").get_by_role("link", name="All evaluations").click()
     opened.until("document.querySelector('#evaluations > details').open")
 
@@ -262,3 +266,27 @@ def test_filters_for_licence_and_device_leave_their_rows(odd_page: Opened) -> No
     wanted = {place for place, row in enumerate(rows) if row.card.startswith(FREE) and row.target.device == "host"}
     assert set(shown_rows(odd_page)) == wanted
     assert odd_page.complaints == []
+
+
+WORDS = Path(__file__).with_name("words_above_the_fold.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+def test_the_first_screen_has_a_sentence_a_plot_and_photographs_in_ninety_words(
+    open_page: Open, tmp_path: Path, width: int, height: int
+) -> None:
+    view = photographed(tmp_path)
+    opened = open_page(view, viewport={"width": width, "height": height})
+    words = opened.page.evaluate(WORDS)
+    assert 30 < len(words) <= 90, words
+    assert (view.decision.pick.artefact in words) == (width == 1400)
+    assert opened.page.locator("#say").inner_text() == meeting_line(view) != ""
+    seen = "one => {const box = one.getBoundingClientRect(); return box.height > 50 && box.top < innerHeight}"
+    assert opened.page.locator(".first .chart svg").evaluate(seen)
+    assert opened.page.locator(".wrong img").evaluate_all(f"all => all.filter({seen}).length") >= (
+        6 if width > 390 else 3
+    )
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert view.decision.rule in (opened.page.locator("details.reasons").text_content() or "")
+    opened.page.emulate_media(media="print")
+    assert not opened.page.locator("button.copy").is_visible()

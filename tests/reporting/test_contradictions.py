@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+import shlex
 from dataclasses import replace
 
 from hypothesis import given, settings, strategies as st
@@ -10,17 +11,25 @@ from rich.console import Console
 
 from advisor.core import Budget, Evaluation, Status, TuningFacts, accuracy_of, decide, describe, variant_of
 from advisor.core._metrics import parse_preference
-from advisor.engine import StageName
+from advisor.engine import CheckedLabels, ExpectedTuning, StageName
+from advisor.engine._history.loaded_run import WrongLabel
 from advisor.reporting import RunView, print_answer
 from advisor.reporting._figures import certainty, foundations
 from advisor.reporting._phrases import count_configurations, counts, funnel
 from tests.builders import evaluation, of_file, present
+from tests.makers.commands import parse
 from tests.reporting.views import run_view
 
 IMAGES = 60
 FORMS = ("float32", "weight_int8", "int8")
 TRAININGS = ("head", "finetune_cached")
 PREFERENCES = ("balanced", "balanced", "accuracy", "latency", "accuracy=1,latency=1,size=1")
+
+
+NEXT = st.sampled_from(["", "advisor export runs/latest --to bundle", "xdg-open runs/latest/report.html"])
+COMMAND = re.compile(
+    r"^  (advisor .*)$|(?:Next|To ship|Then): (advisor .*)$|at them: (advisor .*)$|here: (advisor [^;)]*)", re.MULTILINE
+)
 
 
 @st.composite
@@ -43,9 +52,10 @@ def answers(draw: st.DrawFn) -> RunView:
         Evaluation(evaluation(f"later{n}").configuration, Status.SKIPPED, stage=StageName.STOP) for n in range(skipped)
     ]
     manifest = {"configurations": len(rows) + skipped + draw(st.integers(0, 100)), "stopped": {"why": "time_limit"}}
-    return replace(
-        run_view(), evaluations=(*rows, *others), budget=budget, decision=decision, manifest=manifest, next_command=""
-    )
+    tuning = ExpectedTuning(3.0, 1.0, 5.0, draw(st.integers(20, 4000)), "card0") if draw(st.booleans()) else None
+    doubtful = (WrongLabel("glass/a b.jpg", "glass", "metal", 0.01, 0.9),) if draw(st.booleans()) else ()
+    view = replace(run_view(), evaluations=(*rows, *others), budget=budget, decision=decision, manifest=manifest)
+    return replace(view, tuning=tuning, labels=CheckedLabels("card0", 400, doubtful), next_command=draw(NEXT))
 
 
 def _row(draw: st.DrawFn, card: str, training: str, form: str, bits: int) -> Evaluation:
@@ -62,20 +72,28 @@ def _row(draw: st.DrawFn, card: str, training: str, form: str, bits: int) -> Eva
     )
 
 
-def said(view: RunView) -> str:
-    """Return the answer of the terminal on one line."""
+def printed(view: RunView) -> str:
+    """Return the answer of the terminal; no sentence of it is wrapped."""
     stream = io.StringIO()
-    print_answer(view, Console(file=stream, width=400, highlight=False))
-    return " ".join(stream.getvalue().split())
+    print_answer(view, Console(file=stream, width=4000, highlight=False))
+    return stream.getvalue()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(answers())
 def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
-    decision, text = view.decision, said(view)
+    decision, lines = view.decision, printed(view)
+    text = " ".join(lines.split())
     pick, best = present(decision.pick), max(map(accuracy_of, view.ok))
     assert len(set(re.findall(r"--extend (\S+)", text))) <= 1, "one next step"
     assert "more than noise" not in text
+    assert len(set(re.findall(r"^Next: (.*)$", lines, re.MULTILINE))) <= 1, "one next step"
+    assert len(set(re.findall(r"fine-tuning of .* in about ([^:]*):", lines))) <= 1, "one price for a step"
+    assert set(re.findall(r"(\d+) configurations?\b", text)) == {str(count_configurations(view).planned)}
+    commands = ["".join(found).strip() for found in COMMAND.findall(lines)]
+    assert len(commands) == text.count("advisor ") - view.unfinished_sentence.count("advisor ")
+    for command in commands:
+        parse(shlex.split(command))
     if not decision.feasible:
         return
     within = [row for row in view.ok if view.budget.met_by(row)]

@@ -46,6 +46,14 @@ def shown_view(folder: Path, wrong: Sequence[tuple[str, str]] = (), changed: Seq
     return replace(with_pick(view, holdout_answers=answers), images=folder, disagreements=found)
 
 
+def photographed(folder: Path) -> RunView:
+    """Return a run with six images in a folder that its pick answers wrongly."""
+    for number in range(6):
+        Image.new("RGB", (80, 60), (40 * number, 90, 200)).save(folder / f"{number}.png")
+    files = sorted(folder.glob("?.png"))
+    return shown_view(folder, [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files])
+
+
 def part_of(view: RunView) -> str:
     page = unescape(without_scripts(render_html(view)))
     return page.split('<section id="images"')[1].split("</section>")[0] if '<section id="images"' in page else ""

@@ -6,10 +6,8 @@ from itertools import pairwise
 
 from advisor.core import Evaluation, Status, decide
 from advisor.engine import StageName
-from advisor.reporting import load_view
 from advisor.reporting._phrases import counts, funnel, ranked, shortlist
 from tests.builders import present
-from tests.makers.searches import Searched
 from tests.reporting.views import empty_view, infeasible_view, run_view
 
 
@@ -40,15 +38,6 @@ def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
     assert sorted(row.configuration for row in rows) == sorted(row.configuration for row in view.evaluations)
     assert rows[0].configuration.key == view.pick_key
     assert not any(row.accuracy for row in rows[-4:])
-
-
-def test_the_stages_of_a_real_search_are_steps_in_the_order_of_the_work(with_images: Searched) -> None:
-    view = load_view(with_images.run)
-    stages = {row.stage for row in view.evaluations if row.status is not Status.OK}
-    steps = [step.name for step in funnel(view)]
-    assert stages
-    assert stages <= set(StageName)
-    assert steps == ["planned", *(stage for stage in StageName if stage in stages), *steps[-3:]]
 
 
 def test_every_stage_has_its_place_whatever_the_order_of_the_evaluations_and_one_of_another_version_is_last() -> None:

@@ -120,6 +120,19 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
     assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
 
 
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ({"on_disk": True}, f"First result after about 7.0 s ({SMALL})."),
+        ({"download_bytes": None}, f"First result about 7.0 s after the download of {SMALL}."),
+        ({"download_bytes": 5_000_000}, f"First result about 7.0 s after the download of {SMALL} (5.0 MB)."),
+    ],
+)
+def test_the_first_result_waits_for_its_download(planned: PlanView, weights: dict[str, Any], said: str) -> None:
+    first = replace(next(card for card in planned.cards if card.card == SMALL), on_disk=False, first_s=7.0)
+    assert any(said in line for line in sentences(replace(planned, cards=(replace(first, **weights),))))
+
+
 def test_reasons_that_differ_in_their_figures_alone_are_one_line(planned: PlanView) -> None:
     rows = planned.forecasts
     slow = [replace(row, filtered=f"predicted {place + 60} ms, under 1 % sure") for place, row in enumerate(rows)]

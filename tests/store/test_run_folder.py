@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, RunFolder, _run_folder as run_folder, require_cache, sha256_json
-from tests.builders import evaluation
+from tests.builders import CHARACTERS, evaluation
 from tests.run_folders import with_artefact
 
 NOW = datetime(2026, 1, 31, 12, 0, 0)
@@ -208,8 +208,8 @@ def test_a_lock_that_is_no_file_of_the_run_is_not_touched(run: RunFolder, tmp_pa
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.text(CHARACTERS, max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner, max_size=3),
     max_leaves=8,
 )
 
@@ -288,6 +288,6 @@ def test_the_next_search_removes_what_nobody_makes_any_more(tmp_path: Path, monk
 
 
 @settings(max_examples=15)
-@given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
+@given(st.dictionaries(st.text(CHARACTERS, max_size=5), json_values, max_size=4))
 def test_the_key_does_not_depend_on_the_order_of_keys(value: dict[str, object]) -> None:
     assert sha256_json(value) == sha256_json(dict(reversed(value.items())))

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import StageError, UsageError
 from advisor.tflite import Metadata, one_line, read, read_metadata, select_output, write_metadata
-from tests.builders import present
+from tests.builders import CHARACTERS, present
 from tests.tflite.graphs import Graph, tiny_features
 
 HOSTILE = ("a, b", 'say "x"', "<script>alert(1)</script>", "Größe 日本 🐈", "two\nlines", "x" * 300, "", "  ' ; \\ ")
@@ -78,7 +78,7 @@ def test_equal_channels_are_written_as_one_number_and_others_kept_apart() -> Non
         assert stored.std == pytest.approx(std)
 
 
-@given(st.lists(st.text(max_size=20), min_size=1, max_size=6))
+@given(st.lists(st.text(CHARACTERS, max_size=20), min_size=1, max_size=6))
 @settings(max_examples=30)
 def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
     found = present(read_metadata(write_metadata(tiny_classifier_of_images(len(labels)), described(tuple(labels)))))

@@ -1,5 +1,9 @@
-"""The site has every page and public function; the changelog is short and begins with the version of the package."""
+"""The site has every page and public function, the changelog is short, and decisions are few, short and listed.
 
+The number of a page that was merged into another one is refused, with the number that holds now.
+"""
+
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +14,12 @@ DOCS = PROJECT / "docs"
 UNRELEASED = "Unreleased"
 MOST_LINES = 60
 """Lines of a version in the changelog, its headings and blank lines too. Figures are in ``docs/changes``."""
+MOST_DECISIONS = 35
+MOST_STUDIES = 12
+DECISION_LINES = range(10, 26)
+REFERENCE = re.compile(r"(?:[Dd]ecisions? |decisions/)(0\d{3})")
+READERS = ("advisor", "benchmarks", "docs", "tests", "tools")
+"""Folders whose texts may refer to decisions, beside the files of the top folder."""
 
 
 def problems() -> Iterator[str]:
@@ -24,6 +34,50 @@ def problems() -> Iterator[str]:
         if name != "__version__" and f"::: advisor.{name}\n" not in reference:
             yield f"docs/reference/python.md: lacks advisor.{name}; add '::: advisor.{name}'"
     yield from changelog_problems((PROJECT / "CHANGELOG.md").read_text(encoding="utf-8"), advisor.__version__)
+    yield from decision_problems()
+    yield from reference_problems()
+
+
+def decision_problems() -> Iterator[str]:
+    """Yield one line for each decision that is too long or too short or not in the index, and for too many pages."""
+    decisions = sorted((DOCS / "decisions").glob("0*.md"))
+    if len(decisions) > MOST_DECISIONS:
+        yield f"docs/decisions: {len(decisions)} pages, at most {MOST_DECISIONS}; merge those of one subject"
+    studies = sorted((DOCS / "studies").glob("*.md"))
+    if len(studies) > MOST_STUDIES:
+        yield f"docs/studies: {len(studies)} pages, at most {MOST_STUDIES}; add a section to the page of the topic"
+    index = _index_of_decisions()
+    for path in decisions:
+        lines = path.read_text(encoding="utf-8").count("\n")
+        if lines not in DECISION_LINES:
+            yield f"docs/decisions/{path.name}: {lines} lines, not 10 to 25; figures go to a study"
+        if f"| [{path.name[:4]}]({path.name}) |" not in index:
+            yield f"docs/decisions/{path.name}: not in docs/decisions/README.md"
+    for path in studies:
+        if f"(../studies/{path.name})" not in index:
+            yield f"docs/studies/{path.name}: not in docs/decisions/README.md"
+
+
+def reference_problems() -> Iterator[str]:
+    """Yield one line for each text that refers to a decision by a number that has no page."""
+    current = {path.name[:4] for path in (DOCS / "decisions").glob("0*.md")}
+    merged = dict(re.findall(r"^\| (0\d{3}) \| \[(0\d{3})\]", _index_of_decisions(), re.MULTILINE))
+    for path in _texts():
+        for number in sorted(set(REFERENCE.findall(path.read_text(encoding="utf-8"))) - current):
+            hint = f"now {merged[number]}" if number in merged else "there is no such page"
+            yield f"{path.relative_to(PROJECT).as_posix()}: names decision {number}; {hint}"
+
+
+def _index_of_decisions() -> str:
+    return (DOCS / "decisions" / "README.md").read_text(encoding="utf-8")
+
+
+def _texts() -> Iterator[Path]:
+    for folder in (PROJECT, *(PROJECT / name for name in READERS)):
+        paths = folder.glob("*") if folder == PROJECT else folder.rglob("*")
+        for path in sorted(paths):
+            if path.suffix in {".md", ".py", ".yml", ".toml"} and path.is_file():
+                yield path
 
 
 def changelog_problems(text: str, version: str) -> Iterator[str]:

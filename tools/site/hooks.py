@@ -28,7 +28,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
     """Return the text with links that are right on the site; a link to a file that is not on it becomes text."""
-    if page.file.src_uri.startswith(("decisions/0", "benchmarks/results/")):
+    if page.file.src_uri.startswith(("decisions/0", "studies/", "benchmarks/results/")):
         page.meta["search"] = {"exclude": True}  # a search finds how to use the tool; two pages list these
     return links.mended(markdown, page.file.src_uri, lambda name: files.get_file_from_path(name) is not None)
 

@@ -4,6 +4,7 @@ COCO is one JSON file with the lists ``images``, ``categories`` and ``annotation
 folder of them, in ``annotations/``, or in the folder of a part.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,9 +48,10 @@ HINT = (
     "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
     "WebDataset and TFDS files, with the objects of each image"
 )
+SUFFIXES_OF_MARKS = frozenset({*SUFFIXES, ".txt", ".json", ".xml", ".geojson", ".odgt", ".mat", ".ann"})
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
-_IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
+_IMAGE = {"id": object, "file_name": str, "coco_url": object, "width": object, "height": object}
 _CATEGORY = {"id": object, "name": str}
 _ANNOTATION = {
     "image_id": object,
@@ -113,6 +115,8 @@ def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> di
     found: dict[str, dict[str, Any]] = {}
     for place, one in enumerate(_known(_IMAGE, listed), start=1):
         key = key_of(one.get("id"))
+        if not one.get("file_name") and isinstance(one.get("coco_url"), str):  # LVIS has addresses alone
+            one["file_name"] = "/".join(one["coco_url"].split("/")[-2:])
         fault = "no id" if not key else "no file_name" if not one.get("file_name") else ""
         if not fault and "/" not in one["file_name"]:
             one["file_name"] = one["file_name"].replace("\\", "/")
@@ -238,7 +242,20 @@ def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
         raise _which_format(path, formats)
     tables = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
     hint = f"give its table: --data {tables[0]}" if tables else HINT
-    raise UsageError(f"--data: '{path}' has no boxes in a known format", hint)
+    marks = _file_of_marks(path)
+    but = f", but '{marks.relative_to(path)}'" if marks else ""
+    raise UsageError(f"--data: '{path}' has no boxes in a known format{but}", hint)
+
+
+def _file_of_marks(path: Path) -> Path | None:
+    """Return the first file below a folder that may have boxes in another format; None if there is none."""
+    for folder, inner, names in os.walk(path):
+        inner[:] = sorted(name for name in inner if not is_system_name(name))
+        for name in sorted(names):
+            is_about = name.casefold().startswith(("readme", "license"))
+            if Path(name).suffix.casefold() in SUFFIXES_OF_MARKS and not is_about and not is_system_name(name):
+                return Path(folder, name)
+    return None
 
 
 def _which_format(path: Path, formats: Mapping[str, object]) -> UsageError:

@@ -182,7 +182,7 @@ def _by_stem(images: Sequence[Path], files: Sequence[Path]) -> Mapping[Path, Pat
     pairs = {}
     for image in images:
         stem = stem_of(image.name)
-        file = places.get(stem)
-        if file is not None and counts[stem] == 1:
-            pairs[image] = file
+        label_file = places.get(stem)
+        if label_file is not None and counts[stem] == 1:
+            pairs[image] = label_file
     return pairs

@@ -7,12 +7,12 @@ A row of YOLO is a class number and centre, width and height as shares. Names of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.core import UsageError, plain
+from advisor.core import UsageError, plain, plural
 from advisor.datasets._boxes.label_files import (
     TEXT,
     find_label_files,
@@ -36,7 +36,7 @@ from advisor.datasets._boxes.values import (
 )
 from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, require_beside
 from advisor.datasets._dataset import Rejected
-from advisor.datasets._folders import some_of
+from advisor.datasets._folder_questions import some_of
 from advisor.datasets._images import READ_ERRORS, open_image, orientation
 from advisor.datasets._layouts import images_in
 from advisor.datasets._manifests import is_there, locate
@@ -50,6 +50,20 @@ SHARES_HINT = "write a class number and centre x, centre y, width and height, ea
 MOST_DIGITS = 9  # Of a class number: a longer text is none
 FAR = 2.0  # Shares beyond this are pixels: a box outside its image is not twice as far away
 PERCENT = 100.0
+SHARES = "shares"
+CENTRES = "centres"
+CORNERS = "corners"
+SIDES = "sides"
+PERCENTS = "percents"
+NOTES = {
+    SHARES: "",
+    CENTRES: "The values of the text files are pixels: centre x, centre y, width and height.",
+    CORNERS: "The values of the text files are pixels of two corners of a box.",
+    SIDES: "The values of the text files are pixels: left, top, width and height.",
+    PERCENTS: "The values of the text files are percents of the sides of an image.",
+}
+"""Sentences on what the values of rows mean."""
+
 PROBED_IMAGES = 50  # Whose sizes tell what values in pixels mean
 KITTI_VALUES = (14, 15)  # Behind the class, the last with a score
 KITTI_EDGES = slice(3, 7)
@@ -69,6 +83,11 @@ class TextRow:
     values: Sequence[float]  # those behind the class
     form: str = ""  # ``kitti`` or ``dota``; empty for YOLO
 
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether it is a region of KITTI that nobody marked."""
+        return bool(self.form) and self.label.casefold() == UNCOUNTED
+
 
 def is_yolo(path: Path) -> bool:
     """Return whether a folder has text files of labels, itself or in the folders of its parts, or names of classes."""
@@ -85,7 +104,9 @@ def list_yolo(path: Path) -> BoxListing:
     key_points = file is not None and _has_key_points(file)
     faults: list[BoxFault] = []
     shapes = {}
+    uncounted = 0
     for image, rows in rows_of_images.items():
+        uncounted += sum(row.is_uncounted for row in rows)
         shapes[image] = _shapes(image, labels_of[image], rows, names, key_points, faults)
     reading = choose_reading(root, shapes)
     stated = _stated_parts(file, root) if file is not None else {}
@@ -95,6 +116,9 @@ def list_yolo(path: Path) -> BoxListing:
         entries.append(BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated)))
     rejected += _without_image(set(labels_of.values()))
     notes = (*notes, reading.note) if reading.note else notes
+    if uncounted:
+        regions = plural(uncounted, "region of 'DontCare' is", "regions of 'DontCare' are")
+        notes = (*notes, f"{regions} no object.")
     return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=reading.relative, notes=notes)
 
 
@@ -208,6 +232,8 @@ def _shapes(
 ) -> Sequence[MarkedShape]:
     shapes = []
     for row in rows:
+        if row.is_uncounted:
+            continue
         shape = _shape(row, names, key_points)
         if isinstance(shape, MarkedShape):
             shapes.append(shape)
@@ -221,8 +247,6 @@ def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedSh
 
     The first four values are the box if one value, a confidence, is behind them, or if key points are.
     """
-    if row.form and row.label.casefold() == UNCOUNTED:
-        return "it marks a region that does not count (DontCare)"
     label = row.label
     if label in names.values() and label not in names:
         label = next(key for key, name in names.items() if name == label)
@@ -241,34 +265,33 @@ def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedSh
 
 
 @dataclass(frozen=True)
-class PlacedReading:
+class ValueReading:
     """What the values of rows mean."""
 
-    read: Callable[[Box], Box] = of_centre  # the box of four values
-    relative: bool = True  # edges are shares
-    scale: float = 1.0  # by which values are divided
-    note: str = ""  # a sentence on what they mean, if it is not what YOLO has
+    meaning: str = SHARES  # a key of :data:`NOTES`
+    is_told: bool = True  # whether rows have values that may mean something else
+
+    @property
+    def note(self) -> str:
+        """A sentence on what they mean, if it is not what YOLO has."""
+        return NOTES[self.meaning] if self.is_told else ""
+
+    @property
+    def relative(self) -> bool:
+        """Whether edges are shares."""
+        return self.meaning in (SHARES, PERCENTS)
 
     def place(self, shape: MarkedShape) -> Box:
         """Return the box that a row marks."""
-        box = shape.box if shape.are_edges else self.read(shape.box)
-        return box.at(*(edge / self.scale for edge in box.edges)) if self.scale != 1 else box
+        box = shape.box
+        if not shape.are_edges and self.meaning == SIDES:
+            box = of_coco(box)
+        elif not shape.are_edges and self.meaning != CORNERS:
+            box = of_centre(box)
+        return box.at(*(edge / PERCENT for edge in box.edges)) if self.meaning == PERCENTS else box
 
 
-YOLO = PlacedReading()
-CENTRES = PlacedReading(
-    relative=False, note="The values of the text files are pixels: centre x, centre y, width and height."
-)
-CORNERS = PlacedReading(
-    lambda box: box, relative=False, note="The values of the text files are pixels of two corners of a box."
-)
-SIDES = PlacedReading(
-    of_coco, relative=False, note="The values of the text files are pixels: left, top, width and height."
-)
-PERCENTS = PlacedReading(scale=PERCENT, note="The values of the text files are percents of the sides of an image.")
-
-
-def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> PlacedReading:
+def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> ValueReading:
     """Return what the values of rows mean: shares, or pixels if most are too large for shares.
 
     Of the readings in pixels that counts by which most boxes are inside their images. YOLO's own order counts if no
@@ -277,30 +300,32 @@ def choose_reading(root: Path, shapes: Mapping[Path, Sequence[MarkedShape]]) -> 
     marked = [shape for several in shapes.values() for shape in several if all(map(math.isfinite, shape.box.edges))]
     far = sum(max(map(abs, shape.box.edges)) > FAR for shape in marked)
     if far <= len(marked) / 2:
-        return YOLO
-    sized = []
+        return ValueReading()
+    sized: list[tuple[MarkedShape, tuple[int, int]]] = []
     for image, several in shapes.items():
         if several and len(sized) < PROBED_IMAGES and (size := _upright_size(image)):
             sized += [(shape, size) for shape in several]
     if _are_percents(sized):
-        return PERCENTS
+        return ValueReading(PERCENTS)
     best = _best_readings(sized)
-    if best[0] is not CENTRES and len(best) > 1:
+    if best[0] != CENTRES and len(best) > 1:
         raise UsageError(
             f"--data: the text files of '{root}' have pixels, and fit as two corners, and as left, top, width and "
             "height",
             SHARES_HINT,
         )
-    return best[0] if any(not shape.are_edges for shape in marked) else replace(CORNERS, note="")
+    if all(shape.are_edges for shape in marked):
+        return ValueReading(CORNERS, is_told=False)
+    return ValueReading(best[0])
 
 
-def _best_readings(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> Sequence[PlacedReading]:
-    """Return the readings in pixels by which most boxes are inside their images."""
-    readings = (CENTRES, CORNERS, SIDES)
-    counts = []
-    for reading in readings:
-        counts.append(sum(_is_inside(reading.place(shape), size) for shape, size in sized))
-    return [reading for reading, count in zip(readings, counts, strict=True) if count == max(counts)]
+def _best_readings(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> Sequence[str]:
+    """Return the meanings in pixels by which most boxes are inside their images."""
+    counts = {}
+    for meaning in (CENTRES, CORNERS, SIDES):
+        reading = ValueReading(meaning)
+        counts[meaning] = sum(_is_inside(reading.place(shape), size) for shape, size in sized)
+    return [meaning for meaning, count in counts.items() if count == max(counts.values())]
 
 
 def _upright_size(image: Path) -> tuple[int, int] | None:
@@ -316,7 +341,8 @@ def _are_percents(sized: Sequence[tuple[MarkedShape, tuple[int, int]]]) -> bool:
     """Return whether all boxes are in the first 100 pixels of images with sides of more than twice as many."""
     large = all(min(size) > 2 * PERCENT for _, size in sized)
     whole = (int(PERCENT), int(PERCENT))
-    return bool(sized) and large and all(_is_inside(CENTRES.place(shape), whole) for shape, _ in sized)
+    of_pixels = ValueReading(CENTRES)
+    return bool(sized) and large and all(_is_inside(of_pixels.place(shape), whole) for shape, _ in sized)
 
 
 def _is_inside(box: Box, size: tuple[int, int]) -> bool:

@@ -113,8 +113,10 @@ class IsolatedArchive:
 def read_natively(file: Path, kind: str, function: str, *arguments: object) -> Any:
     """Call ``module:function`` of this folder with a file and arguments in the child, or here in a process that is one.
 
-    Raises UsageError if the child crashed or exceeded a limit, and what the function raises.
+    Raises UsageError if it is no regular file, if the child crashed or exceeded a limit, and what the function raises.
     """
+    if not file.is_file():  # a pipe would never end
+        raise unreadable(file, kind, ContentError("it is no regular file"))
     if os.environ.get(IN_CHILD):
         return _call(function, (file, *arguments))
     try:

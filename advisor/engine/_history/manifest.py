@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from advisor.store import RunFolder, sha256_json
 from advisor.version import __version__
 
 if TYPE_CHECKING:
+    from advisor.engine._question import Request
     from advisor.engine._space.plan import Plan
     from advisor.engine._space.resolved import Candidates, Resolved
 
@@ -118,6 +119,17 @@ def _peak_bytes() -> int:
         return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def keep_thread_counts(run: RunFolder, request: Request) -> Request:
+    """Return the request of a resumed run with the CPU thread counts that it began with, if nobody chose some.
+
+    They follow from the number of cores, and a run may go on on a machine with more or fewer.
+    """
+    counts = section(run.read_json("manifest.json"), "space").get("threads") or ()
+    if request.written["threads"] or not counts:
+        return request
+    return replace(request, question=replace(request.question, thread_counts=tuple(map(int, counts))))
 
 
 def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:

@@ -26,7 +26,7 @@ Object = tuple[int, float, float, float, float]
 
 LARGE = 5000  # Sets with more images than this get a quick head on some of the images
 SUBSET_IMAGES = 2000  # Images of the quick head on a large set, at most
-TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0129)
+TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0141)
 
 CAPTURED_IMAGES = 100
 """Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""

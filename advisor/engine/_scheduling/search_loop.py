@@ -123,10 +123,8 @@ class SearchLoop:
             ended = stopped.done() or self._evaluating_left(answered) == 0
         left = study.unevaluated
         late = execution.time_limit is not None and rule.out_of_time
-        for configuration, reason in scheduler.refused() if not running else ():
-            skipped = plan.skipped(configuration, reason, StageName.PROMOTION)
-            self._run.append(skipped)
-            self._progress.evaluated(skipped)
+        if not running:
+            self._record_refused(scheduler, plan)
         await _cancel([*running, stopped])
         await so_far.close()
         out_of_time = partial(ended_early, "time_limit", f"at --time-limit {execution.time_limit}")
@@ -137,6 +135,13 @@ class SearchLoop:
         if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
             return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)
+
+    def _record_refused(self, scheduler: Scheduler, plan: Plan) -> None:
+        """Record why the configurations that the scheduler refused have no result."""
+        for configuration, reason in scheduler.refused():
+            skipped = plan.skipped(configuration, reason, StageName.PROMOTION)
+            self._run.append(skipped)
+            self._progress.evaluated(skipped)
 
     def _tell_earlier(self, rule: WorthRule, plan: Plan) -> None:
         """Tell the rule what the run has of the plan already."""

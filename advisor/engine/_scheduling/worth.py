@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core import Budget, Evaluation, Preference, recipe_of, show_seconds
+from advisor.core import Budget, Evaluation, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.materials import Role
 from advisor.engine._pipeline.stage import Pool
@@ -314,7 +314,8 @@ class WorthRule:
         if not self.prices.share(steps):
             return f"{NO_TIME}; {expected}"
         name = f"name the recipe, --training {network.training}, to tune every model that can still be picked"
-        return f"{expected}, which is not worth {show_seconds(self.prices.seconds(steps))} of CPU time; {name}"
+        # No price stands here: an answer has one for a fine-tuning, that of its next step (reporting/_steps.py).
+        return f"{expected}, which is not worth its CPU time; {name}"
 
     @property
     def out_of_time(self) -> bool:

@@ -51,6 +51,7 @@ from advisor.reporting import (
     Runs,
     RunState,
     changes,
+    describe_figures,
     environment,
     figures,
     typed_path,
@@ -326,7 +327,8 @@ class Pages:
         return self._show("error", 404, message="There is no such page.", hint="")
 
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
-        values |= {"root": self._access.root, "figures": figures, "title": evaluation_name, "show_bytes": show_bytes}
+        values |= {"root": self._access.root, "figures": figures, "origins": describe_figures}
+        values |= {"title": evaluation_name, "show_bytes": show_bytes}
         found = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
         return HTMLResponse(found.render(**values).encode("utf-8", "backslashreplace"), status)
 

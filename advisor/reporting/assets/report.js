@@ -8,6 +8,12 @@
     if (fold) fold.open = true;
   };
   addEventListener("hashchange", unfold);
+  for (const button of document.querySelectorAll("button.copy")) {
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      button.textContent = "Copied";
+    });
+  }
   unfold();
   const data = await window.unpacked.catch((error) => ({error: `${error.message}: this browser is too old to unpack it`}));
   const $ = (selector, root = document) => root.querySelector(selector);

@@ -25,7 +25,7 @@ SPREAD = 0.15  # Standard deviation of the score that is wanted around a centre,
 LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour is below one half
 THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
 
-SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0112
+SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0113
 CANDIDATES = 9  # Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS
 
 

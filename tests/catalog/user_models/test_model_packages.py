@@ -17,7 +17,7 @@ from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, crops
 from advisor.catalog._user_models.formats import format_of
 from advisor.catalog._user_models.handles import exported, is_source, local_source
 from advisor.catalog._user_models.pt2 import read, write_copy
-from advisor.core import UsageError
+from advisor.core import UsageError, install_extra
 from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
 
 SIZE = 64
@@ -96,7 +96,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     missing = "the packages torch and timm are missing"
     with pytest.raises(UsageError, match=missing) as raised, exported("timm:resnet18"):
         pytest.fail("it was exported")
-    assert "ondevice-advisor[torch]" in raised.value.hint
+    assert install_extra("torch") in raised.value.hint
 
 
 def test_a_source_is_the_name_of_a_package_and_a_model() -> None:

@@ -13,7 +13,7 @@ from advisor.catalog import ImportedModel, convert, fetch_weights, run
 from advisor.catalog._user_models import pt2
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.catalog._user_models.pt2 import TorchProgram
-from advisor.core import UsageError
+from advisor.core import UsageError, install_extra
 from advisor.downloads import FetchOptions
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.catalog.user_models.pt2_files import Program, members, write
@@ -132,5 +132,5 @@ def test_without_pytorch_the_extra_and_another_way_are_named(tmp_path: Path, mon
     monkeypatch.setattr(pt2.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(UsageError, match="needs torch and onnxscript") as raised:
         TorchProgram(write(tmp_path / "net.pt2", members()))
-    assert "ondevice-advisor[torch]" in raised.value.hint
+    assert install_extra("torch") in raised.value.hint
     assert "torch.onnx.export" in raised.value.hint

@@ -16,7 +16,14 @@ from advisor.compression import RECIPES
 from advisor.core import UsageError
 from advisor.downloads import WeightsFile
 from advisor.engine import load_run, resolve, stored_request, unfinished_search
-from advisor.engine._history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
+from advisor.engine._history.manifest import (
+    describe_run,
+    keep_thread_counts,
+    same_cards,
+    same_weights,
+    write_images,
+    write_manifest,
+)
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
 from tests.builders import present
@@ -172,6 +179,12 @@ def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: Ed
     with pytest.raises(UsageError, match=f"--resume: {words}") as refused:
         same_cards(run, resolved)
     assert "start a new run" in refused.value.hint
+
+
+def test_a_machine_with_other_cores_goes_on_with_the_thread_counts_of_the_run(run: RunFolder) -> None:
+    _edit(run, _space(threads=[1, 7]))
+    assert keep_thread_counts(run, resolve({"candidates": NAMES})).question.thread_counts == (1, 7)
+    assert keep_thread_counts(run, resolve({"candidates": NAMES, "threads": [2]})).question.thread_counts == (2,)
 
 
 def test_gone_or_other_weights_are_refused(run: RunFolder, candidates_of_resume: Candidates, tmp_path: Path) -> None:

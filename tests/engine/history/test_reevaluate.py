@@ -21,10 +21,7 @@ from tests.makers.searches import Searched
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture

@@ -10,11 +10,7 @@ from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._space.resolved import resolve_cards, resolve_parts, within_time_limit
 from tests.datasets.folders import make
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No earlier search has shown how fast this machine is."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_folders")  # no earlier search has shown how fast this machine is
 
 
 def most_images(**options: object) -> int | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core import Provenance, Status
+from advisor.core import Provenance, Status, install_extra
 from advisor.devices import DeviceProfile, DeviceTarget
 from advisor.devices._profiles import DeviceLimits
 from advisor.engine import TargetDevice, load_run
@@ -55,7 +55,7 @@ def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch:
     assert replace(DEVICE, target=replace(TARGET, runtime="stm32cube.ai")).local is None
     monkeypatch.setattr(micro, "available", lambda: False)
     assert DEVICE.local is None
-    assert "arenas are computed; pip install 'ondevice-advisor[micro]'" in remark_of(DEVICE)
+    assert f"arenas are computed; {install_extra('micro')}" in remark_of(DEVICE)
 
 
 @pytest.mark.slow

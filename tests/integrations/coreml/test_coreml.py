@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.core import UsageError
+from advisor.core import UsageError, install_extra
 from advisor.datasets import InputSpec
 from advisor.engine import load_run
 from advisor.exporting import Bundle, artefact_of, prepare
@@ -108,7 +108,7 @@ def test_coremltools_is_an_extra(trained: RunFolder, tmp_path: Path, monkeypatch
     monkeypatch.setattr(coreml, "PACKAGE", "coremltools_that_is_missing")
     with pytest.raises(UsageError, match="--coreml needs") as raised:
         export(trained.path, tmp_path / "out", targets=["coreml"])
-    assert "ondevice-advisor[coreml]" in raised.value.hint
+    assert install_extra("coreml") in raised.value.hint
     assert not (tmp_path / "out").exists()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core import Provenance, StageError, UsageError
+from advisor.core import Provenance, StageError, UsageError, install_extra
 from advisor.integrations.microcontroller import ethos
 from advisor.integrations.microcontroller.ethos import CONFIGURATIONS, estimate, unit_named
 from advisor.measurement import EthosEstimate, Unit
@@ -79,4 +79,4 @@ def test_without_the_extra_the_hint_says_what_to_install(int8_model: Path, monke
     monkeypatch.setattr(ethos, "find_spec", lambda _name: None)
     with pytest.raises(UsageError, match="ethos-u-vela is not installed") as error:
         estimate(int8_model, unit_named("ethos-u55"))
-    assert "ondevice-advisor[micro]" in error.value.hint
+    assert install_extra("micro") in error.value.hint

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core import Provenance, StageError, UsageError
+from advisor.core import Provenance, StageError, UsageError, install_extra
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller import check
 from advisor.measurement import MicroCheck
@@ -87,4 +87,4 @@ def test_without_the_extra_the_hint_says_what_to_install(int8_model: Path, monke
     monkeypatch.setattr(micro, "available", lambda: False)
     with pytest.raises(UsageError, match="TensorFlow Lite Micro is not installed") as error:
         check(int8_model)
-    assert "ondevice-advisor[micro]" in error.value.hint
+    assert install_extra("micro") in error.value.hint

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from advisor.core import AdvisorError, ConfidenceFacts, Guarantees, Interval, Shares, StageError, Threshold, UsageError
+from advisor.core import (
+    AdvisorError,
+    ConfidenceFacts,
+    Guarantees,
+    Interval,
+    Shares,
+    StageError,
+    Threshold,
+    UsageError,
+    install_extra,
+)
 from advisor.datasets import _images as images
 from advisor.exporting import Answerer, PhotographAnswer, _photograph as exporting, predict
 from advisor.exporting._photograph import predictions
@@ -114,7 +124,7 @@ def test_a_photograph_that_cannot_be_read_says_why(
     os.mkfifo(pipe)
     monkeypatch.setattr(images, "formats", lambda: images.FORMATS)  # as without the extra
     why = [each.error for each in predictions(str(colours.path), [str(phone), str(cut), str(pipe)], "")]
-    assert "pip install 'ondevice-advisor[heic]'" in why[0]
+    assert install_extra("heic") in why[0]
     assert "image file is truncated" in why[1]
     assert "not a regular file" in why[2]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core import UsageError
+from advisor.core import UsageError, install_extra
 from advisor.devices import HostConnection, device_predictor, shipped_profiles
 from advisor.devices._profiles import read_profile
 from advisor.engine._targets.benchmarking import benchmark_device
@@ -106,4 +106,4 @@ def test_without_the_extra_the_arena_is_computed(int8_model: Path, monkeypatch: 
     monkeypatch.setattr(micro, "available", lambda: False)
     found = benchmarked(int8_model)
     assert found.rows[0].arena_bytes == micro_arena(read(int8_model)).total
-    assert any("arenas are computed; pip install 'ondevice-advisor[micro]'" in note for note in found.notes)
+    assert any(f"arenas are computed; {install_extra('micro')}" in note for note in found.notes)

@@ -16,9 +16,9 @@ from advisor.datasets._split import split
 from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, finetuned, input_spec
 from advisor.engine._pipeline.stage import RESULT
 from advisor.engine._pipeline.stages import finetuning as stages
-from advisor.isolation import ChildPool, Trainers
+from advisor.isolation import ChildPool, Children, Trainers
 from advisor.training import FINETUNING, Finetuning
-from tests.engine.pipeline.walking import materials, walk, walk_all
+from tests.engine.pipeline.walking import InThisProcess, materials, walk, walk_all
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -51,7 +51,7 @@ def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _tuned(
-    images: Images, pool: ChildPool, cache: Path, trials: int = 0, limit_s: float | None = None
+    images: Images, pool: Children, cache: Path, trials: int = 0, limit_s: float | None = None
 ) -> tuple[FloatModel, FloatModel]:
     """Return what was compared and what ships, with so many seconds for training."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
@@ -68,11 +68,11 @@ def _stages(images: Images) -> list[Stage[FloatModel]]:
 
 @pytest.fixture(scope="module")
 def made(images: Images, tmp_path_factory: pytest.TempPathFactory) -> tuple[FloatModel, FloatModel]:
-    """The network that was compared, and the one that ships."""
+    """The network that was compared, and the one that ships, trained in this process; the slow tests have children."""
     folder = tmp_path_factory.mktemp("finetuned")
-    with pytest.MonkeyPatch.context() as patch, Trainers(folder / "log.txt") as pool:
+    with pytest.MonkeyPatch.context() as patch, nets.uncompiled_steps():
         patch.setattr(stages, "FINETUNING", {TRAINING: KNOBS})
-        found = _tuned(images, pool, folder / "cache")
+        found = _tuned(images, InThisProcess(), folder / "cache")
     assert not list(folder.glob("**/*.checkpoints"))
     return found
 

@@ -1,0 +1,146 @@
+"""Name files that hold images or labels in a form that is not read, and say how to get on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from advisor.datasets._folders import is_system_name
+
+AS_FILES = "write each image as DIR/CLASS/NUMBER.png, for example with Image.fromarray of Pillow"
+UNPACK = "unpack it, and name the folder"
+AS_CSV = "save its sheet as CSV in UTF-8, and give that file"
+CONVERT = "convert it to JPEG or PNG"
+FRAMES = "write its frames as images, for example with ffmpeg"
+
+ForeignKind = tuple[str, str]
+"""A kind of file that is not read: what it is, with its article, and what to do."""
+
+FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
+MOST_FILES = 2000  # Of a folder that are looked at
+DICOM_MARK = b"DICM"  # Behind 128 bytes
+_BATCH = re.compile(r"data_batch_\d+|test_batch|batches\.meta|train|test|meta")  # CIFAR's pickles
+_IDX = re.compile(r".+[-.]idx[123][-.]ubyte(\.gz)?", re.IGNORECASE)
+PICKLE_MARK = b"\x80"
+
+
+ARRAYS = ("a file of NumPy arrays", AS_FILES)
+HDF5 = ("an HDF5 file", AS_FILES)
+PICKLE = ("a pickle of Python", AS_FILES)
+IDX = ("an idx file of MNIST", AS_FILES)
+DICOM = ("a DICOM image", CONVERT)
+ARCHIVE = ("an archive that is not read where it is", UNPACK)
+SPREADSHEET = ("a spreadsheet", AS_CSV)
+VIDEO = ("a film", FRAMES)
+TENSORS = ("a file of PyTorch", AS_FILES)
+SHARDS = ("a file of records that is not read", "write it as class folders, WebDataset or Parquet")
+MATLAB = ("a MATLAB file", "write what scipy.io.loadmat reads as a table with the columns path and label")
+DATABASE = ("a database", "export a table as CSV with the columns path and label")
+VOLUME = ("a medical volume", "write its slices as PNG images")
+BYTES = ("a file of raw bytes", AS_FILES)
+
+KINDS = {
+    ".mat": MATLAB,
+    ".npz": ARRAYS,
+    ".npy": ARRAYS,
+    ".h5": HDF5,
+    ".hdf5": HDF5,
+    ".pkl": PICKLE,
+    ".pickle": PICKLE,
+    ".p": PICKLE,
+    ".pt": TENSORS,
+    ".pth": TENSORS,
+    ".dcm": DICOM,
+    ".dicom": DICOM,
+    ".nii": VOLUME,
+    ".mha": VOLUME,
+    ".nrrd": VOLUME,
+    ".xlsx": SPREADSHEET,
+    ".xls": SPREADSHEET,
+    ".xlsm": SPREADSHEET,
+    ".ods": SPREADSHEET,
+    ".numbers": SPREADSHEET,
+    ".gsheet": SPREADSHEET,
+    ".sqlite": DATABASE,
+    ".sqlite3": DATABASE,
+    ".db": DATABASE,
+    ".mdb": SHARDS,
+    ".lmdb": SHARDS,
+    ".rec": SHARDS,
+    ".beton": SHARDS,
+    ".bin": BYTES,
+    ".mp4": VIDEO,
+    ".mov": VIDEO,
+    ".avi": VIDEO,
+    ".mkv": VIDEO,
+    ".rar": ARCHIVE,
+    ".7z": ARCHIVE,
+    ".gz": ARCHIVE,
+    ".tgz": ARCHIVE,
+    ".bz2": ARCHIVE,
+    ".xz": ARCHIVE,
+    ".zst": ARCHIVE,
+}
+"""Kinds by the end of the name, in small letters."""
+
+NAMES_THAT_TELL_NOTHING = frozenset({"thumbs.db", "desktop.db"})
+
+
+def foreign_kind(file: Path) -> ForeignKind | None:
+    """Return the kind of a file that holds images or labels and is not read; None for another file."""
+    name = file.name.casefold()
+    if name in NAMES_THAT_TELL_NOTHING:
+        return None
+    if _IDX.fullmatch(name):
+        return IDX
+    if name.endswith(".nii.gz"):
+        return VOLUME
+    kind = KINDS.get(file.suffix.casefold())
+    if kind is not None or (file.suffix and not _BATCH.fullmatch(name)):
+        return kind
+    head = _head(file)
+    if head[128:132] == DICOM_MARK:
+        return DICOM
+    return PICKLE if head.startswith(PICKLE_MARK) and _BATCH.fullmatch(name) else None
+
+
+def _head(file: Path) -> bytes:
+    try:
+        if not file.is_file():  # A pipe would never end
+            return b""
+        with file.open("rb") as content:
+            return content.read(132)
+    except OSError:
+        return b""
+
+
+def foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
+    """Return the first file below a folder that holds images or labels and is not read; None if there is none."""
+    for file in islice(_files_below(folder), MOST_FILES):
+        if (kind := foreign_kind(file)) is not None:
+            return file, kind
+    return None
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for place, inner, names in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not is_system_name(name))
+        for name in sorted(names):
+            if not is_system_name(name):
+                yield Path(place, name)
+
+
+def file_of_boxes(path: Path) -> Path | None:
+    """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
+    with os.scandir(path) as entries:
+        inner = sorted(entry.path for entry in entries if entry.is_dir() and not is_system_name(entry.name))
+    for folder in (path, *map(Path, inner)):
+        is_marks = folder.name.casefold() in FOLDERS_OF_BOXES
+        for file in sorted(folder.iterdir()):
+            suffix = file.suffix.lower()
+            if suffix in (".xml", ".json", ".yaml") or (is_marks and suffix == ".txt"):
+                return file
+    return None

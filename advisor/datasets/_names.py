@@ -1,0 +1,25 @@
+"""Compare the names of classes as people write them: with blanks, invisible characters, in another case."""
+
+import unicodedata
+
+
+def bare(text: str) -> str:
+    """Return a text without blanks and invisible characters around it, such as marks of a direction."""
+    if text.isascii():
+        return text.strip()
+    start = 0
+    end = len(text)
+    while start < end and _is_invisible(text[start]):
+        start += 1
+    while start < end and _is_invisible(text[end - 1]):
+        end -= 1
+    return text[start:end]
+
+
+def _is_invisible(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) == "Cf"
+
+
+def plain(name: str) -> str:
+    """Return the name of a class without case and superfluous blanks, and with composed accents."""
+    return unicodedata.normalize("NFC", " ".join(bare(name).split())).casefold()
