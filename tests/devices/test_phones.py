@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from advisor.core import HOST, UsageError
 from advisor.devices import Predictor, core_named, device_names, known_socs, load_features, provenance, remarks
@@ -18,6 +19,8 @@ from advisor.devices._profiles.phones import (
     profile_of,
 )
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
+
+CASES = yaml.safe_load(Path(__file__).with_name("names_of_people.yaml").read_text(encoding="utf-8"))
 
 MOST_SOLD = """
 iPhone 11, iPhone 11 Pro Max, iPhone XR, iPhone SE (2020), iPhone 12, iPhone 12 mini, iPhone 12 Pro, iPhone 12 Pro
@@ -36,34 +39,7 @@ Note 10, Redmi Note 10 Pro, Redmi Note 11, Redmi Note 12, Redmi Note 13, POCO X3
 """Written down from the yearly lists of Counterpoint, Canalys and Omdia as they are remembered; their order is none."""
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("Pixel 8", "pixel-8"),
-        ("google pixel8", "pixel-8"),
-        ("shiba", "pixel-8"),
-        ("PIXEL_8_PRO", "pixel-8-pro"),
-        ("Galaxy A54", "galaxy-a54-5g"),
-        ("Samsung Galaxy A54 5G", "galaxy-a54-5g"),
-        ("SM-A546E", "galaxy-a54-5g"),
-        ("iPhone 15", "iphone-15"),
-        ("Apple iPhone 15", "iphone-15"),
-        ("iPhone15,4", "iphone-15"),
-        ("iphone se 2022", "iphone-se-3rd-generation"),
-        ("Galaxy S21 Exynos", "galaxy-s21-exynos-2100"),
-        ("galaxy s24 ultra", "galaxy-s24-ultra"),
-        ("S23+", "galaxy-s23-plus"),
-        ("S23 Plus", "galaxy-s23-plus"),
-        ("SM-S921B", "galaxy-s24-exynos-2400"),
-        ("Xiaomi Redmi Note 12", "redmi-note-12"),
-        ("23021RAAEG", "redmi-note-12"),
-        ("moto g54", "moto-g54-5g"),
-        ("XT2343-1", "moto-g54-5g"),
-        ("Nothing Phone (2)", "nothing-phone-2"),
-        ("Tensor G3", "tensor-g3"),
-        ("MT6765", "helio-g35"),
-    ],
-)
+@pytest.mark.parametrize(("written", "name"), CASES.items())
 def test_a_phone_is_known_by_the_names_that_people_use(profiles: Profiles, written: str, name: str) -> None:
     assert profiles.profile(written).name == name
 
