@@ -39,16 +39,7 @@ RATE = re.compile(r"([\d.]+) GFLOPS (?:at|on a [^(]*\()\s*([\d.]+) GHz")
 OPERATIONS = re.compile(r"(\d+) operations a cycle")
 LIKE = re.compile(r"(?:schedules it )?as the ((?:Cortex|Neoverse|Exynos)-\w+)")
 
-PROFILE = """name: own
-title: Own board
-kind: board
-soc: Maker M9
-cores:
-- {core: Cortex-A72, count: 2, max_mhz: 1800}
-- {core: CORE, count: 4, max_mhz: 1800}
-targets: [{name: tflite-cpu-x4, runtime: ai-edge-litert, accelerator: cpu, threads: 4, precisions: [float32]}]
-default_target: tflite-cpu-x4
-"""
+PROFILE = (Path(__file__).parent / "own_board.yaml").read_text(encoding="utf-8")
 
 
 def device(core: str, runtime: str = "ai-edge-litert", mhz: int | None = 2000, threads: int = 4) -> DeviceProfile:

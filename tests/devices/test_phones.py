@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from advisor.core import HOST, UsageError
 from advisor.devices import Predictor, core_named, device_names, load_features, provenance, read_socs, remarks
@@ -19,51 +20,13 @@ from advisor.devices._profiles.phones import (
 )
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
 
-MOST_SOLD = """
-iPhone 11, iPhone 11 Pro Max, iPhone XR, iPhone SE (2020), iPhone 12, iPhone 12 mini, iPhone 12 Pro, iPhone 12 Pro
-Max, iPhone 13, iPhone 13 mini, iPhone 13 Pro, iPhone 13 Pro Max, iPhone SE (2022), iPhone 14, iPhone 14 Plus,
-iPhone 14 Pro, iPhone 14 Pro Max, iPhone 15, iPhone 15 Plus, iPhone 15 Pro, iPhone 15 Pro Max, iPhone 16, iPhone 16
-Plus, iPhone 16 Pro, iPhone 16 Pro Max, iPhone 16e, iPhone 17, iPhone 17 Pro, iPhone 17 Pro Max, Galaxy A01, Galaxy
-A02, Galaxy A02s, Galaxy A03, Galaxy A03s, Galaxy A03 Core, Galaxy A04, Galaxy A04s, Galaxy A05, Galaxy A05s, Galaxy
-A06, Galaxy A11, Galaxy A12, Galaxy A14, Galaxy A14 5G, Galaxy A13, Galaxy A13 5G, Galaxy A15, Galaxy A15 5G, Galaxy
-A16, Galaxy A16 5G, Galaxy A21s, Galaxy A22, Galaxy A22 5G, Galaxy A23, Galaxy A24, Galaxy A25, Galaxy A31, Galaxy
-A32, Galaxy A32 5G, Galaxy A33, Galaxy A34, Galaxy A35, Galaxy A36, Galaxy A51, Galaxy A52, Galaxy A52s, Galaxy A53,
-Galaxy A54, Galaxy A55, Galaxy A56, Galaxy A71, Galaxy M12, Galaxy M31, Galaxy S23, Galaxy S23 Ultra, Galaxy S24,
-Galaxy S24 Ultra, Galaxy S25, Galaxy S25 Ultra, Galaxy S22, Galaxy S21 Ultra, Redmi 9, Redmi 9A, Redmi 9C, Redmi 10,
-Redmi 10A, Redmi 10C, Redmi 12, Redmi 12C, Redmi 13C, Redmi 14C, Redmi Note 8, Redmi Note 9, Redmi Note 9 Pro, Redmi
-Note 10, Redmi Note 10 Pro, Redmi Note 11, Redmi Note 12, Redmi Note 13, POCO X3 Pro
-"""
+CASES = yaml.safe_load(Path(__file__).with_name("names_of_people.yaml").read_text(encoding="utf-8"))
+
+MOST_SOLD = (Path(__file__).parent / "most_sold.txt").read_text(encoding="utf-8")
 """Written down from the yearly lists of Counterpoint, Canalys and Omdia as they are remembered; their order is none."""
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("Pixel 8", "pixel-8"),
-        ("google pixel8", "pixel-8"),
-        ("shiba", "pixel-8"),
-        ("PIXEL_8_PRO", "pixel-8-pro"),
-        ("Galaxy A54", "galaxy-a54-5g"),
-        ("Samsung Galaxy A54 5G", "galaxy-a54-5g"),
-        ("SM-A546E", "galaxy-a54-5g"),
-        ("iPhone 15", "iphone-15"),
-        ("Apple iPhone 15", "iphone-15"),
-        ("iPhone15,4", "iphone-15"),
-        ("iphone se 2022", "iphone-se-3rd-generation"),
-        ("Galaxy S21 Exynos", "galaxy-s21-exynos-2100"),
-        ("galaxy s24 ultra", "galaxy-s24-ultra"),
-        ("S23+", "galaxy-s23-plus"),
-        ("S23 Plus", "galaxy-s23-plus"),
-        ("SM-S921B", "galaxy-s24-exynos-2400"),
-        ("Xiaomi Redmi Note 12", "redmi-note-12"),
-        ("23021RAAEG", "redmi-note-12"),
-        ("moto g54", "moto-g54-5g"),
-        ("XT2343-1", "moto-g54-5g"),
-        ("Nothing Phone (2)", "nothing-phone-2"),
-        ("Tensor G3", "tensor-g3"),
-        ("MT6765", "helio-g35"),
-    ],
-)
+@pytest.mark.parametrize(("written", "name"), CASES.items())
 def test_a_phone_is_known_by_the_names_that_people_use(profiles: Profiles, written: str, name: str) -> None:
     assert profiles.profile(written).name == name
 

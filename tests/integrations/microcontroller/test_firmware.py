@@ -18,27 +18,10 @@ from tests.requirements import skip_or_fail
 
 SETTINGS, DATA = "microcontroller/model_settings.h", "microcontroller/model_data.cc"
 
-RESOLVER = """
-enum TfLiteStatus { kTfLiteOk, kTfLiteError };
-namespace tflite {
-template <unsigned int operators> struct MicroMutableOpResolver {
-  TfLiteStatus AddConv2D() { return kTfLiteOk; }
-  TfLiteStatus AddDepthwiseConv2D() { return kTfLiteOk; }
-  TfLiteStatus AddFullyConnected() { return kTfLiteOk; }
-  TfLiteStatus AddMean() { return kTfLiteOk; }
-  TfLiteStatus AddSoftmax() { return kTfLiteOk; }
-};
-}
-"""
+RESOLVER = (Path(__file__).parent / "resolver.h").read_text(encoding="utf-8")
 """What the sources use of TensorFlow Lite Micro."""
 
-MAIN = """
-#include "model_settings.h"
-int main() {
-  ModelOpResolver resolver;
-  return RegisterModelOps(resolver) == kTfLiteOk && kModelData[4] == 'T' ? 0 : 1;
-}
-"""
+MAIN = (Path(__file__).parent / "main.cc").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
