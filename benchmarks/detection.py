@@ -146,7 +146,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
     layers = recipe_of(training).layers
     title = f"{name} at {side}" if training == HEAD else f"{name} at {side}, {training}"
     train_images, learnt, judged = parts.train.boxed, parts.learnt.boxed, parts.judged
-    own = kind.tuned(layers) if layers else kind.hyperparameters
+    own = kind.choose_hyperparameters(layers) if layers else kind.hyperparameters
     with tempfile.TemporaryDirectory() as folder:
 
         def made(what: str, images: LabelledImages, start: TrainingStart = NEW) -> Path:

@@ -232,7 +232,7 @@ def _request(given: Mapping[str, Any]) -> Request:
     resume, extend = given.get("resume"), given.get("extend")
     if resume is not None:
         run = RunFolder.open(Path(resume))
-        for name in (name for name in ("request.yaml", "manifest.json") if not run.unchanged(name)):
+        for name in (name for name in ("request.yaml", "manifest.json") if not run.is_unchanged(name)):
             what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
             raise UsageError(what, "start a new run: unchanged work is taken from the cache")
         return located(resolve_resumed(stored_request(run), options, file, extend), run)

@@ -120,7 +120,7 @@ def count_graph(card: Card) -> Counts:
 
         given = graph_of(card)
         values = sum(prod(shape) for shape in given.shapes.values())
-        return Counts(given.params, values, count(read(given.filled(given.random()))).macs)
+        return Counts(given.params, values, count(read(given.fill_constants(given.random()))).macs)
     import keras
 
     from advisor.catalog import _architectures as architectures, _graph as graph

@@ -139,8 +139,8 @@ def _fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
 
     graph = graph_of(card)
     if weights is None:
-        return graph.filled(graph.random())
-    return graph.filled(graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path)))
+        return graph.fill_constants(graph.random())
+    return graph.fill_constants(graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path)))
 
 
 def _measure_differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:

@@ -63,7 +63,7 @@ class GraphFile:
         """
         return map_weights(port, self.layers, tensors) if self.layers else tensors
 
-    def filled(self, tensors: Mapping[str, Array]) -> bytes:
+    def fill_constants(self, tensors: Mapping[str, Array]) -> bytes:
         """Return the ``.tflite`` with the constants that follow from a checkpoint's tensors, by name.
 
         Raises:
@@ -71,7 +71,7 @@ class GraphFile:
         """
         tracked = TrackedTensors(tensors)
         arrays = {name: self._check_tensor(name, shape, tracked(name)) for name, shape in self.shapes.items()}
-        left = [name for name in tracked.unused() if not name.endswith(IGNORED)]
+        left = [name for name in tracked.list_unused() if not name.endswith(IGNORED)]
         if left:
             raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
         model = unpack(self.graph)

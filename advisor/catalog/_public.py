@@ -225,7 +225,7 @@ def add(
         tell(f"reading {Path(file).name}")
     with local_source(file, size) as source, import_model.inspect(source.path, size, options["as_it_is"]) as inspected:
         known = inspected.of(source)
-        return import_model.add(known, known.completed(given, ask), Path(into) if into else None)
+        return import_model.add(known, known.ask_for_missing(given, ask), Path(into) if into else None)
 
 
 def _paths(catalog: Files) -> list[Path]:

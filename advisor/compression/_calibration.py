@@ -82,7 +82,7 @@ def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.u
     """Return functions that make random crops of the photographs in scikit-image, uint8 (size, size, 3)."""
     from PIL import Image
 
-    def resized(photograph: Image.Image, box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+    def resize_crop(photograph: Image.Image, box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
         return np.asarray(photograph.resize((size, size), Image.Resampling.BILINEAR, box=box))
 
     draw = random.Random(seed)
@@ -92,7 +92,7 @@ def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.u
         for _ in range(CROPS_A_PHOTOGRAPH):
             side = draw.uniform(0.5, 1.0) * min(photograph.size)
             left, top = (draw.uniform(0, length - side) for length in photograph.size)
-            crops.append(partial(resized, photograph, (left, top, left + side, top + side)))
+            crops.append(partial(resize_crop, photograph, (left, top, left + side, top + side)))
     return list(crops)
 
 

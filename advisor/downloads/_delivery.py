@@ -141,7 +141,7 @@ class Download:
                     raise Unavailable(f"{said}: more than the {self.most_bytes} bytes of such a file")
                 out.write(chunk)
                 self.advance(done, total)
-                deadline.reached(done)
+                deadline.extend(done)
         if total is not None and done < total:
             raise Interrupted(f"{said}: cut off after {done} of {total} bytes")
 

@@ -79,7 +79,7 @@ class Deadline:
         self._step_bytes = step_bytes
         self._next_bytes = 0
         self._last = time.monotonic() + most_s
-        self.reached(0)
+        self.extend(0)
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._connections: list[socket.socket] = []
@@ -107,7 +107,7 @@ class Deadline:
             return f"not done after {show_seconds(self._most_s)}"
         return f"too slow: less than {show_bytes(self._step_bytes)} in {show_seconds(self._patience_s)}"
 
-    def reached(self, done_bytes: int) -> None:
+    def extend(self, done_bytes: int) -> None:
         """Start the patience again if another step has arrived."""
         if done_bytes >= self._next_bytes:
             self._next_bytes = done_bytes + self._step_bytes
@@ -303,12 +303,13 @@ class Client:
         raw: Any = response.raw
         update = raw._update_chunk_length
 
-        def checked() -> None:  # a chunk of a negative size breaks the connection; -1 would be read without a limit
+        # A chunk of a negative size breaks the connection; -1 would be read without a limit.
+        def update_checked() -> None:
             update()
             if raw.chunk_left < 0:
                 raise urllib3.exceptions.ProtocolError("a chunk of a negative size")
 
-        raw._update_chunk_length = checked
+        raw._update_chunk_length = update_checked
         return response
 
 

@@ -223,7 +223,7 @@ def compared_images(run: RunFolder) -> tuple[str, ...]:
 def kept_array(run: RunFolder, name: str) -> NDArray[Any] | None:
     """Return what a run keeps of each image, such as the answers of a file; None if it is missing or has changed."""
     try:
-        if not (run.path / name).is_file() or not run.unchanged(name):  # a pipe would never end
+        if not (run.path / name).is_file() or not run.is_unchanged(name):  # a pipe would never end
             return None
         return np.lib.format.open_memmap(run.path / name, mode="r")  # refuses a shape that is larger than the file
     except (OSError, ValueError, OverflowError):

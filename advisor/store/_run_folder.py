@@ -255,7 +255,7 @@ class RunFolder:
             self._read[path, read] = stamp, read(path)
         return self._read[path, read][1]
 
-    def unchanged(self, name: str) -> bool:
+    def is_unchanged(self, name: str) -> bool:
         """Return whether a file is as it was written: it is missing, has its hash of the manifest, or none is there."""
         if name == MANIFEST:
             return self.seal.whole
@@ -271,7 +271,7 @@ class RunFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """Return a JSON document of the run; see :func:`advisor.store.read_document`. Empty if changed."""
         path = self.path / name
-        if not self.unchanged(name):
+        if not self.is_unchanged(name):
             return {}
         small = path.is_file() and path.stat().st_size <= KEPT_BYTES
         return dict((self._read_once(path, read_document) if small else read_document(path)).entries)
@@ -513,7 +513,7 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
     elif seal.lines and hashes[seal.lines - 1 :][:1] not in ([], [seal.head]):
         yield Problem(lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED)
     for name in (name for name in seal.files if not name.startswith(f"{run.artefacts.name}/")):
-        if not run.unchanged(name):
+        if not run.is_unchanged(name):
             yield Problem(name, "has changed since it was written: it is not used", CHANGED)
         elif not (run.path / name).exists() and not name.startswith((*REPORTS, "answers/")):
             yield Problem(name, "is missing, and was there when the search ended", CHANGED)

@@ -157,7 +157,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) 
     for layer, wanted in expected.items():
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
         mapping.RULES[port].arrays(layers[layer], taken)
-        assert [name for name in names if name not in taken.unused()] == wanted
+        assert [name for name in names if name not in taken.list_unused()] == wanted
 
 
 CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat

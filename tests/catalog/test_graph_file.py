@@ -55,7 +55,7 @@ def random_file(card: Card, scale: float = 1.0) -> bytes:
     """The card's graph with random weights; all but vectors are scaled."""
     graph = graph_of(card)
     weights = {key: value * (scale if value.ndim > 1 else 1.0) for key, value in graph.random().items()}
-    return graph.filled(weights)
+    return graph.fill_constants(weights)
 
 
 def test_a_graph_file_has_the_counts_of_its_card() -> None:
@@ -96,7 +96,7 @@ def test_a_filled_graph_is_the_file_that_keras_graph_converts_to(name: str) -> N
             weights[tensor] = weights[tensor] + draw.uniform(-0.3, 0.3, shape).astype(np.float32)
     model = build_model(card, None)
     fill_layers(model, weights)
-    filled, converted = graph.filled(weights), to_tflite(model)
+    filled, converted = graph.fill_constants(weights), to_tflite(model)
     one, other = ([operator.name for operator in read(data).operators] for data in (filled, converted))
     assert one == other
     image = draw.normal(size=(1, card.input_size, card.input_size, 3)).astype(np.float32)
@@ -145,12 +145,12 @@ def test_a_checkpoint_that_does_not_fit_is_refused_by_the_tensor(graph: GraphFil
     tensors = graph.random()
     change(tensors)
     with pytest.raises(WeightsError, match=words):
-        graph.filled(tensors)
+        graph.fill_constants(tensors)
 
 
 def test_counters_of_training_are_no_part_of_the_graph(graph: GraphFile) -> None:
     tensors = graph.random()
-    assert graph.filled({**tensors, "bn1.num_batches_tracked": np.array(5)}) == graph.filled(tensors)
+    assert graph.fill_constants({**tensors, "bn1.num_batches_tracked": np.array(5)}) == graph.fill_constants(tensors)
 
 
 def test_a_graph_file_that_changed_is_refused() -> None:
@@ -229,7 +229,7 @@ def test_a_network_with_attention_becomes_int8(name: str) -> None:
 def test_an_operator_that_cannot_be_trained_is_named(monkeypatch: pytest.MonkeyPatch, graph: GraphFile) -> None:
     monkeypatch.delitem(keras_graph.__globals__["_MAKERS"], "CONV_2D")
     with pytest.raises(StageError, match="net: training a file with the operator CONV_2D is not supported"):
-        keras_graph(graph.filled(graph.random()), "net")
+        keras_graph(graph.fill_constants(graph.random()), "net")
 
 
 @pytest.mark.integration

@@ -43,7 +43,7 @@ def test_all_layers_learn_by_default_where_that_was_measured(task: Task) -> None
 
 @pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 20)])
 def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: HeadOnMaps, epochs: int) -> None:
-    some, every = (task.head.tuned(recipe_of(name).layers) for name in (FINETUNE_TOP, FINETUNE_ALL))
+    some, every = (task.head.choose_hyperparameters(recipe_of(name).layers) for name in (FINETUNE_TOP, FINETUNE_ALL))
     assert (some.epochs, some.batch_statistics) == (14, False)
     assert (every.epochs, every.batch_statistics) == (epochs, task is not COUNTING)
 

@@ -42,14 +42,14 @@ def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
     base = applications.InceptionResNetV2(weights=None, input_shape=(input_size, input_size, 3), classes=classes)
     numbers = count()
 
-    def named(layer: Tensor) -> Tensor:
+    def rename_layer(layer: Tensor) -> Tensor:
         config = layer.get_config()
         if _UNNAMED.fullmatch(layer.name):
             config["name"] = f"backbone_{next(numbers)}"
         return type(layer).from_config(config)
 
     image = image_input(input_size)
-    whole = keras.models.clone_model(base, input_tensors=image, clone_function=named)
+    whole = keras.models.clone_model(base, input_tensors=image, clone_function=rename_layer)
     return make_network(image, whole.output, whole.get_layer("avg_pool").output)
 
 

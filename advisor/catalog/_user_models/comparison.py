@@ -106,12 +106,12 @@ def draw_crops(side: int) -> Array:
 def share_of_transposes(model: Model) -> float:
     """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
 
-    def moved(operators: Iterable[Any]) -> int:
+    def count_moved(operators: Iterable[Any]) -> int:
         touched = (index for operator in operators for index in (*operator.inputs, *operator.outputs) if index >= 0)
         return sum(model.tensors[index].elements for index in touched)
 
     ours = [operator for operator in model.operators if operator.name == TRANSPOSE]
-    return moved(ours) / max(moved(model.operators), 1)
+    return count_moved(ours) / max(count_moved(model.operators), 1)
 
 
 def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -> OriginalLayer | None:

@@ -83,7 +83,7 @@ class Inspected:
         facts = replace(self.facts, metadata=source.metadata or self.facts.metadata)
         return replace(self, origin=source.origin, top1=source.top1, facts=facts)
 
-    def completed(self, given: ModelDescription, ask: Callable[[str], str] | None) -> ModelDescription:
+    def ask_for_missing(self, given: ModelDescription, ask: Callable[[str], str] | None) -> ModelDescription:
         """Ask for the values that neither the file nor the description gives."""
         answers: dict[str, Any] = {name: ask(name) for name in list_missing(self, given)} if ask else {}
         for name in answers.keys() & {"mean", "std"}:

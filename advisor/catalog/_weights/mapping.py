@@ -109,7 +109,7 @@ class TrackedTensors:
         """Return every name, in the order of the file."""
         return tuple(self._tensors)
 
-    def unused(self) -> list[str]:
+    def list_unused(self) -> list[str]:
         """Return the names that were not used, in the order of the file."""
         return [name for name in self._tensors if name not in self._used]
 
@@ -145,7 +145,7 @@ def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Ar
         if not all(np.isfinite(array).all() for array in arrays):
             raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
         weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
-    left = [name for name in tracked.unused() if not re.search(rule.ignored, name)]
+    left = [name for name in tracked.list_unused() if not re.search(rule.ignored, name)]
     if left:
         raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
     return weights
@@ -293,7 +293,7 @@ def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
 
 def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the next layer of a Keras file: its layers are in the order of the graph, under names of their own."""
-    unused = tensors.unused()
+    unused = tensors.list_unused()
     if not unused:
         count = len({name.partition("/")[0] for name in tensors.names()})
         raise WeightsError(f"the file has {count} layers with weights, the graph has more")

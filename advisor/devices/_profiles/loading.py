@@ -62,7 +62,7 @@ class Profiles(dict[str, DeviceProfile]):
             raise self._unknown(name)
         return profile, profile.target(target)
 
-    def installed(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
+    def require_installed(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
         """Return a device and a target, by default one for ``.tflite`` files; refuse a runtime that is missing."""
         profile, target = prefer_tflite(selector, *self.select(selector))
         require_runtime(profile)

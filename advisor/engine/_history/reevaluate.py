@@ -84,7 +84,7 @@ class Devices:
         names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
         if HOST in map(canonical, names):
             raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
-        return cls(tuple((name, *profiles.installed(name)) for name in names))
+        return cls(tuple((name, *profiles.require_installed(name)) for name in names))
 
     @cached_property
     def predictor(self) -> DevicePredictor:

@@ -36,7 +36,7 @@ def card_front(
     Raises:
         UsageError: no device has this name, it runs no card, nothing comparable is known, or this machine is too busy.
     """
-    profile, target = known_devices(profiles).installed(device)
+    profile, target = known_devices(profiles).require_installed(device)
     if profile.name in local_runtimes():
         hint = f"list the front on {HOST}; advisor benchmark times files on '{device}'"
         raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)

@@ -124,7 +124,7 @@ def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: st
 
 def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
     try:
-        profile, target = profiles.installed(selector)
+        profile, target = profiles.require_installed(selector)
         if profile.name == HOST:
             raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
         return TargetDevice(selector, profile, target)

@@ -107,7 +107,7 @@ def _estimate(
     compiler = f"ethos-u-vela {metadata.version('ethos-u-vela')}"
     source = f"{compiler}, {unit.name}, {unit.system}, {MODES[unit.mode]}"
 
-    def estimated(value: float, unit_name: str = "bytes") -> Quantity:
+    def make_estimate(value: float, unit_name: str = "bytes") -> Quantity:
         return Quantity(value, unit_name, Provenance.ESTIMATED, source=source)
 
     flash = float(row["off_chip_flash_memory_used"]) + float(row["on_chip_flash_memory_used"])
@@ -120,9 +120,9 @@ def _estimate(
         on_cpu=dict(left),
         reasons=reasons,
         macs=int(float(row["nn_macs"])),
-        cycles=estimated(cycles, "cycles"),
-        latency=estimated(1e3 * float(row["inference_time"]), "ms") if cycles else None,
-        sram=estimated(1024 * float(row["sram_memory_used"])),
-        dram=estimated(1024 * float(row["dram_memory_used"])),
-        flash=estimated(1024 * flash),
+        cycles=make_estimate(cycles, "cycles"),
+        latency=make_estimate(1e3 * float(row["inference_time"]), "ms") if cycles else None,
+        sram=make_estimate(1024 * float(row["sram_memory_used"])),
+        dram=make_estimate(1024 * float(row["dram_memory_used"])),
+        flash=make_estimate(1024 * flash),
     )

@@ -51,7 +51,7 @@ class Segmentation(HeadOnMaps):
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
         from advisor.engine import cost
 
-        hyperparameters = self.head.tuned(layers) if layers else self.head.hyperparameters
+        hyperparameters = self.head.choose_hyperparameters(layers) if layers else self.head.hyperparameters
         steps = max(hyperparameters.least_steps, hyperparameters.epochs * images / hyperparameters.batch)
         of_step = STEP_RUNS_ALL if layers == 1.0 else STEP_RUNS
         runs = of_step * hyperparameters.batch * steps if layers else MAP_RUNS * images

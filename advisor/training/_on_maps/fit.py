@@ -165,7 +165,7 @@ class _Training:
         """Yield the inputs and labels of the images of the next epoch, each image changed at random."""
         draw = np.random.default_rng([self._hyperparameters.seed, self._epochs])
         order = draw.permutation(len(self._data.labels))
-        return (self._data.changed(part, draw) for part in _split_batches(order, self._hyperparameters.batch))
+        return (self._data.read_changed(part, draw) for part in _split_batches(order, self._hyperparameters.batch))
 
     def step(self, batch: tuple[Arrays, list[Labels]], _place: int) -> tf.Tensor:
         """Train on one batch and return its loss."""
@@ -196,7 +196,7 @@ class _Training:
             self._take_statistics()
         if self._head.finish:
             rows = _split_batches(np.arange(len(self._data.labels)), self._hyperparameters.batch)
-            inputs = map(self._data.unchanged, rows)
+            inputs = map(self._data.read_unchanged, rows)
             logits = [np.asarray(self._outputs(inputs_of_rows, training=False)[0]) for inputs_of_rows in inputs]
             self._head.finish(np.concatenate(logits), self._data.labels)
 

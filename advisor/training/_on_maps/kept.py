@@ -139,14 +139,14 @@ class KeptMaps(Generic[Labelled]):
         """The labels of the N images."""
         return self.of_rows[: len(self.of_rows) // (1 + self.copies)]
 
-    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
+    def read_unchanged(self, images: NDArray[np.int64]) -> Arrays:
         """Return the maps of some images, level by level."""
         return [np.array(level[images]) for level in self.levels]
 
-    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
+    def read_changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
         """Return the maps of some images, each as one of its copies, and their labels."""
         rows = images + len(self.labels) * draw.integers(0, 1 + self.copies, len(images))
-        return self.unchanged(rows), [self.of_rows[row] for row in rows]
+        return self.read_unchanged(rows), [self.of_rows[row] for row in rows]
 
 
 def keep_maps(
@@ -219,11 +219,11 @@ class Photographs(Generic[Labelled]):
     labels: Sequence[Labelled]  # of each image
     spec: InputSpec  # how pixels become the backbone's input
 
-    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
+    def read_unchanged(self, images: NDArray[np.int64]) -> Arrays:
         """Return the input for some images, float32 (n, S, S, 3)."""
         return [np.stack([self.spec.normalise(self.pixels[image]) for image in images])]
 
-    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
+    def read_changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
         """Return the input for some images, each changed at random, and their labels."""
         changed_images = [
             change_image(self.pixels[image], self.labels[image], RandomChanges(), draw) for image in images

@@ -43,7 +43,7 @@ class HeadKind:
     finetuning: Hyperparameters = FINETUNING  # of head and backbone together
     finetuning_all: Hyperparameters | None = None  # the same where all layers learn; None: as where some do
 
-    def tuned(self, share: float) -> Hyperparameters:
+    def choose_hyperparameters(self, share: float) -> Hyperparameters:
         """Return the hyperparameters of a training of the head and a share of the backbone's layers."""
         return self.finetuning_all if self.finetuning_all and share == 1.0 else self.finetuning
 
@@ -122,7 +122,8 @@ def train(
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         keras.utils.set_random_seed(seed)
         head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
-        hyperparameters = replace(kind.tuned(start.share) if start.share else kind.hyperparameters, seed=seed)
+        hyperparameters = kind.choose_hyperparameters(start.share) if start.share else kind.hyperparameters
+        hyperparameters = replace(hyperparameters, seed=seed)
         of_head, of_backbone = start.weights()
         if of_head:
             head.model.set_weights(of_head)

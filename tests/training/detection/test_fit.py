@@ -124,9 +124,9 @@ def photographs(boxed: LabelledImages, tmp_path: Path) -> Photographs:
 
 def test_pixels_are_changed_anew_each_time(boxed: LabelledImages, photographs: Photographs) -> None:
     draw, some = np.random.default_rng(0), np.array([3, 1])
-    (plain,) = photographs.unchanged(some)
+    (plain,) = photographs.read_unchanged(some)
     assert np.array_equal(plain, np.stack([VIEW.read(boxed.paths[image]) for image in some]))
-    ((first,), objects), ((second,), _) = (photographs.changed(some, draw) for _ in range(2))
+    ((first,), objects), ((second,), _) = (photographs.read_changed(some, draw) for _ in range(2))
     assert first.shape == second.shape == plain.shape
     assert not np.array_equal(first, second)
     assert [one.labels.tolist() for one in objects] == [boxed.labels[image].labels.tolist() for image in some]
@@ -231,7 +231,7 @@ def test_batch_norm_fits_kept_weights(boxed: LabelledImages, tmp_path: Path, mon
     assert [bool(np.any(norm.moving_mean)) for norm in norms] == [False, False, True]
     assert {norm.momentum for norm in norms} == {0.99}
     draw = np.random.default_rng([0, epochs])  # the images of one more epoch, which has one batch
-    (images,), _ = data.changed(draw.permutation(count), draw)
+    (images,), _ = data.read_changed(draw.permutation(count), draw)
     norms[0].trainable = norms[1].trainable = False  # they keep their statistics in training, too
     by_file, by_batch = (head.model(body(images, training=each), training=each)[0] for each in (False, True))
     np.testing.assert_allclose(by_file, by_batch, atol=0.02)
