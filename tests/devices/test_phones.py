@@ -6,17 +6,17 @@ import pytest
 import yaml
 
 from advisor.core import HOST, UsageError
-from advisor.devices import Predictor, core_named, device_names, known_socs, load_features, provenance, remarks
+from advisor.devices import Predictor, core_named, device_names, load_features, provenance, read_socs, remarks
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.listing import PREDICTED, device_json, write_profile
-from advisor.devices._profiles.loading import Profiles, checked_profile
+from advisor.devices._profiles.loading import Profiles, read_checked_profile
 from advisor.devices._profiles.phones import (
-    known_boards,
-    known_phones,
     list_phones,
     nearest_names,
     phones_named,
     profile_of,
+    read_boards,
+    read_phones,
 )
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
 
@@ -83,7 +83,7 @@ def test_an_unknown_name_meets_the_nearest_and_the_two_lines_that_add_it(profile
     assert len(lines) == 2
     path = tmp_path / "pixel-12.yaml"
     path.write_text("\n".join(line.strip() for line in lines))
-    added = checked_profile(path)
+    added = read_checked_profile(path)
     assert [target.threads for target in added.targets] == [1, 2, 4]
     assert added.target().of("pixel-12").runtime == "tflite==2.3.0+xnnpack"
     assert (added.title, added.kind, added.predicted_from) == ("pixel-12", "phone", "")
@@ -133,24 +133,24 @@ def test_95_of_the_100_most_sold_phones_have_a_profile(profiles: Profiles) -> No
 
 
 def test_profiles_that_the_tables_name_exist_and_every_phone_leads_to_known_cores(profiles: Profiles) -> None:
-    for phone in known_phones():
+    for phone in read_phones():
         profile = profile_of(phone)
         assert profile.target().accelerator == "cpu"
         assert all(core_named(cluster.core) and cluster.max_mhz for cluster in profile.cores)
         assert 2010 < phone.year < 2030
-    assert len(known_phones()) > 600
-    assert {phone.profile for phone in known_phones()} - {""} <= profiles.keys()
-    assert {board.profile for board in known_boards()} <= profiles.keys()
+    assert len(read_phones()) > 600
+    assert {phone.profile for phone in read_phones()} - {""} <= profiles.keys()
+    assert {board.profile for board in read_boards()} <= profiles.keys()
 
 
 def test_every_phone_is_known_by_its_name_code_and_slug_and_no_name_is_there_twice() -> None:
-    slugs = [phone.slug for phone in known_phones()]
-    codes = [plain_name(code) for phone in known_phones() for code in phone.codes]
-    socs = [plain_name(name) for soc in known_socs() for name in (soc.name, *soc.names)]
-    boards = [plain_name(name) for board in known_boards() for name in (board.name, *board.names)]
+    slugs = [phone.slug for phone in read_phones()]
+    codes = [plain_name(code) for phone in read_phones() for code in phone.codes]
+    socs = [plain_name(name) for soc in read_socs() for name in (soc.name, *soc.names)]
+    boards = [plain_name(name) for board in read_boards() for name in (board.name, *board.names)]
     for names in (slugs, codes, socs, boards):
         assert sorted({name for name in names if names.count(name) > 1}) == []
-    for phone in known_phones():
+    for phone in read_phones():
         for text in (phone.name, phone.slug, *phone.codes):
             assert phone in phones_named(text.removesuffix("*")), text
 
