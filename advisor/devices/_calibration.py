@@ -301,16 +301,14 @@ def calibrate(
         else:
             names = predictor.most_informative(profile, target, forms[0], costs, wanted)
             _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
-
         last = list[str]()  # What the last network changed: a line of its own would be replaced at once
 
         def tell_step(text: str) -> None:
             tell("; ".join((*last, text)))
 
         def change(new_timings: Timings, so_far: Timings) -> None:
-            before, now[0] = (
-                with_timings(with_kernels, target, timings) for timings in (so_far, {**so_far, **new_timings})
-            )
+            before = with_timings(with_kernels, target, so_far)
+            now[0] = with_timings(with_kernels, target, {**so_far, **new_timings})
             last[:] = list_changes(predictor, before, now[0], target, models, new_timings)
             last.extend([decision.pick(now[0])] if decision else [])
 

@@ -148,9 +148,7 @@ class _Session:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
         self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
-        self._model = network.build_network(
-            backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached
-        )
+        self._model = network.build_network(backbone, start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
