@@ -23,7 +23,7 @@ from advisor.core import HEAD, Configuration, Evaluation, Quantity, Status, Targ
 from advisor.datasets import Survey, divide, survey
 from advisor.engine import share_of
 from advisor.engine._pipeline.evaluation.accuracy import HELD_OUT, VALIDATED
-from advisor.training import expect, fit_head
+from advisor.training import expect_new_conditions, fit_head
 from benchmarks.accuracy import part_parser
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.search import TRASHNET
@@ -137,7 +137,7 @@ def _row(case: Case, name: str) -> Row:
     compared = share_of(_right(fit_head(*part(train), classes, PENALTY), *part(validation)), VALIDATED)
     head = fit_head(features, labels, classes, PENALTY)
     plain = share_of(_right(head, *part(held)), HELD_OUT)
-    facts = expect(features, labels, rows, bool(division.grouping.of))
+    facts = expect_new_conditions(features, labels, rows, bool(division.grouping.of))
     target = Target("host", "litert", "cpu", 1)
     judged = Evaluation(
         Configuration(name, HEAD, "float32", target), Status.OK,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import fetch_weights, load_catalogue
-from advisor.compression import CalibrationImages, choose
+from advisor.compression import CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED
 from advisor.datasets import Dataset, InputSpec, survey
 from advisor.datasets._split import split
@@ -130,7 +130,7 @@ def _scores(case: Case, spec: InputSpec, model: Path) -> tuple[str, str]:
     from advisor.measurement import predict
 
     train = sorted(set(range(len(case.learnt.labels))) - set(case.validation))
-    drawn = choose([case.learnt.labels[row] for row in train], CALIBRATION, case.seed)
+    drawn = choose_images([case.learnt.labels[row] for row in train], CALIBRATION, case.seed)
     images = CalibrationImages(tuple(case.learnt.paths[train[row]] for row in drawn), spec, case.seed)
     quantized = model.with_name(f"int8-{model.name}")
     make_file(model, "int8", images, RecipeInputs(), None, quantized)

@@ -136,7 +136,7 @@ def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Float
     """Return the backbone's file, the features of every image, and the width of the last layer."""
     from advisor.catalog import CONVERT_VERSION, convert
     from advisor.tflite import FEATURES, VERSION, last_width, select_output, with_levels
-    from advisor.training import extract
+    from advisor.training import extract_features
 
     folder = cache_root() / "benchmarks" / f"{NAME}-{CONVERT_VERSION}-{VERSION}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Float
             data = select_output((Path(place) / "master.tflite").read_bytes(), FEATURES)
         backbone.write_bytes(with_levels(data))
     if not file.exists():
-        np.save(file, extract(backbone, [image.path for image in dataset.images], _spec(card)))
+        np.save(file, extract_features(backbone, [image.path for image in dataset.images], _spec(card)))
     return backbone, np.load(file), last_width(backbone.read_bytes())
 
 
@@ -224,7 +224,7 @@ PLAIN: dict[str, Callable[[Case], Answers]] = {
 
 def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, case: Case) -> Row:
     """Return what the float file of our head scores on the hold-out, and its int8 file before and after adjusting."""
-    from advisor.compression import CalibrationImages, RecipeInputs, choose, make_file
+    from advisor.compression import CalibrationImages, RecipeInputs, choose_images, make_file
     from advisor.engine._pipeline.stages.adjusting_jobs import HeadImages, adjust_head
     from advisor.measurement import predict
     from advisor.tflite import attach_head
@@ -233,7 +233,7 @@ def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, case: Case
     labels = case.labels[case.learnt].tolist()
     paths = tuple(dataset.images[index].path for index in case.learnt)
     groups = tuple(case.groups[index] for index in case.learnt) if case.groups else ()
-    calibration = tuple(paths[row] for row in choose(labels, CALIBRATION, case.seed))
+    calibration = tuple(paths[row] for row in choose_images(labels, CALIBRATION, case.seed))
     with tempfile.TemporaryDirectory() as place:
         model, quantized, adjusted = (Path(place) / f"{kind}.tflite" for kind in ("model", "int8", "adjusted"))
         model.write_bytes(attach_head(backbone.read_bytes(), weights, bias))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, load_catalogue
-from advisor.compression import CalibrationImages, RecipeInputs, choose, make_file
+from advisor.compression import CalibrationImages, RecipeInputs, choose_images, make_file
 from advisor.core import (
     BALANCED,
     Answers,
@@ -258,7 +258,9 @@ def _answers(features: Mapping[str, Floats], labels: NDArray[np.int64], split: S
 def _run_forms(backbone: Path, folder: Path, card: Card, dataset: Dataset) -> None:
     """Make the forms of the backbone, and keep the features of every image by each integer form."""
     folder.mkdir(exist_ok=True)
-    drawn = [dataset.images[row].path for row in choose([image.label for image in dataset.images], CALIBRATION, 0)]
+    drawn = [
+        dataset.images[row].path for row in choose_images([image.label for image in dataset.images], CALIBRATION, 0)
+    ]
     calibration = CalibrationImages(tuple(drawn), _spec(card), 0)
     for form in FORMS:
         if not (folder / f"{form}.tflite").exists():

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION, CalibrationImages, choose
+from advisor.compression import CALIBRATION, CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
 from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
@@ -218,19 +218,19 @@ def head_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
 
     from advisor.catalog import convert
     from advisor.tflite import attach_head, last_width, select_output, with_levels
-    from advisor.training import extract, train_head
+    from advisor.training import extract_features, train_head
 
     card, clock = load_catalogue()[blank.card], Clock(0.0)
     convert(card, fetch_weights(card), folder / "master.tflite")
     backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
     (folder / "backbone.tflite").write_bytes(backbone)
     steps, spec = [replace(blank, step=CONVERT, cpu_s=clock())], input_spec(card)
-    known = extract(folder / "backbone.tflite", [path for path, _ in (*parts.train, *parts.validation)], spec)
+    known = extract_features(folder / "backbone.tflite", [path for path, _ in (*parts.train, *parts.validation)], spec)
     steps.append(replace(blank, step=FEATURES, cpu_s=clock()))
     count = len(parts.train)
     head = train_head(known[:count], parts.labels(parts.train), len(parts.classes), SEED, last=last_width(backbone))
     (folder / "head.tflite").write_bytes(attach_head(backbone, head.weights, head.bias))
-    head_s, unseen = clock(), extract(folder / "backbone.tflite", [path for path, _ in parts.test], spec)
+    head_s, unseen = clock(), extract_features(folder / "backbone.tflite", [path for path, _ in parts.test], spec)
     shares = [
         _share((rows @ head.weights + head.bias).argmax(axis=1), parts.labels(images))
         for rows, images in ((known[count:], parts.validation), (unseen, parts.test))
@@ -253,7 +253,7 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     from advisor.training._finetune import to_tflite
     from advisor.training._finetune.network import FinetuneData
     from advisor.training._head import Head
-    from advisor.training._loop import run
+    from advisor.training._loop import run_training
 
     card, known = load_catalogue()[blank.card], np.load(folder / "known.npz")
     facts = parse(HeadFacts, json.loads((folder / "facts.json").read_text()))
@@ -266,7 +266,7 @@ def tuning_steps(blank: Step, parts: Parts, folder: Path) -> list[Step]:
     backbone = keras.Model(model.inputs[0], model.output["features"])
     session = watched(parts)(backbone, data, replace(FINETUNING[FINETUNE_CACHED], seed=SEED, patience=99), folder)
     session.resume()
-    run(session)
+    run_training(session)
     tuned, file = session.finish(backbone), folder / "tuned.tflite"
     file.write_bytes(to_tflite(backbone, tuned))
     steps = [
@@ -281,7 +281,7 @@ def watched(parts: Parts) -> Any:
     """Return the class of a fine-tuning that also scores the test images after every epoch, outside its seconds."""
     from advisor.training._features import Batches
     from advisor.training._finetune.finetune import _Session
-    from advisor.training._finetune.maps import MapBatches, halve
+    from advisor.training._finetune.maps import MapBatches, halve_network
 
     class Watched(_Session):
         def __init__(self, backbone: Any, data: Any, hyperparameters: Any, folder: Path) -> None:
@@ -289,7 +289,9 @@ def watched(parts: Parts) -> Any:
             super().__init__(backbone, data, hyperparameters, folder / "tuning", None, folder / "maps")
             self._spent += self._clock()
             images = Batches([path for path, _ in parts.test], parts.labels(parts.test), self._size, None)
-            lower = halve(self._model, (1 + hyperparameters.copies) * len(data.images), self._start.levels).lower
+            lower = halve_network(
+                self._model, (1 + hyperparameters.copies) * len(data.images), self._start.levels
+            ).lower
             self._unseen = MapBatches(lower, images, replace(hyperparameters, copies=0), folder / "unseen")
             self._clock()
 
@@ -313,7 +315,7 @@ def int8_step(step: Step, parts: Parts, card: Card, model: Path) -> Step:
     from advisor.measurement import predict
 
     clock, out, spec = Clock(), model.with_name(f"int8-{model.name}"), input_spec(card)
-    drawn_rows = choose(parts.labels(parts.train), CALIBRATION, SEED)
+    drawn_rows = choose_images(parts.labels(parts.train), CALIBRATION, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn_rows), spec, SEED)
     make_file(model, "int8", images, RecipeInputs(), None, out)
     made_s = clock()

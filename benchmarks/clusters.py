@@ -41,7 +41,7 @@ from advisor.engine._scheduling.search_loop import SearchLoop
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import Plan
 from advisor.integrations import slurm
-from advisor.integrations.slurm import SlurmExecutor, settings
+from advisor.integrations.slurm import SlurmExecutor, read_settings
 from advisor.integrations.slurm._calls import Call, CallAnswer, CallFolder
 from advisor.isolation import HEAVY, LIGHT, POOLS, TRAINERS, Pause
 from advisor.store import RunFolder, cache_root
@@ -129,7 +129,7 @@ def _measured(folder: Path) -> tuple[float, dict[str, float]]:
 def _settings(folder: Path) -> dict[str, Any]:
     file = folder / "local.yaml"
     file.write_text("cluster: local\njobs: {timeout_min: 600}\n")
-    return settings(str(file))
+    return read_settings(str(file))
 
 
 class _Counted(CallFolder):
@@ -142,8 +142,8 @@ class _Counted(CallFolder):
         _Counted.sent += len(pickle.dumps(call))
         super().put(queue, name, call)
 
-    def answered(self, name: str) -> CallAnswer | None:
-        found = super().answered(name)
+    def take_answer(self, name: str) -> CallAnswer | None:
+        found = super().take_answer(name)
         _Counted.returned += len(pickle.dumps(found)) if found else 0
         return found
 

@@ -22,7 +22,7 @@ from advisor.compression import (
     FileAgreement,
     Needs,
     RecipeResult,
-    choose,
+    choose_images,
     notes_text,
 )
 from advisor.core import AdvisorError, Interval
@@ -246,7 +246,7 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
     assert images is not None, "data was given"
     parts, everything = images.split, images.dataset.images
     labels = [everything[index].label for index in parts.train]
-    calibration = [everything[parts.train[index]].path for index in choose(labels, CALIBRATION, 0)]
+    calibration = [everything[parts.train[index]].path for index in choose_images(labels, CALIBRATION, 0)]
     weights = fetch_weights(card, FetchOptions())
     with ChildPool(place / "converter.log", {"PYTHONPATH": str(Path(__file__).parents[1])}) as pool:
         job = converter.__name__

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION, CalibrationImages, choose
+from advisor.compression import CALIBRATION, CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED, HEAD, HeadFacts, parse, to_json
 from advisor.engine import input_spec
 from advisor.isolation import ChildPool
@@ -139,14 +139,14 @@ def record_head(name: str, card_name: str, parts: Parts, folder: Path, epochs: i
     """Convert a card, train its head, and record the forms of its file."""
     from advisor.catalog import convert
     from advisor.tflite import attach_head, last_width, select_output, with_levels
-    from advisor.training import extract, train_head
+    from advisor.training import extract_features, train_head
 
     card = load_catalogue()[card_name]
     convert(card, fetch_weights(card), folder / "master.tflite")
     backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
     (folder / "backbone.tflite").write_bytes(backbone)
     learnt = [path for path, _ in (*parts.train, *parts.validation)]
-    known, count = extract(folder / "backbone.tflite", learnt, input_spec(card)), len(parts.train)
+    known, count = extract_features(folder / "backbone.tflite", learnt, input_spec(card)), len(parts.train)
     labels = parts.labels(parts.train)
     head = train_head(known[:count], labels, len(parts.classes), SEED, last=last_width(backbone))
     np.savez(folder / "known.npz", features=known, weights=head.weights, bias=head.bias)
@@ -188,7 +188,7 @@ def record_forms(name: str, card: Card, parts: Parts, model: Path, training: str
     from advisor.measurement import predict
 
     spec, rows = input_spec(card), []
-    drawn = choose(parts.labels(parts.train), CALIBRATION, SEED)
+    drawn = choose_images(parts.labels(parts.train), CALIBRATION, SEED)
     images = CalibrationImages(tuple(parts.train[row][0] for row in drawn), spec, SEED)
     for form in FORMS:
         file = model.with_name(f"{form}-{model.name}")

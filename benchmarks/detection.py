@@ -29,15 +29,15 @@ from advisor.catalog import Card, build_model, fetch_weights, load_catalogue
 from advisor.compression import RecipeInputs, recipe
 from advisor.core import HEAD, recipe_of
 from advisor.datasets import InputSpec, load, survey_boxes
-from advisor.measurement import CentreFinder, Detections, Detector, counts, match_centres, measure, score
+from advisor.measurement import CentreFinder, Detections, Detector, count_boxes, match_centres, measure, score_boxes
 from advisor.measurement._average_precision import DetectionScore, centre_score
 from advisor.tasks._counting import COUNTING
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import put_back, split_postprocess
 from advisor.training import HeadKind, Hyperparameters, LabelledImages, TrainingStart, _on_maps as on_maps, train
-from advisor.training._finetune.network import freeze
+from advisor.training._finetune.network import freeze_layers
 from advisor.training._on_maps import with_maps
-from advisor.training._on_maps.kept import Objects, RandomChanges, changed
+from advisor.training._on_maps.kept import Objects, RandomChanges, change_image
 from advisor.training._on_maps.train import NEW
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
@@ -188,7 +188,7 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
 
     model = build_model(card, fetch_weights(card))
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
-    freeze(maps, share)
+    freeze_layers(maps, share)
     shapes, side = [tuple(output.shape[1:]) for output in maps.outputs], card.input_size
     with unittest.mock.patch.object(on_maps, "_batch_norm", return_value=keras.layers.BatchNormalization):
         head = kind.make_head(shapes, classes)
@@ -209,7 +209,7 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
         if number == 2:
             began = time.monotonic()
         rows = draw.integers(0, len(boxed.paths), Hyperparameters.batch)
-        pairs = [changed(load(boxed.paths[row], side), boxed.labels[row], RandomChanges(), draw) for row in rows]
+        pairs = [change_image(load(boxed.paths[row], side), boxed.labels[row], RandomChanges(), draw) for row in rows]
         targets = [head.target(objects) for _, objects in pairs]
         images = np.stack([spec.normalise(pixels) for pixels, _ in pairs])
         step(tf.constant(images), tuple(tf.constant(np.stack(part)) for part in zip(*targets, strict=True)))
@@ -220,13 +220,15 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
 
 def found(run: Detector, judged: Part, classes: Sequence[str]) -> tuple[str, str, str]:
     """Return the figures of a file that finds boxes."""
-    return shown(score(judged.true, [run(path) for path in judged.boxed.paths], judged.sizes, len(classes)), classes)
+    return shown(
+        score_boxes(judged.true, [run(path) for path in judged.boxed.paths], judged.sizes, len(classes)), classes
+    )
 
 
 def counted(run: CentreFinder, judged: Part, classes: Sequence[str]) -> tuple[str, str, str]:
     """Return the figures of a file that marks centres."""
     matched = match_centres(judged.true, [run(path) for path in judged.boxed.paths])
-    reached, table = centre_score(matched, len(classes)), counts(matched, len(classes)).sum(axis=0).tolist()
+    reached, table = centre_score(matched, len(classes)), count_boxes(matched, len(classes)).sum(axis=0).tolist()
     mean = reached.mean
     by_class = [f"{name} {100 * (value or 0):.1f}" for name, value in zip(classes, reached.by_class, strict=True)]
     numbers = [f"{name} {marks} of {true}" for name, (true, marks, _) in zip(classes, table, strict=True)]

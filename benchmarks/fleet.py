@@ -24,16 +24,16 @@ import numpy as np
 from advisor.catalog import load_catalogue
 from advisor.core import Budget, CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target, form_of
 from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, shipped_fleets
-from advisor.devices._latency.table import runtime_family, silicon
-from advisor.devices._prediction import fit_predictor, measured_latency
+from advisor.devices._latency.table import runtime_family, silicon_of
+from advisor.devices._prediction import combine_measurements, fit_predictor
 from advisor.devices._profiles import load_profiles
 from advisor.engine import DevicePredictor, TargetDevice
 from advisor.fleet import read_fleet
-from advisor.fleet._answer import Matrix, answer_for, predicted
-from advisor.fleet._choice import choose
-from advisor.fleet._phones import Fleet, Phone, speed
+from advisor.fleet._answer import Matrix, answer_for, predict_matrix
+from advisor.fleet._choice import choose_files
+from advisor.fleet._phones import Fleet, Phone, compute_speed
 from advisor.fleet.selector import TierSelector
-from advisor.fleet.tiers import RULES, KnownPhone, measured_on, rules_document
+from advisor.fleet.tiers import RULES, KnownPhone, rules_document, set_measured
 
 OUT = Path(__file__).resolve().parent / "results"
 BUDGETS_MS = (5.0, 10.0, 20.0, 33.0, 50.0, 100.0, 200.0)
@@ -94,7 +94,7 @@ def pool_of(profiles: Profiles, runtime: str, form: str, known: Mapping[tuple[st
             for row in profile.measurements:
                 if row.usable and (row.target, row.precision) == (target.name, form) and (row.model, form) in known:
                     rows[row.model].append(row)
-            true = {name: measured_latency(table, target, each).milliseconds for name, each in rows.items()}
+            true = {name: combine_measurements(table, target, each).milliseconds for name, each in rows.items()}
             if len(true) >= FEWEST and (best is None or len(true) > len(best.true_ms)):
                 best = Held(profile, target, true)
         if best is not None and profile.kind in ("phone", "board", "module"):
@@ -114,8 +114,8 @@ def cases(
 ) -> Iterator[dict[str, Any]]:
     """Hold each device out, and yield what the selector chose there for each budget."""
     for held in pool:
-        others = [each for each in pool if silicon(each.profile) != silicon(held.profile)]
-        rest = Profiles(p for p in profiles.values() if silicon(p) != silicon(held.profile))
+        others = [each for each in pool if silicon_of(each.profile) != silicon_of(held.profile)]
+        rest = Profiles(p for p in profiles.values() if silicon_of(p) != silicon_of(held.profile))
         predictor = DevicePredictor(fit_predictor(rest))
         bare = replace(held.profile, measurements=(), kernels=())
         unknown = TargetDevice(held.profile.name, bare, held.target)
@@ -125,7 +125,7 @@ def cases(
         for budget in BUDGETS_MS:
             limits = Budget(latency_ms=budget, confidence=CONFIDENCE)
             matrix = Matrix(phones, tuple(named), tuple(rows), limits)
-            chosen = sorted(choose(matrix.values(), 3), key=lambda i: matrix.accuracies[i])
+            chosen = sorted(choose_files(matrix.values(), 3), key=lambda i: matrix.accuracies[i])
             tiers = [named[i] for i in chosen]
             if len(tiers) < 2:
                 continue
@@ -156,12 +156,12 @@ def _known(device: TargetDevice) -> KnownPhone:
 
 
 def _speed(device: TargetDevice) -> float:
-    return speed(device.profile)
+    return compute_speed(device.profile)
 
 
 def _cores(profile: DeviceProfile) -> list[dict[str, Any]]:
     """Return one core with the whole speed of the phone, as an app that knows its cores computes it."""
-    return [{"part": "own", "mhz": 1000 * speed(profile)}]
+    return [{"part": "own", "mhz": 1000 * compute_speed(profile)}]
 
 
 def _document(
@@ -188,7 +188,7 @@ def certainty(
             if one.latency_distribution and one.latency:
                 found[count].append(np.log(one.latency_distribution.at(CONFIDENCE) / one.latency.value))
             file = named[count]
-            device = measured_on(device, file, held.true_ms[file.configuration.card])
+            device = set_measured(device, file, held.true_ms[file.configuration.card])
     return {count: float(np.exp(np.median(values))) for count, values in found.items()}
 
 
@@ -198,7 +198,7 @@ def shipped(known: Mapping[tuple[str, str], Evaluation]) -> list[tuple[float, An
     found = []
     for budget in (10.0, 20.0, 33.0, 50.0):
         limits = Budget(latency_ms=budget, confidence=CONFIDENCE)
-        found.append((budget, answer_for(fleet, predicted(fleet, list(known.values()), limits))))
+        found.append((budget, answer_for(fleet, predict_matrix(fleet, list(known.values()), limits))))
     return found
 
 
@@ -210,7 +210,7 @@ def optimum_s() -> float:
     worst = 0.0
     for values in (np.where(ms / fast[:, None] < 20, accuracy, 0.0) / 200, draw.uniform(0, 1, (200, 300)) / 200):
         began = time.perf_counter()
-        choose(values, 3)
+        choose_files(values, 3)
         worst = max(worst, time.perf_counter() - began)
     return worst
 

@@ -243,13 +243,13 @@ def head(folder: Path, _count: int, classes: int) -> int:
 
 def unknown_score(folder: Path, _count: int, _classes: int) -> int:
     """Find the neighbours among the images learnt from, and the rule of the score."""
-    from advisor.measurement import Neighbours, rule
+    from advisor.measurement import Neighbours, make_rule
 
     values, _, last = read_features(folder)
     fitted, found = np.load(folder / "head.npz"), np.load(folder / "features.npz")
     judged = found["values"][held_out(found["labels"])]
     near = Neighbours.of(values[:, :last])
-    rule(judged @ fitted["weights"] + fitted["bias"], near.similarity(judged[:, :last]))
+    make_rule(judged @ fitted["weights"] + fitted["bias"], near.similarity(judged[:, :last]))
     return 0
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from advisor.datasets import InputSpec
 from advisor.measurement import LatencyResult, measure
-from advisor.measurement._host import busy_processes, observe
-from advisor.measurement._latency.timing import interleave
+from advisor.measurement._host import busy_processes, observe_load
+from advisor.measurement._latency.timing import interleave_files
 from advisor.measurement._operators.profile import profile
 from advisor.store import ArtifactCache
 from benchmarks.tables import Row, keep
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scale, name = (QUICK, "measurement-quick") if options.quick else (FULL, "measurement")
     models = options.models or list(artefacts().values())
     repeated = [path for path in models if path.stem in REPEATED] or models[:2]
-    began, start = time.monotonic(), observe(1.0)
+    began, start = time.monotonic(), observe_load(1.0)
     steps: tuple[Callable[[], list[Row]], ...] = (
         lambda: repeatability(repeated, scale),
         lambda: agreement(repeated, scale),
@@ -208,7 +208,9 @@ def _make(name: str, folder: Path) -> None:
 
 def _ranked(models: Sequence[Path], scale: Scale) -> list[LatencyResult]:
     """Time the artefacts in turn several times over, each time in a fresh process; of each the middle one."""
-    rounds = [[rows[0] for rows in interleave(models, [1], scale.ranking_effort)] for _ in range(scale.ranking_rounds)]
+    rounds = [
+        [rows[0] for rows in interleave_files(models, [1], scale.ranking_effort)] for _ in range(scale.ranking_rounds)
+    ]
     return [sorted(each, key=lambda row: row.rank_ms)[len(each) // 2] for each in zip(*rounds, strict=True)]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import Card, _architectures as architectures, build_model, fetch_weights, load_catalogue
-from advisor.compression import CALIBRATION, CalibrationImages, RecipeInputs, choose, make_file
+from advisor.compression import CALIBRATION, CalibrationImages, RecipeInputs, choose_images, make_file
 from advisor.core import FINETUNE_ALL, recipe_of
 from advisor.datasets import InputSpec, load
 from advisor.engine import Images, Part, Role, resolve
@@ -188,7 +188,7 @@ def plain(
     import keras
     import tensorflow as tf
 
-    from advisor.training import flatbuffer
+    from advisor.training import convert_to_flatbuffer
 
     (whole, rate, new), side, draw = made, card.input_size, np.random.default_rng(0)
     optimizer, classes = keras.optimizers.Adam(rate), whole.outputs[0].shape[-1]
@@ -209,7 +209,7 @@ def plain(
         given = np.stack([spec_of(card).normalise(pixels[each]) for each in rows])[:, :, mirror]
         step(tf.constant(given), tf.constant(masks[rows][:, :, mirror]))
     one = keras.Input((side, side, 3), batch_size=1)
-    path.write_bytes(flatbuffer(keras.Model(one, {"scores": whole(one)})))
+    path.write_bytes(convert_to_flatbuffer(keras.Model(one, {"scores": whole(one)})))
 
 
 def good_of(part: Part) -> tuple[list[Path], list[int]]:
@@ -234,7 +234,7 @@ def gaussians(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
     calibration = CalibrationImages(
-        tuple(train.paths[row] for row in choose(train.labels, CALIBRATION, seed)), spec_of(card), seed
+        tuple(train.paths[row] for row in choose_images(train.labels, CALIBRATION, seed)), spec_of(card), seed
     )
     for form in ("float32", "int8"):
         file = folder / f"{form}.tflite"

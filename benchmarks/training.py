@@ -52,7 +52,7 @@ def _images() -> tuple[list[Path], list[int]]:
 def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     from advisor.catalog import convert, fetch_weights, load_catalogue
     from advisor.tflite import select_output, with_levels
-    from advisor.training import extract, train_head
+    from advisor.training import extract_features, train_head
 
     card = load_catalogue().select([CARD])[0]
     master, backbone = folder / "master.tflite", folder / "backbone.tflite"
@@ -63,7 +63,7 @@ def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> li
     def ours() -> None:
         parts = [paths[core::cores] for core in range(cores)]
         with ThreadPoolExecutor(cores) as pool:
-            found = pool.map(lambda part: extract(backbone, part, view), parts)
+            found = pool.map(lambda part: extract_features(backbone, part, view), parts)
             features = np.concatenate(list(found))
         order = [label for core in range(cores) for label in labels[core::cores]]
         train_head(features, order, max(labels) + 1, 0)
@@ -118,7 +118,7 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    model, fitted = (network.build(backbone, start, view, 1.0) for _ in range(2))
+    model, fitted = (network.build_network(backbone, start, view, 1.0) for _ in range(2))
     step = Optimizer(model, Finetuning(batch=BATCH), len(shown))
     weights = np.ones(BATCH, np.float32)
 

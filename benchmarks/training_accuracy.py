@@ -101,13 +101,13 @@ class Steps:
 
     def case(self, training: str) -> Case:
         """Return how a training does, made where it is not there."""
-        from advisor.measurement import captured_answers, predict
+        from advisor.measurement import predict, predict_captured
 
         def score(path: Path) -> None:
             model = self._finetuned() if training == FINETUNED else self._headed(training)
             answers = predict(model, self._held, self._view).argmax(axis=1)
             with path.open("wb") as file:
-                np.savez(file, answers=answers, captured=captured_answers(model, self._held, self._view))
+                np.savez(file, answers=answers, captured=predict_captured(model, self._held, self._view))
 
         with np.load(self._kept(f"{training}.npz", score)) as answers:
             right = tuple(bool(one) for one in answers["answers"] == self._truth)
@@ -159,10 +159,10 @@ class Steps:
 
     def _features(self, captured: int = 0) -> Path:
         """Return the features of the pictures to learn from, as they are or under a capture condition."""
-        from advisor.training import CaptureAugmentation, extract
+        from advisor.training import CaptureAugmentation, extract_features
 
         def read(path: Path) -> None:
-            values = extract(
+            values = extract_features(
                 self._backbone(), self._learnt()[0], self._view, augmentation=CaptureAugmentation(captured)
             )
             with path.open("wb") as file:

@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from advisor.catalog._catalogue import shipped_files
+from advisor.catalog._catalogue import list_shipped_files
 from advisor.core import HEAD, Evaluation, Status, choosable, recipe_of
 from advisor.engine import Progress, Request, resolve, run_search
 from advisor.engine._pipeline.stage import Durations, StageEvent
@@ -176,7 +176,7 @@ def _catalogues(network: str, place: Path) -> list[Path]:
 
 def write_sized(network: str, target: Path) -> None:
     """Write a catalogue of the network at its smaller inputs."""
-    for file in shipped_files():
+    for file in list_shipped_files():
         family = yaml.safe_load(file.read_text(encoding="utf-8"))
         for card in cards_of(family):
             if card["name"] == network:

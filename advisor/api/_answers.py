@@ -344,7 +344,7 @@ def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | 
         UsageError: no such bundle, an unknown device, or no connection.
         StageError: the device could not run the files.
     """
-    from advisor.fleet import verify as verified
+    from advisor.fleet import verify_bundle as verified
 
     return verified(device, Path(bundle), connection)
 

@@ -12,7 +12,7 @@ from advisor.store import (
     Evicted,
     cache_root,
     entries_of,
-    evict,
+    evict_results,
     keep_run as kept,
     limit_bytes,
     uses_of,
@@ -54,7 +54,7 @@ def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) 
         if kind not in known:
             there = f"in the cache: {', '.join(sorted(known)) or 'nothing'}"
             raise UsageError(f"the cache has nothing of the kind '{kind}'{nearest(kind, known)}", there)
-    return evict(root, 0 if everything else limit_bytes(root, cache_bytes(size)), kinds)
+    return evict_results(root, 0 if everything else limit_bytes(root, cache_bytes(size)), kinds)
 
 
 def keep_run(run: str | Path, *, keep: bool = True) -> CacheUse:

@@ -315,9 +315,9 @@ def _packages() -> Iterator[Check]:
 
 def _training() -> Iterator[Check]:
     from advisor.core import install_extra
-    from advisor.devices import installed_version
+    from advisor.devices import find_version
 
-    found = [f"{package} {version}" for package in TRAINING if (version := installed_version(package))]
+    found = [f"{package} {version}" for package in TRAINING if (version := find_version(package))]
     hint = f"advisor search needs it: {install_extra('train')}"
     yield _check("training", len(found) == len(TRAINING), ", ".join(found) or "not installed", hint)
 
@@ -353,11 +353,11 @@ def _cache() -> Iterator[Check]:
 
 
 def _weights() -> Iterator[Check]:
-    from advisor.catalog import load_catalogue, locate
+    from advisor.catalog import load_catalogue, locate_weights
     from advisor.downloads import FetchOptions
 
     cards = load_catalogue().values()
-    here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
+    here = [card.name for card in cards if locate_weights(card, FetchOptions(offline=True))]
     found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
     hint = "the first search fetches them; without a network: run advisor catalog fetch --all on another machine"
     yield _check("weights", bool(here), found, hint)

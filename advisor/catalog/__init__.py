@@ -20,16 +20,22 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.catalog import _listing as listing
     from advisor.catalog._cards import Card, Conversion, Preprocessing, Published
-    from advisor.catalog._catalogue import Catalogue, config_root, load_catalogue, published_labels, user_catalogue_file
+    from advisor.catalog._catalogue import (
+        Catalogue,
+        config_root,
+        load_catalogue,
+        read_published_labels,
+        user_catalogue_file,
+    )
     from advisor.catalog._checking import Checked
     from advisor.catalog._convert import CONVERT_VERSION, build_model, convert
     from advisor.catalog._listing import CardRow, Fetched, is_here
     from advisor.catalog._public import add, check, fetch, list_cards, show, to_frame
     from advisor.catalog._user_models import classifier
     from advisor.catalog._user_models.classifier import run
-    from advisor.catalog._user_models.import_model import SUFFIX, ImportedModel, shipped_card, warn_of_scale
+    from advisor.catalog._user_models.import_model import SUFFIX, ImportedModel, make_shipped_card, warn_of_scale
     from advisor.catalog._user_models.master import SCORES, ModelFacts, OwnFiles, scores_of, sums_to_one, task_of
-    from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate
+    from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate_weights
     from advisor.catalog._weights.readers import Array
     from advisor.downloads import MemberFile, WeightSource
 else:
@@ -66,11 +72,11 @@ __all__ = [
     "list_cards",
     "listing",
     "load_catalogue",
-    "locate",
-    "published_labels",
+    "locate_weights",
+    "make_shipped_card",
+    "read_published_labels",
     "run",
     "scores_of",
-    "shipped_card",
     "show",
     "sums_to_one",
     "task_of",

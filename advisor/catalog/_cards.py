@@ -127,14 +127,14 @@ class Card:
     @property
     def as_it_is(self) -> bool:
         """True for a user's own detector or finished file, which is judged but never trained."""
-        own = OWN_FILES[self.architecture].own_cards if self.own_file else None
-        return own is not None and (not own.trained or self.architecture == own.finished)
+        own_cards = OWN_FILES[self.architecture].own_cards if self.own_file else None
+        return own_cards is not None and (not own_cards.trained or self.architecture == own_cards.finished)
 
     @property
     def form(self) -> str:
         """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
-        own = OWN_FILES[self.architecture].own_cards if self.own_file else None
-        finished = own is not None and self.architecture == own.finished
+        own_cards = OWN_FILES[self.architecture].own_cards if self.own_file else None
+        finished = own_cards is not None and self.architecture == own_cards.finished
         return str(self.keywords.get("form", "float32")) if finished else ""
 
     @property

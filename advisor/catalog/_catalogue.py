@@ -46,7 +46,7 @@ _CARD = tuple(field.name for field in fields(Card))
 _SOURCE = tuple(field.name for field in fields(WeightSource))
 
 
-def shipped_files() -> tuple[Path, ...]:
+def list_shipped_files() -> tuple[Path, ...]:
     """Return the shipped ``catalogs/*.yaml``, in the order of their names."""
     return tuple(sorted(shipped_folder("catalogs").glob("*.yaml")))
 
@@ -69,12 +69,12 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
     """
     import yaml
 
-    begins, column = (read_text(file), _column(file)) if file.is_file() else (_NEW_FILE, 2)
+    begins, column = (read_text(file), _find_column(file)) if file.is_file() else (_NEW_FILE, 2)
     dumped = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=110)
     return begins.rstrip("\n") + "\n" + "".join(f"{' ' * column}{line}\n" for line in dumped.splitlines())
 
 
-def _column(file: Path) -> int:
+def _find_column(file: Path) -> int:
     """Return the column of the dashes of ``cards``, which must be the file's last key."""
     import yaml
 
@@ -128,14 +128,14 @@ class _Listener:
 
 @lru_cache(maxsize=64)  # a process asks for the same cards again and again
 def _read(path: Path, place: Path, text: str, listener: _Listener) -> CardFile:
-    if (known := recall(place, text)) is not None:
+    if (known := recall_cards(place, text)) is not None:
         return CardFile(YamlDocument(path, None, text), *known)
     if listener.tell is not None and len(text) > LARGE:
         listener.tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
     from advisor.catalog._schema import read_cards
 
     document, cards = read_cards(path)
-    remember(place, document.text, tuple(cards.values()), tuple(cards))
+    remember_cards(place, document.text, tuple(cards.values()), tuple(cards))
     return CardFile(document, tuple(cards.values()), tuple(cards))
 
 
@@ -169,12 +169,12 @@ class Catalogue(Mapping[str, Card]):
         """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order."""
         wanted: set[str] = set()
         for pattern in patterns:
-            found = {name for name in self._cards if fnmatchcase(name, pattern) or name == pattern}
-            found |= {card.name for card in self._cards.values() if card.family == pattern}
-            if not found:
+            matching = {name for name in self._cards if fnmatchcase(name, pattern) or name == pattern}
+            matching |= {card.name for card in self._cards.values() if card.family == pattern}
+            if not matching:
                 known = (*self._cards, *self.families)
                 raise UsageError(f"no model card or family matches '{pattern}'{nearest(pattern, known)}", _LIST_HINT)
-            wanted |= found
+            wanted |= matching
         return tuple(card for card in self._cards.values() if card.name in wanted)
 
 
@@ -187,19 +187,19 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
     """
     files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
-    for error in repeated_names(files):
+    for error in find_repeated_names(files):
         raise error
     return Catalogue([card for file in files for card in file.cards])
 
 
 def catalogue_paths(extra: Sequence[Path] = ()) -> tuple[Path, ...]:
     """Return every file that :func:`load_catalogue` reads, each once, in its order."""
-    own = [path for path in (user_catalogue_file(),) if path.is_file()]
-    paths = (*shipped_files(), *own, *(Path(path) for path in extra))
+    user_files = [path for path in (user_catalogue_file(),) if path.is_file()]
+    paths = (*list_shipped_files(), *user_files, *(Path(path) for path in extra))
     return tuple({os.path.realpath(path): path for path in paths}.values())
 
 
-def repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
+def find_repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
     """Yield an error for each name that an earlier card has."""
     first: dict[str, tuple[CardFile, int]] = {}
     for file in files:
@@ -212,7 +212,7 @@ def repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
                 )
 
 
-def published_labels(card: Card) -> tuple[str, ...]:
+def read_published_labels(card: Card) -> tuple[str, ...]:
     """Return the card's class names in label order: ImageNet's, after ``background`` where the card counts one.
 
     A card of a user's own file has the names that are written in that file.
@@ -236,7 +236,7 @@ def imagenet_labels() -> tuple[str, ...]:
     return tuple((shipped_folder("catalogs") / "labels" / "imagenet_1000.txt").read_text(encoding="utf-8").splitlines())
 
 
-def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:
+def recall_cards(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:
     """Return the cards of the file ``path`` that holds ``text``, and their indices in it, if they were read before."""
     try:
         stored = read_text(_place(path))
@@ -244,13 +244,13 @@ def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | 
         if key != _key(path, text) or digest != _digest(body):
             return None
         rows, indices = json.loads(body)
-        return tuple(_card(row) for row in rows), tuple(indices)
+        return tuple(_card_from_row(row) for row in rows), tuple(indices)
     except (UsageError, ValueError, TypeError, RecursionError) as error:
         _log.debug("no remembered cards of %s: %s", path, error)
         return None
 
 
-def remember(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int]) -> None:
+def remember_cards(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int]) -> None:
     """Write the ``cards`` that were read from ``text``, atomically."""
 
     def row(value: Any) -> list[Any]:  # a dataclass as the list of its fields
@@ -273,11 +273,11 @@ def _place(path: Path) -> Path:
 
 
 def _key(path: Path, text: str) -> str:
-    return _digest("\0".join((_readers(), str(path.absolute()), text)))
+    return _digest("\0".join((_hash_readers(), str(path.absolute()), text)))
 
 
 @lru_cache(maxsize=1)
-def _readers() -> str:
+def _hash_readers() -> str:
     """Return a hash of what the reading depends on beside the file: its code, and the names of architectures."""
     code = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in _READERS]
     return _digest("\0".join([*code, *architectures.NAMES]))
@@ -287,19 +287,19 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _card(row: list[Any]) -> Card:
+def _card_from_row(row: list[Any]) -> Card:
     values = dict(zip(_CARD, row, strict=True))
     mean, std = values["preprocessing"]
     values["preprocessing"] = Preprocessing(tuple(mean), tuple(std))
     values["arguments"] = tuple((name, value) for name, value in values["arguments"])
     values["published"] = tuple(Published(*entry) for entry in values["published"])
-    values["weights"] = tuple(_source(entry) for entry in values["weights"])
+    values["weights"] = tuple(_source_from_row(entry) for entry in values["weights"])
     values["conversion"] = Conversion(*values["conversion"]) if values["conversion"] else None
     values["graph"] = GraphReference(*values["graph"]) if values["graph"] else None
     return Card(**values)
 
 
-def _source(row: list[Any]) -> WeightSource:
+def _source_from_row(row: list[Any]) -> WeightSource:
     values = dict(zip(_SOURCE, row, strict=True))
     values["file"] = MemberFile(*values["file"])
     values["companions"] = tuple(MemberFile(*entry) for entry in values["companions"])

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 
 from advisor.catalog._cards import GRAPH_FILE, Card, Published
-from advisor.catalog._catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
+from advisor.catalog._catalogue import CardFile, catalogue_paths, find_repeated_names, read_catalogue_file
 from advisor.core import AdvisorError, StageError, UsageError, nearest, require_training
 from advisor.downloads import Cache, FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
@@ -89,14 +89,17 @@ def check_catalogue(
         require_training("--build")
     mistakes: list[UsageError] = []
     files = list(_read(catalogue_paths(extra), mistakes))
-    wrong = [_broken(error) for error in (*mistakes, *repeated_names(files))]
+    wrong = [_finding_of_error(error) for error in (*mistakes, *find_repeated_names(files))]
     places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
     cards = {card.name: card for file in files for card in file.cards}
     counts = _count_all(tuple(cards.values()), built) if build and not wrong else {}
     for card in cards.values():
-        found = counts.get(card.name)
-        wrong += [CatalogueFinding(level, places[card.name], card.name, text) for level, text in _findings(card, found)]
-    against = verified(tuple(cards.values()))
+        card_counts = counts.get(card.name)
+        wrong += [
+            CatalogueFinding(level, places[card.name], card.name, text)
+            for level, text in _check_card(card, card_counts)
+        ]
+    against = count_verified(tuple(cards.values()))
     wrong += [CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED) for name in against.damaged]
     findings = tuple(sorted(wrong, key=lambda finding: finding.level is FindingLevel.NOTE))
     return Checked(len(cards), findings, against, len(counts))
@@ -132,7 +135,7 @@ def count_graph(card: Card) -> Counts:
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     try:
         values = sum(prod(variable.shape) for variable in model.variables)
-        return Counts(graph.parameters(model), values, graph.macs(model))
+        return Counts(graph.count_parameters(model), values, graph.count_macs(model))
     finally:
         keras.backend.clear_session()
 
@@ -145,7 +148,7 @@ def _read(paths: Sequence[Path], mistakes: list[UsageError]) -> Iterator[CardFil
             mistakes.append(error)
 
 
-def _broken(error: UsageError) -> CatalogueFinding:
+def _finding_of_error(error: UsageError) -> CatalogueFinding:
     place, _, text = error.message.partition(": ")
     return CatalogueFinding(FindingLevel.ERROR, place, "", text or error.message)
 
@@ -155,8 +158,8 @@ def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> di
 
         def one(card: Card) -> Counts | AdvisorError:
             try:
-                found: Counts = pool.call(f"{__name__}:count_graph", card, limits=_LIMITS)
-                return found
+                counts: Counts = pool.call(f"{__name__}:count_graph", card, limits=_LIMITS)
+                return counts
             except AdvisorError as error:
                 return error
             finally:
@@ -166,12 +169,12 @@ def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> di
         return dict(zip((card.name for card in cards), callers.map(one, cards), strict=True))
 
 
-def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[FindingLevel, str]]:
+def _check_card(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[FindingLevel, str]]:
     for source in card.weights:
-        yield from _of_source(source)
+        yield from _check_source(source)
     exact = counts if isinstance(counts, Counts) else None
     for published in card.published:
-        yield from _of_published(card, published, exact)
+        yield from _check_published(card, published, exact)
     if isinstance(counts, AdvisorError):
         kind = "crashed" if isinstance(counts, StageError) else "refused"
         yield FindingLevel.ERROR, f"its graph is not built ({kind}): {counts.message}"
@@ -181,7 +184,7 @@ def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tupl
         yield FindingLevel.ERROR, f"its graph has {exact.macs} MACs, the card says {card.macs}"
 
 
-def _of_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
+def _check_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
     if not all(member.key for member in source.members):
         level = FindingLevel.NOTE if source.url else FindingLevel.ERROR
         yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
@@ -196,44 +199,46 @@ def _of_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
         path = Path(source.file.path)
         if not path.is_file():
             yield FindingLevel.ERROR, f"its file {path} is not there"
-        elif source.file.sha256 and (found := sha256_file(path)) != source.file.sha256:
-            yield FindingLevel.ERROR, f"its file {path} has sha256 {found}, expected {source.file.sha256}"
+        elif source.file.sha256:
+            sha256 = sha256_file(path)
+            if sha256 != source.file.sha256:
+                yield FindingLevel.ERROR, f"its file {path} has sha256 {sha256}, expected {source.file.sha256}"
 
 
-def _of_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[FindingLevel, str]]:
+def _check_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[FindingLevel, str]]:
     notes = f"{published.note} {card.note}".casefold()
     params = (card.params, counts.values) if counts else (card.params,)
     compared = (("parameters", published.params, params, 0.0), ("MACs", published.macs, (card.macs,), MACS_TOLERANCE))
-    for what, theirs, own, tolerance in compared:
-        if theirs is None or min(abs(each - theirs) for each in own) <= max(tolerance * theirs, rounding(theirs)):
+    for what, theirs, ours, tolerance in compared:
+        if theirs is None or min(abs(count - theirs) for count in ours) <= max(tolerance * theirs, rounding_of(theirs)):
             continue
         if any(word in notes for word in _EXPLAINS[what]):
             yield FindingLevel.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
             continue
-        text = f"{published.source} says {theirs} {what}, the card {own[0]} ({100 * (own[0] / theirs - 1):+.1f} %)"
+        text = f"{published.source} says {theirs} {what}, the card {ours[0]} ({100 * (ours[0] / theirs - 1):+.1f} %)"
         yield FindingLevel.ERROR, f"{text}, and no note explains it"
 
 
-def verified(cards: Sequence[Card]) -> Verified:
+def count_verified(cards: Sequence[Card]) -> Verified:
     """Count what the cards state, and hash what the cache holds of their weights."""
     sources = [source for card in cards for source in card.weights]
     strong = sum(all(member.strong or member.archive for member in source.members) for source in sources)
     known = sum(all(member.key for member in source.members) for source in sources)
     cache = Cache(FetchOptions().cache_root)
-    kept = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
-    found = {(name, cache.find(source) is not None) for name, source in kept}
+    cached = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
+    hashes_right = {(name, cache.find(source) is not None) for name, source in cached}
     return Verified(
         counts=sum((row.params is not None) + (row.macs is not None) for card in cards for row in card.published),
         strong=strong,
         weak=known - strong,
         unknown=len(sources) - known,
         sourceless=tuple(card.name for card in cards if not card.weights),
-        hashed=tuple(sorted(name for name, right in found if right)),
-        damaged=tuple(sorted(name for name, right in found if not right)),
+        hashed=tuple(sorted(name for name, right in hashes_right if right)),
+        damaged=tuple(sorted(name for name, right in hashes_right if not right)),
     )
 
 
-def rounding(value: int) -> int:
+def rounding_of(value: int) -> int:
     """Return the unit to which ``value`` was rounded, from its trailing zeros."""
     unit = 1
     while value and value % (unit * 10) == 0:

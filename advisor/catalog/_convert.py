@@ -40,7 +40,7 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
     if card.architecture == GRAPH_FILE:
         from advisor.catalog._keras_graph import keras_graph
 
-        return keras_graph(_filled(card, weights), card.name)
+        return keras_graph(_fill_graph_file(card, weights), card.name)
     if card.own_file:
         from advisor.catalog._keras_graph import keras_graph
         from advisor.catalog._user_models import master
@@ -50,13 +50,16 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
             raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
         return keras_graph(data, card.name)
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
-    from advisor.catalog._keras_layers import fill, layers_of
+    from advisor.catalog._keras_layers import fill_layers, layers_of
     from advisor.catalog._weights import mapping, readers
 
     if weights is not None:
-        fill(model, mapping.map_weights(weights.port, layers_of(model), readers.read(weights.format, weights.path)))
+        fill_layers(
+            model,
+            mapping.map_weights(weights.port, layers_of(model), readers.read_tensors(weights.format, weights.path)),
+        )
     elif card.filled_graph:
-        fill(model, graph_of(card).random())  # the weights of the converted file
+        fill_layers(model, graph_of(card).random())  # the weights of the converted file
     else:
         fill_randomly(model)
     return model
@@ -111,7 +114,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
         return convert_own(card, weights, path)
     if not card.needs_converter:
-        path.write_bytes(_filled(card, weights))
+        path.write_bytes(_fill_graph_file(card, weights))
         made = card.filled_graph or card.conversion
         return {"difference": made.difference if made else 0.0}
     import keras
@@ -120,7 +123,7 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
         model = build_model(card, weights)
         with contextlib.redirect_stdout(io.StringIO()):
             data = to_tflite(model)
-        differences = _differences(model, data, photograph(card.preprocessing, card.input_size))
+        differences = _measure_differences(model, data, photograph(card.preprocessing, card.input_size))
     finally:
         keras.backend.clear_session()
     for output, difference in differences.items():
@@ -130,17 +133,17 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
     return {"difference": differences["probabilities"], "features_difference": differences["features"]}
 
 
-def _filled(card: Card, weights: WeightsFile | None) -> bytes:
+def _fill_graph_file(card: Card, weights: WeightsFile | None) -> bytes:
     """Return the file of a card whose graph is a file, with its weights or random ones."""
     from advisor.catalog._weights import readers
 
     graph = graph_of(card)
     if weights is None:
         return graph.filled(graph.random())
-    return graph.filled(graph.tensors_of(weights.port, readers.read(weights.format, weights.path)))
+    return graph.filled(graph.tensors_of(weights.port, readers.read_tensors(weights.format, weights.path)))
 
 
-def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:
+def _measure_differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:
     """Return the largest difference of each output, of features as a share of the largest one.
 
     Probabilities alone would not do: a saturated softmax hides what went wrong in the backbone.

@@ -17,14 +17,14 @@ def image_input(input_size: int) -> Tensor:
     return keras.Input((input_size, input_size, 3), batch_size=1, name="image")
 
 
-def pooled_classifier(image: Tensor, backbone: Tensor, classes: int, name: str = "logits") -> keras.Model:
+def close_with_classifier(image: Tensor, backbone: Tensor, classes: int, name: str = "logits") -> keras.Model:
     """Close ``backbone`` (1, h, w, F) with global average pooling, the dense layer ``name`` and a softmax."""
     features = layers.GlobalAveragePooling2D(name="features")(backbone)
     logits = layers.Dense(classes, name=name)(features)
-    return network(image, layers.Softmax(name="probabilities")(logits), features)
+    return make_network(image, layers.Softmax(name="probabilities")(logits), features)
 
 
-def network(image: Tensor, probabilities: Tensor, features: Tensor) -> keras.Model:
+def make_network(image: Tensor, probabilities: Tensor, features: Tensor) -> keras.Model:
     """Return the model from ``image`` to ``{"probabilities": (1, classes), "features": (1, F)}``.
 
     The converter keeps these keys as the names of the signature's outputs.
@@ -32,18 +32,18 @@ def network(image: Tensor, probabilities: Tensor, features: Tensor) -> keras.Mod
     return keras.Model(image, {"probabilities": probabilities, "features": features})
 
 
-def divisible(channels: float) -> int:
+def round_channels(channels: float) -> int:
     """Round a channel count to a multiple of 8, never losing more than 10 % (MobileNet V2's rule)."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
-def parameters(model: keras.Model) -> int:
+def count_parameters(model: keras.Model) -> int:
     """Return the trained values: weights, biases and BatchNorm's scale and shift, without its moving statistics."""
     return sum(prod(variable.shape) for variable in model.trainable_variables)
 
 
-def macs(model: keras.Model) -> int:
+def count_macs(model: keras.Model) -> int:
     """Return the multiply-accumulates of the convolutions and dense layers for one image, without biases."""
     total = 0
     for layer in model.layers:

@@ -70,14 +70,14 @@ class GraphFile:
             WeightsError: a tensor is missing, has another shape or values that are not finite, or has no place.
         """
         tracked = TrackedTensors(tensors)
-        found = {name: self._checked(name, shape, tracked(name)) for name, shape in self.shapes.items()}
+        arrays = {name: self._check_tensor(name, shape, tracked(name)) for name, shape in self.shapes.items()}
         left = [name for name in tracked.unused() if not name.endswith(IGNORED)]
         if left:
             raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
         model = unpack(self.graph)
         (graph,) = model.subgraphs
         for place, terms in self.constants.items():
-            value = reduce(np.add, (self.term(term, found) for term in terms))
+            value = reduce(np.add, (self.term(term, arrays) for term in terms))
             entry = graph.tensors[place]
             content = np.ascontiguousarray(value.reshape([int(side) for side in entry.shape]), dtype="<f4")
             model.buffers[entry.buffer].data = np.frombuffer(content.tobytes(), dtype=np.uint8)
@@ -101,13 +101,13 @@ class GraphFile:
             rows = matrix.reshape(len(matrix), -1)
             value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
         elif "identity" in term:
-            value = identity(term["identity"]).transpose(term["axes"])
+            value = make_identity(term["identity"]).transpose(term["axes"])
         else:
             value = tensors[term["from"]].astype(np.float64)
             if "index" in term:
                 value = value.reshape(-1)[self.indices[term["index"]]]
             elif "sides" in term:
-                value = padded(value, term["sides"]).transpose(term["axes"])
+                value = pad_kernel(value, term["sides"]).transpose(term["axes"])
             elif "axes" in term:
                 value = value.transpose(term["axes"])
         for factor, axis in term.get("times", ()):
@@ -135,7 +135,7 @@ class GraphFile:
         return deviation
 
     @staticmethod
-    def _checked(name: str, shape: tuple[int, ...], value: Array) -> Array:
+    def _check_tensor(name: str, shape: tuple[int, ...], value: Array) -> Array:
         if value.shape != shape:
             raise WeightsError(f"the tensor '{name}' has the shape {value.shape}, the graph takes {shape}")
         if not np.isfinite(value).all():
@@ -150,29 +150,29 @@ class GraphFile:
     def random(self) -> dict[str, Array]:
         """Return a checkpoint with random weights of a fixed seed, whose activations keep their scale roughly."""
         draw = np.random.default_rng(0)
-        found = dict[str, Array]()
+        weights = dict[str, Array]()
         fans_in = {layer.tensor(part): layer.fan_in(part) for layer in self.layers for part in layer.shapes}
         for name, shape in self.shapes.items():
             end = name.rpartition(".")[2]
             if len(shape) > 1:
                 spread = (2.0 / max(fans_in.get(name, prod(shape[1:])), 1)) ** 0.5
-                found[name] = draw.normal(0.0, spread, shape).astype(np.float32)
+                weights[name] = draw.normal(0.0, spread, shape).astype(np.float32)
             else:
-                found[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
-        return found
+                weights[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
+        return weights
 
 
-def padded(kernel: Array, sides: Sequence[int]) -> Array:
+def pad_kernel(kernel: Array, sides: Sequence[int]) -> Array:
     """Return a kernel (out, in, height, width) with zeros around it, so that it has these odd sides."""
     margins = [((wanted - has) // 2,) * 2 for wanted, has in zip(sides, kernel.shape[2:], strict=True)]
     return np.pad(kernel, [(0, 0), (0, 0), *margins])
 
 
-def identity(shape: Sequence[int]) -> Array:
+def make_identity(shape: Sequence[int]) -> Array:
     """Return the kernel (out, in, height, width), of odd sides, of a convolution that returns its input."""
     out, into, height, width = shape
     kernel = np.zeros(shape)
-    kernel[range(out), [each % into for each in range(out)], height // 2, width // 2] = 1.0
+    kernel[range(out), [channel % into for channel in range(out)], height // 2, width // 2] = 1.0
     return kernel
 
 
@@ -181,8 +181,11 @@ def graph_of(card: Card) -> GraphFile:
     named = card.filled_graph
     file, sha256 = (named.file, named.sha256) if named else (card.keywords.get("file", ""), card.keywords.get("sha256"))
     path = shipped_folder("catalogs") / "graphs" / str(file)
-    if path.is_file() and (found := sha256_file(path)) != sha256:
-        raise UsageError(f"{path} has changed: its sha256 is {found[:12]}..., the card has another", "install it again")
+    if path.is_file():
+        hash_now = sha256_file(path)
+        if hash_now != sha256:
+            problem = f"{path} has changed: its sha256 is {hash_now[:12]}..., the card has another"
+            raise UsageError(problem, "install it again")
     return read_graph(path)
 
 

@@ -63,7 +63,7 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
         if make is None:
             raise UnsupportedRecipe(f"{name}: training a file with the operator {operator.name} is not supported")
         value = make(node)
-        if all(each is None or _is_constant(each) for each in inputs):
+        if all(source is None or _is_constant(source) for source in inputs):
             value = keras.ops.convert_to_numpy(value).reshape(node.shape)
         elif not isinstance(value._keras_history.operation, keras.layers.Layer):
             # Fine-tuning names layers: those whose maps are cached, and levels that the head reads.
@@ -114,14 +114,14 @@ def _constant(tensor: Any) -> Any:
     return np.asarray(value, np.float32 if tensor.dtype.startswith("float") else np.int32).reshape(tensor.shape)
 
 
-def _activated(value: Any, operator: Operator) -> Any:
+def _activate(value: Any, operator: Operator) -> Any:
     from keras import ops
 
     fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
     return getattr(ops, fused)(value) if fused else value
 
 
-def _pads(operator: Operator) -> str:
+def _padding_of(operator: Operator) -> str:
     return "valid" if operator.options.get("padding") == 1 else "same"
 
 
@@ -129,13 +129,13 @@ def _strides(operator: Operator) -> tuple[int, int]:
     return int(operator.options["stride_h"]), int(operator.options["stride_w"])
 
 
-def _moved(node: _Node, bias: Any) -> dict[str, Any]:
+def _window_arguments(node: _Node, bias: Any) -> dict[str, Any]:
     """Return how a kernel moves over the image, as arguments of a layer."""
     options = node.operator.options
     dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
     return {
         "strides": _strides(node.operator),
-        "padding": _pads(node.operator),
+        "padding": _padding_of(node.operator),
         "dilation_rate": dilation,
         "use_bias": bias is not None,
         "name": node.name,
@@ -148,7 +148,7 @@ def _with(layer: Any, node: _Node, arrays: list[Any]) -> Any:
     value = layer(given)
     layer.set_weights([np.asarray(array, np.float32) for array in arrays if array is not None])
     # Keras computed with a constant at once, before the weights were set.
-    return _activated(layer(given) if isinstance(given, np.ndarray) else value, node.operator)
+    return _activate(layer(given) if isinstance(given, np.ndarray) else value, node.operator)
 
 
 def _bias(node: _Node) -> Any:
@@ -161,7 +161,7 @@ def _convolution(node: _Node) -> Any:
     kernel = _constant(node.inputs[1]).transpose(1, 2, 3, 0)
     bias = _bias(node)
     groups = node.inputs[0].shape[3] // kernel.shape[2]
-    layer = layers.Conv2D(kernel.shape[3], kernel.shape[:2], groups=groups, **_moved(node, bias))
+    layer = layers.Conv2D(kernel.shape[3], kernel.shape[:2], groups=groups, **_window_arguments(node, bias))
     return _with(layer, node, [kernel, bias])
 
 
@@ -171,7 +171,9 @@ def _depthwise(node: _Node) -> Any:
     kernel = _constant(node.inputs[1])[0]
     bias = _bias(node)
     channels = node.inputs[0].shape[3]
-    layer = layers.DepthwiseConv2D(kernel.shape[:2], depth_multiplier=kernel.shape[2] // channels, **_moved(node, bias))
+    layer = layers.DepthwiseConv2D(
+        kernel.shape[:2], depth_multiplier=kernel.shape[2] // channels, **_window_arguments(node, bias)
+    )
     return _with(layer, node, [kernel.reshape(*kernel.shape[:2], channels, -1), bias])
 
 
@@ -184,7 +186,7 @@ def _dense(node: _Node) -> Any:
     bias = _bias(node)
     bias = None if bias is None else bias.reshape(-1)
     value = _with(layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name), node, [kernel, bias])
-    return value if len(value.shape) == len(_after_batch(node.shape)) + 1 else _reshaped(value, node.shape)
+    return value if len(value.shape) == len(_after_batch(node.shape)) + 1 else _reshape_value(value, node.shape)
 
 
 def _pad(node: _Node) -> Any:
@@ -199,15 +201,15 @@ def _pad(node: _Node) -> Any:
 def _elementwise(node: _Node) -> Any:
     from keras import layers, ops
 
-    both = [_constant(each) for each in node.inputs]
+    both = [_constant(operand) for operand in node.inputs]
     if node.operator.name == "ADD" and len(node.shape) == 3:
         # Keras adds a second value with one axis longer than 1 as a bias, which the converter refuses with three axes.
         both.sort(key=lambda value: prod(value.shape[1:]))
-    whole = not any(isinstance(each, np.ndarray) for each in both)
+    whole = not any(isinstance(operand, np.ndarray) for operand in both)
     merged = {"ADD": layers.Add, "MUL": layers.Multiply}.get(node.operator.name) if whole else None
     value = merged(name=node.name)(both) if merged else getattr(ops, _ELEMENTWISE[node.operator.name])(*both)
     value = ops.square(value) if node.operator.name == "SQUARED_DIFFERENCE" else value
-    return _activated(value, node.operator)
+    return _activate(value, node.operator)
 
 
 def _unary(node: _Node) -> Any:
@@ -226,10 +228,10 @@ def _mean(node: _Node) -> Any:
     from keras import layers, ops
 
     axes = tuple(int(axis) for axis in _constant(node.inputs[1]).reshape(-1))
-    kept = bool(node.operator.options.get("keep_dims"))
+    keeps_axes = bool(node.operator.options.get("keep_dims"))
     if axes == (1, 2):
-        return layers.GlobalAveragePooling2D(keepdims=kept, name=node.name)(node.inputs[0])
-    return ops.mean(node.inputs[0], axes, keepdims=kept)
+        return layers.GlobalAveragePooling2D(keepdims=keeps_axes, name=node.name)(node.inputs[0])
+    return ops.mean(node.inputs[0], axes, keepdims=keeps_axes)
 
 
 def _reshape(node: _Node) -> Any:
@@ -245,10 +247,10 @@ def _pool(node: _Node) -> Any:
 
     kind = layers.AveragePooling2D if node.operator.name == "AVERAGE_POOL_2D" else layers.MaxPooling2D
     size = int(node.operator.options["filter_height"]), int(node.operator.options["filter_width"])
-    return kind(size, _strides(node.operator), _pads(node.operator), name=node.name)(node.inputs[0])
+    return kind(size, _strides(node.operator), _padding_of(node.operator), name=node.name)(node.inputs[0])
 
 
-def _resized(node: _Node) -> Any:
+def _resize(node: _Node) -> Any:
     from keras import ops
 
     options = node.operator.options
@@ -277,7 +279,7 @@ def _after_batch(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[1:] if shape[:1] == (1,) else shape
 
 
-def _reshaped(value: Any, shape: tuple[int, ...]) -> Any:
+def _reshape_value(value: Any, shape: tuple[int, ...]) -> Any:
     from keras import ops
 
     return ops.reshape(value, (-1, *_after_batch(shape)))
@@ -298,52 +300,52 @@ def _of_all_axes(node: _Node) -> Any:
         constant = _is_constant(value)
         given.append(_constant(value).reshape(1, *whole) if constant else ops.reshape(value, (-1, *whole)))
     if rank:
-        found = _elementwise(replace(node, inputs=given))
+        result = _elementwise(replace(node, inputs=given))
     else:
-        found = _OF_ALL_AXES[node.operator.name](given, node.operator.options)
-    if tuple(found.shape[1:]) != node.shape:
-        raise StageError(f"{node.name} has the shape {tuple(found.shape[1:])}, and {node.shape} in the file")
-    return _reshaped(found, node.shape)
+        result = _OF_ALL_AXES[node.operator.name](given, node.operator.options)
+    if tuple(result.shape[1:]) != node.shape:
+        raise StageError(f"{node.name} has the shape {tuple(result.shape[1:])}, and {node.shape} in the file")
+    return _reshape_value(result, node.shape)
 
 
-def _transposed(given: list[Any], _: Mapping[str, Any]) -> Any:
+def _transpose(given: list[Any], _: Mapping[str, Any]) -> Any:
     from keras import ops
 
     return ops.transpose(given[0], (0, *(int(axis) + 1 for axis in given[1][0])))
 
 
-def _sliced(given: list[Any], options: Mapping[str, Any]) -> Any:
+def _slice(given: list[Any], options: Mapping[str, Any]) -> Any:
     value, *numbers = given
-    return value[(slice(None), *slices_of(options, *(each[0] for each in numbers)))]
+    return value[(slice(None), *slices_of(options, *(bound[0] for bound in numbers)))]
 
 
-def _multiplied(given: list[Any], options: Mapping[str, Any]) -> Any:
+def _multiply(given: list[Any], options: Mapping[str, Any]) -> Any:
     from keras import ops
 
-    one, two = (
+    left, right = (
         ops.swapaxes(value, -1, -2) if options.get(key) else value
         for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
     )
-    return ops.matmul(one, two)
+    return ops.matmul(left, right)
 
 
-def _by_rows(given: list[Any], _: Mapping[str, Any]) -> Any:
+def _multiply_by_rows(given: list[Any], _: Mapping[str, Any]) -> Any:
     from keras import ops
 
-    value, other = given[:2]
-    width = other.shape[-1]
-    found = ops.matmul(ops.reshape(value, (-1, prod(value.shape[1:]) // width, width)), ops.swapaxes(other, -1, -2))
-    return ops.reshape(found, (-1, *value.shape[1:-1], other.shape[-2]))
+    value, rows = given[:2]
+    width = rows.shape[-1]
+    products = ops.matmul(ops.reshape(value, (-1, prod(value.shape[1:]) // width, width)), ops.swapaxes(rows, -1, -2))
+    return ops.reshape(products, (-1, *value.shape[1:-1], rows.shape[-2]))
 
 
-def _joined(given: list[Any], options: Mapping[str, Any]) -> Any:
+def _join(given: list[Any], options: Mapping[str, Any]) -> Any:
     from keras import ops
 
     axis = int(options["axis"])
     return ops.concatenate(given, axis=axis + 1 if axis >= 0 else axis)
 
 
-def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
+def _reduce(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
     from keras import ops
 
     axes = tuple(int(axis) + 1 if axis >= 0 else int(axis) for axis in given[1].reshape(-1))
@@ -351,15 +353,15 @@ def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
 
 
 _OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
-    "TRANSPOSE": _transposed,
-    "SLICE": _sliced,
-    "STRIDED_SLICE": _sliced,
-    "BATCH_MATMUL": _multiplied,
-    "CONCATENATION": _joined,
-    "SUM": partial(_reduced, "sum"),
-    "MEAN": partial(_reduced, "mean"),
-    "REDUCE_MAX": partial(_reduced, "max"),
-    "FULLY_CONNECTED": _by_rows,
+    "TRANSPOSE": _transpose,
+    "SLICE": _slice,
+    "STRIDED_SLICE": _slice,
+    "BATCH_MATMUL": _multiply,
+    "CONCATENATION": _join,
+    "SUM": partial(_reduce, "sum"),
+    "MEAN": partial(_reduce, "mean"),
+    "REDUCE_MAX": partial(_reduce, "max"),
+    "FULLY_CONNECTED": _multiply_by_rows,
 }
 """Operators on values with a batch before all axes that they have in the file."""
 _MAKERS: dict[str, Callable[[_Node], Any]] = {
@@ -375,8 +377,8 @@ _MAKERS: dict[str, Callable[[_Node], Any]] = {
     "SOFTMAX": _softmax,
     "AVERAGE_POOL_2D": _pool,
     "MAX_POOL_2D": _pool,
-    "RESIZE_NEAREST_NEIGHBOR": _resized,
-    "RESIZE_BILINEAR": _resized,
+    "RESIZE_NEAREST_NEIGHBOR": _resize,
+    "RESIZE_BILINEAR": _resize,
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     **dict.fromkeys(_UNARY, _unary),
 }

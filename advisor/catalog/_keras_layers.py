@@ -19,10 +19,10 @@ _KINDS: tuple[tuple[type, LayerKind, tuple[str, ...]], ...] = (
 
 def layers_of(model: keras.Model) -> tuple[LayerSpec, ...]:
     """Return the layers of a model that have weights, in the order of the graph."""
-    return tuple(_described(layer) for layer in model.layers if layer.weights)
+    return tuple(_describe_layer(layer) for layer in model.layers if layer.weights)
 
 
-def _described(layer: keras.Layer) -> LayerSpec:
+def _describe_layer(layer: keras.Layer) -> LayerSpec:
     shapes = [tuple(weight.shape) for weight in layer.weights]
     if isinstance(layer, layers.BatchNormalization):
         of_norm = NORM_PARTS if layer.scale else NORM_PARTS[1:]
@@ -31,7 +31,7 @@ def _described(layer: keras.Layer) -> LayerSpec:
     return LayerSpec(layer.name, kind, dict(zip(parts, shapes, strict=False)))
 
 
-def fill(model: keras.Model, weights: Mapping[str, Array]) -> None:
+def fill_layers(model: keras.Model, weights: Mapping[str, Array]) -> None:
     """Give every layer of a model its weights, which have the names of :meth:`.LayerSpec.tensor`."""
     for layer in layers_of(model):
         model.get_layer(layer.name).set_weights([weights[layer.tensor(part)] for part in layer.shapes])

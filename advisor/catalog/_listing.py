@@ -72,7 +72,7 @@ class CardRow:
     @property
     def weights(self) -> tuple[str, ...]:
         """The places of its weights in a few words, in their order."""
-        return tuple(place(source) for source in self.card.weights)
+        return tuple(place_of(source) for source in self.card.weights)
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COLUMNS`."""
@@ -84,7 +84,7 @@ class CardRow:
         return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here, **latency}
 
 
-def rows(catalogue: Catalogue, options: FetchOptions) -> tuple[CardRow, ...]:
+def list_rows(catalogue: Catalogue, options: FetchOptions) -> tuple[CardRow, ...]:
     """Return a row for each card, in the order of the catalogue."""
     return tuple(CardRow(card, is_here(card, options)) for card in catalogue.values())
 
@@ -111,7 +111,7 @@ def is_here(card: Card, options: FetchOptions | None = None) -> bool:
     )
 
 
-def place(source: WeightSource) -> str:
+def place_of(source: WeightSource) -> str:
     """Return where a source is, in a few words: the host of an address, the package, the file's name."""
     if source.url:
         host = urlsplit(source.url).netloc.rpartition("@")[2] or source.url
@@ -140,21 +140,21 @@ def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ..
 
 def _fetch(options: FetchOptions, card: Card) -> Fetched:
     try:
-        found = fetch_weights(card, options)
+        weights = fetch_weights(card, options)
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
-    same = (found.member, found.format, found.port)
+    same = (weights.member, weights.format, weights.port)
     source = next(
-        s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", found.sha256)
+        s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", weights.sha256)
     )
     if not source.file.key:
         reason = "used from the mirror and not kept: its hash is not on the card"
-        return Fetched(card.name, found.path, found.source, found.sha256, reason=reason)
+        return Fetched(card.name, weights.path, weights.source, weights.sha256, reason=reason)
 
     def copy(folder: Path) -> None:  # a file in a mirror is checked again
         for member in source.members:
-            beside = found.path if member is source.file else found.path.parent / member.name
+            beside = weights.path if member is source.file else weights.path.parent / member.name
             shutil.copyfile(beside, folder / member.name)
 
-    kept = Cache(options.cache_root).find_or_fill(source, found.source, copy)
-    return Fetched(card.name, kept.path, found.source, kept.sha256, cached=True)
+    in_cache = Cache(options.cache_root).find_or_fill(source, weights.source, copy)
+    return Fetched(card.name, in_cache.path, weights.source, in_cache.sha256, cached=True)

@@ -60,7 +60,7 @@ def list_cards(*, mirror: str | None = None, catalog: Files = (), tell: Tell | N
     """
     from advisor.catalog import _listing as listing
 
-    return listing.rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
+    return listing.list_rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
 
 
 def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
@@ -74,9 +74,9 @@ def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
         UsageError: a file that is refused.
     """
     from advisor.catalog._listing import COLUMNS
-    from advisor.store import frame
+    from advisor.store import build_frame
 
-    return frame(COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog)))
+    return build_frame(COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog)))
 
 
 def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:

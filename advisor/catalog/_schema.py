@@ -46,14 +46,14 @@ class Strict(BaseModel):
     def value(self) -> Any:
         """Return the frozen value; a key without a value has the default of that value."""
         given = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self).frozen(**{name: _frozen(value) for name, value in given.items() if value is not None})
+        return type(self).frozen(**{name: _freeze(value) for name, value in given.items() if value is not None})
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     if isinstance(value, Strict):
         return value.value()
     if isinstance(value, list):
-        return tuple(_frozen(entry) for entry in value)
+        return tuple(_freeze(entry) for entry in value)
     return tuple(value.items()) if isinstance(value, dict) else value
 
 
@@ -78,7 +78,7 @@ class PublishedEntry(Strict):
     note: str = ""
 
     @model_validator(mode="after")
-    def _ordered(self) -> PublishedEntry:
+    def _require_order(self) -> PublishedEntry:
         if self.top1 is not None and self.top5 is not None and self.top5 < self.top1:
             raise ValueError(f"top5 {self.top5} is below top1 {self.top1}")
         return self
@@ -114,7 +114,7 @@ class SourceEntry(Strict):
     licence: str = ""
 
     @model_validator(mode="after")
-    def _complete(self) -> SourceEntry:
+    def _require_complete(self) -> SourceEntry:
         missing = [name for name in _NEEDED[self.kind] if getattr(self, name) is None]
         if missing:
             raise ValueError(f"a '{self.kind}' source needs {', '.join(missing)}")
@@ -203,13 +203,13 @@ def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlD
     ``wrong`` receives the errors of single cards, which are skipped; without it the first error is raised.
     """
     document = read_yaml(path)
-    file = _validated(CatalogueFile, document.values, document, ())
+    file = _validate_entry(CatalogueFile, document.values, document, ())
     header = {"family": file.family, "paper": file.paper, "licence": file.licence}
     shared = {key: value for key, value in header.items() if value is not None} | file.defaults
     cards: dict[int, Card] = {}
     for index, entry in enumerate(file.cards):
         try:
-            card = _validated(CardEntry, shared | entry, document, ("cards", index)).value()
+            card = _validate_entry(CardEntry, shared | entry, document, ("cards", index)).value()
             if card.architecture not in architectures.NAMES:
                 raise UsageError(
                     f"{document.at(('cards', index))}: no architecture is called '{card.architecture}'"
@@ -217,7 +217,7 @@ def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlD
                     f"architectures: {', '.join(architectures.NAMES)}",
                 )
             folder = Path(file.folder or path.parent).absolute()
-            cards[index] = replace(card, weights=tuple(_anchored(source, folder) for source in card.weights))
+            cards[index] = replace(card, weights=tuple(_anchor_paths(source, folder) for source in card.weights))
         except UsageError as error:
             if wrong is None:
                 raise
@@ -225,7 +225,7 @@ def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlD
     return document, cards
 
 
-def _anchored(source: WeightSource, folder: Path) -> WeightSource:
+def _anchor_paths(source: WeightSource, folder: Path) -> WeightSource:
     """Return the source with the paths of a user's own files counted from ``folder``."""
     if source.kind != "file":
         return source
@@ -233,16 +233,16 @@ def _anchored(source: WeightSource, folder: Path) -> WeightSource:
     return replace(source, file=first, companions=tuple(others))
 
 
-def _validated(schema: type[Entry], values: Any, document: YamlDocument, place: Place) -> Entry:
+def _validate_entry(schema: type[Entry], values: Any, document: YamlDocument, place: Place) -> Entry:
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        raise _explained(error, schema, document, place) from None
+        raise _explain_error(error, schema, document, place) from None
 
 
-def _explained(error: ValidationError, schema: type[BaseModel], document: YamlDocument, place: Place) -> UsageError:
+def _explain_error(error: ValidationError, schema: type[BaseModel], document: YamlDocument, place: Place) -> UsageError:
     # A misspelt key is also a missing one: the misspelling is the error to show.
-    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    first = min(error.errors(), key=lambda problem_facts: problem_facts["type"] != "extra_forbidden")
     location = first["loc"]
     line = document.line((*place, *location))
     if place and location and location[0] not in document.values["cards"][place[1]]:
@@ -253,6 +253,6 @@ def _explained(error: ValidationError, schema: type[BaseModel], document: YamlDo
         keys = [name for model in models for name in model.model_fields]
         problem = f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), keys)}"
         return UsageError(problem, f"keys: {', '.join(keys)}")
-    found = repr(first["input"])
-    value = f" (found {found if len(found) <= 60 else f'{found[:57]}...'})" if first["type"] != "missing" else ""
+    stated = repr(first["input"])
+    value = f" (found {stated if len(stated) <= 60 else f'{stated[:57]}...'})" if first["type"] != "missing" else ""
     return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}", "docs/catalogue.md lists the keys")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         FEWEST,
         PHOTOGRAPHS_VERSION,
         CalibrationImages,
-        choose,
-        drawn,
+        choose_images,
+        draw_paths,
         find_images,
         from_photographs,
         photograph_crops,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         sizes_of,
     )
     from advisor.compression._recipes.base import Needs, Recipe, RecipeInputs, TrainingImages, require_float
-    from advisor.compression._user_model.samples import ALIKE_DB, SampleParts, Samples, compare, read_samples
+    from advisor.compression._user_model.samples import ALIKE_DB, SampleParts, Samples, compare_on_samples, read_samples
     from advisor.compression._user_model.values import (
         ANY,
         KINDS,
@@ -84,10 +84,10 @@ __all__ = [
     "TrainingImages",
     "answer",
     "arena_bytes",
-    "choose",
-    "compare",
+    "choose_images",
+    "compare_on_samples",
     "diagnose",
-    "drawn",
+    "draw_paths",
     "find_images",
     "fitting_images",
     "from_photographs",

@@ -56,7 +56,7 @@ class CalibrationImages:
         return images[: self.limit]
 
 
-def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
+def choose_images(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
     """Return the sorted indices of at most ``count`` images, drawn by ``seed`` from each class in turn."""
     by_class: dict[int, list[int]] = defaultdict(list)
     for index, label in enumerate(labels):
@@ -103,7 +103,7 @@ def find_images(folder: Path) -> tuple[Path, ...]:
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
     files = sorted(file for file in folder.rglob("*") if file.is_file() and is_candidate(file))
     with quiet():
-        verdicts = [(file, _reason(file)) for file in files]
+        verdicts = [(file, _reason_of(file)) for file in files]
     good = tuple(file for file, reason in verdicts if not reason)
     if len(good) < FEWEST:
         bad = next((f"; '{file.name}': {reason}" for file, reason in verdicts if reason), "")
@@ -114,7 +114,7 @@ def find_images(folder: Path) -> tuple[Path, ...]:
     return good
 
 
-def _reason(file: Path) -> str:
+def _reason_of(file: Path) -> str:
     try:
         load(file, MIN_SIDE)
     except StageError as error:
@@ -122,7 +122,7 @@ def _reason(file: Path) -> str:
     return ""
 
 
-def drawn(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
+def draw_paths(paths: tuple[Path, ...], count: int, seed: int) -> tuple[Path, ...]:
     """Return ``count`` of the paths, drawn by ``seed`` and sorted; all if there are no more."""
     return paths if len(paths) <= count else tuple(sorted(random.Random(seed).sample(paths, count)))
 
@@ -142,19 +142,21 @@ def spec_of_file(
     if (mean is None) != (std is None):
         raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
     if mean is not None and std is not None:
-        return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
+        return InputSpec(shape[1], _require_three("--mean", mean), _require_three("--std", std, positive=True))
     steps = model.inputs[0].quantization
     if (metadata is None or not metadata.mean) and steps and model.inputs[0].dtype in _FIRST_OF_BYTE:
         zero = (steps.zero_points or (0,))[0] - _FIRST_OF_BYTE[model.inputs[0].dtype]
-        return InputSpec(shape[1], _three(name, (zero,)), _three(name, (1 / steps.scales[0],), positive=True))
+        return InputSpec(
+            shape[1], _require_three(name, (zero,)), _require_three(name, (1 / steps.scales[0],), positive=True)
+        )
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its images are normalised", f"give it on the scale 0 to 255: {_EXAMPLE}"
         )
-    return InputSpec(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
+    return InputSpec(shape[1], _require_three(name, metadata.mean), _require_three(name, metadata.std, positive=True))
 
 
-def _three(what: str, values: Sequence[float], positive: bool = False) -> tuple[float, float, float]:
+def _require_three(what: str, values: Sequence[float], positive: bool = False) -> tuple[float, float, float]:
     if len(values) not in (1, 3):
         raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _EXAMPLE)
     if positive and min(values) <= 0:

@@ -49,9 +49,11 @@ BOX_EDGES = (
     frozenset({"bbox"}),
     frozenset(UNTITLED_EDGES),
 )
+NO_LABEL = frozenset({"", "nan", "null", "<na>", "#n/a"})  # Cells without a label, as programs write them
 NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
+FEWEST_VALUES = 4  # Images from which on a value for each image is no class
 CAPTION_WORDS = 3  # From this number of words on, a text describes an image
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
 _SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
@@ -90,6 +92,15 @@ LABELLED = ManifestColumns(
     ("path", "label"),
     "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
 )
+
+
+def columns_of_table(
+    images: tuple[str, ...], labels: tuple[str, ...], hint: str, edges: Mapping[str, str], **more: tuple[str, ...]
+) -> ManifestColumns:
+    """Return the columns of a table of boxes, with the accepted names of those for the edges, blanks between them."""
+    names = {"path": images, "label": labels, "group_of": ("isgroupof",), **more, **SPLIT}
+    names |= {name: tuple(several.split()) for name, several in edges.items()}
+    return ManifestColumns(names, ("path", "label", *edges), hint)
 
 
 @dataclass(frozen=True)
@@ -166,7 +177,7 @@ def list_manifest(
         entry = entry_of(path, number, row, LABELLED)
         if number % LISTED_EVERY == 0:
             listed(number)
-        fault = "" if entry.label.strip() else "no label"
+        fault = "" if entry.label.strip().casefold() not in NO_LABEL else "no label"
         if fault or entries.setdefault((entry.path, entry.label), entry) is not entry:
             rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
         else:
@@ -180,11 +191,12 @@ def list_manifest(
         elif entry.path not in several:
             several.add(entry.path)
             rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
-    labels = {entry.label for entry in single}.union(more_labels)
-    _refuse_few_classes(path, labels, len(several))
-    refuse_captions(path, labels, len(single))
-    names, notes = _names_of_numbers(path, labels)
-    notes = (*notes, *_other_columns(path), *_joined_labels(labels))
+    classes = {entry.label for entry in single}.union(more_labels)
+    _refuse_few_classes(path, classes, len(several))
+    refuse_captions(path, classes, len(single))
+    _refuse_values(path, classes, len(single))
+    names, notes = _names_of_numbers(path, classes)
+    notes = (*notes, *_other_columns(path), *_joined_labels(classes))
     root = root or folder_of_images(path)
     paths, moved = find_by_name(path, [entry.path for entry in single], root)
     notes = (*notes, *moved)
@@ -214,6 +226,16 @@ def refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
         raise UsageError(
             f"--data: '{path}' has another text for each image, such as '{plain_text(min(labels))[:SHOWN]}'",
             "captions are no classes: give a table with the columns path and label",
+        )
+
+
+def _refuse_values(path: Path, labels: Collection[str], images: int) -> None:
+    """Refuse a column of which nothing says that it has classes, and that has another value for most images."""
+    note = _find_columns(path, LABELLED).note
+    if note and images >= FEWEST_VALUES and len(labels) > images / 2:
+        raise UsageError(
+            f"--data: '{path}' has another value for most images, such as '{plain_text(min(labels))[:SHOWN]}'. {note}",
+            "a class has several images: give a table with the columns path and label",
         )
 
 

@@ -183,5 +183,6 @@ def _unreadable(path: Path, error: Exception) -> UsageError:
     suffix = path.suffix.lower()
     kind = "Parquet" if suffix in PARQUET else "lines of JSON" if suffix in JSON_LINES else "CSV in UTF-8"
     return UsageError(
-        f"--data: '{path}' cannot be read as {kind}: {reason_of(error)}", "save the table as CSV in UTF-8"
+        f"--data: '{path}' cannot be read as {kind}: {reason_of(error)}",
+        "save the table as CSV in UTF-8; Excel calls it 'CSV UTF-8'",
     )

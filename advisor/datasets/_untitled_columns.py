@@ -16,6 +16,7 @@ NO_PART = frozenset({"", "unassigned", "none", "unused"})  # Cells of images tha
 
 _SUFFIX = "|".join(sorted(re.escape(suffix) for suffix in SUFFIXES))
 _IMAGE_FIRST = re.compile(rf"(?P<path>\S.*?(?:{_SUFFIX}))\s+(?P<rest>\S.*)", re.IGNORECASE)
+_MXNET = re.compile(rf"\d+\s+(?P<rest>[\d.]+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)  # number, class, image
 _IMAGE_LAST = re.compile(rf"(?P<rest>\S+)\s+(?P<path>\S.*(?:{_SUFFIX}))", re.IGNORECASE)
 
 
@@ -71,7 +72,7 @@ def split_line(line: str) -> list[str]:
 
     The path may have blanks if the other word is behind it. Two numbers and more behind the path are no class.
     """
-    match = _IMAGE_FIRST.fullmatch(line) or _IMAGE_LAST.fullmatch(line)
+    match = _MXNET.fullmatch(line) or _IMAGE_FIRST.fullmatch(line) or _IMAGE_LAST.fullmatch(line)
     if match is None:
         return []
     words = match["rest"].split()

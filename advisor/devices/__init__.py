@@ -24,17 +24,17 @@ if TYPE_CHECKING:
         read_document,
         timings_of_agent,
     )
-    from advisor.devices._connections.exports import comparison
+    from advisor.devices._connections.exports import compare_export
     from advisor.devices._connections.protocol import (
         SMALL_DIFFERENCE,
         Connection,
         MeasurementJob,
         RuntimeFile,
         Timing,
-        exclusive,
         exporter_for,
         file_for,
         keep_export,
+        lock_device,
         needs_export,
         read_export,
         with_facts,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         Predictor,
         arena_of,
         device_predictor,
-        predicted_memory,
+        predict_memory,
     )
     from advisor.devices._profiles import listing
     from advisor.devices._profiles.listing import (
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
         known_devices,
         own_folder,
         provenance,
+        remark_unmeasured,
         remarks,
-        unmeasured_remark,
     )
     from advisor.devices._profiles.loading import Profiles, prefer_tflite, shipped_fleets, shipped_profiles
     from advisor.devices._profiles.measurements import PRECISIONS, SOURCE, Measurement
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
         PackagedRuntime,
         canonical,
         core_named,
+        find_version,
         host_profile,
-        installed_version,
         local_runtimes,
         on_this_machine,
         require_runtime,
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
         title_of,
     )
     from advisor.devices._profiles.schema import MAX_YAML_BYTES, FileKind
-    from advisor.devices._profiles.socs import Soc, clusters_of, known_socs
+    from advisor.devices._profiles.socs import Soc, clusters_of, read_socs
     from advisor.devices._profiles.values import (
         HOST,
         MEASURABLE_RUNTIMES,
@@ -144,35 +144,36 @@ __all__ = [
     "canonical",
     "clusters_of",
     "column_of",
-    "comparison",
+    "compare_export",
     "core_named",
     "device_names",
     "device_predictor",
-    "exclusive",
     "exporter_for",
     "features_of",
     "file_for",
     "find_phone",
+    "find_version",
     "host_profile",
-    "installed_version",
     "keep_export",
     "known_devices",
-    "known_socs",
     "list_devices",
     "listing",
     "load_features",
     "local_runtimes",
+    "lock_device",
     "model_features",
     "needs_export",
     "on_this_machine",
     "own_folder",
     "phone_remarks",
-    "predicted_memory",
+    "predict_memory",
     "prefer_tflite",
     "provenance",
     "read_document",
     "read_export",
     "read_features",
+    "read_socs",
+    "remark_unmeasured",
     "remarks",
     "remove",
     "require_runtime",
@@ -185,6 +186,5 @@ __all__ = [
     "timings_of_agent",
     "title_of",
     "to_frame",
-    "unmeasured_remark",
     "with_facts",
 ]

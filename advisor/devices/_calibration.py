@@ -14,7 +14,7 @@ from advisor.devices._connections.agent import THROTTLED
 from advisor.devices._connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices._kernels import Tell, TimedKernels, as_int8, kernels_to_time, time_kernels
 from advisor.devices._latency.features import Models, load_features
-from advisor.devices._latency.model import NAMED, decisive
+from advisor.devices._latency.model import NAMED, choose_decisive
 from advisor.devices._latency.table import Floats
 from advisor.devices._prediction import CALIBRATED, Predictor
 from advisor.devices._profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
@@ -76,26 +76,26 @@ def calibration_report(
     }
     measured_models = [model for model in models if model.name in truth]
     names = tuple(model.name for model in measured_models)
-    predictions = predictor.predict(_without(before, truth), target, form, measured_models)
+    predictions = predictor.predict(_drop_models(before, truth), target, form, measured_models)
     errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
     left_out = list[float]()
     surprising = dict[str, float]()
     for model in measured_models if len(names) > 1 else []:
-        (found,) = predictor.predict(_without(after, [model.name]), target, form, [model])
-        left_out.append(found.latency.value / truth[model.name] - 1)
-        factor = max(found.latency.value / truth[model.name], truth[model.name] / found.latency.value)
-        if factor > NAMED and abs(found.probability(truth[model.name]) - 0.5) > SURPRISING / 2:
-            surprising[model.name] = found.latency.value
-    now, later = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
+        (prediction,) = predictor.predict(_drop_models(after, [model.name]), target, form, [model])
+        left_out.append(prediction.latency.value / truth[model.name] - 1)
+        factor = max(prediction.latency.value / truth[model.name], truth[model.name] / prediction.latency.value)
+        if factor > NAMED and abs(prediction.probability(truth[model.name]) - 0.5) > SURPRISING / 2:
+            surprising[model.name] = prediction.latency.value
+    now, later = (estimate_error(predictor, profile, target, form, models) for profile in (before, after))
     contradicting = predictor.contradicting(after, target, form) or (surprising if len(surprising) > 1 else {})
     return CalibrationReport(form, names, tuple(errors), tuple(left_out), now, later, contradicting)
 
 
-def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
+def _drop_models(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
     return replace(profile, measurements=tuple(row for row in profile.measurements if row.model not in models))
 
 
-def expected_error(
+def estimate_error(
     predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models
 ) -> float:
     """Return the median relative error to expect of models that are predicted, from their own distributions.
@@ -104,9 +104,9 @@ def expected_error(
     """
     predictions = predictor.predict(profile, target, form, models)
     spreads = [
-        math.sqrt(found.quantile(0.75) / found.quantile(0.25)) - 1
-        for found in predictions
-        if found.latency.provenance is Provenance.PREDICTED
+        math.sqrt(prediction.quantile(0.75) / prediction.quantile(0.25)) - 1
+        for prediction in predictions
+        if prediction.latency.provenance is Provenance.PREDICTED
     ]
     return statistics.median(spreads) if spreads else math.nan
 
@@ -127,17 +127,18 @@ class MeasuredNetworks:
     @property
     def clock(self) -> str:
         """What the latencies are if they are CPU times, and what other programs took; empty for the usual wall time."""
-        factors = {key: each.median_ms / each.cpu_ms for key, each in self.kept.items() if each.cpu_ms}
+        factors = {key: timing.median_ms / timing.cpu_ms for key, timing in self.kept.items() if timing.cpu_ms}
         if not factors:
             return ""
         disturbed = [key for key, factor in factors.items() if factor > 1 / (1 - WAITED_LIMIT)]
         if not disturbed:
             return "latencies are CPU times of one thread"
         worst = max(disturbed, key=factors.__getitem__)
-        wall, own = (show_ms(each) for each in (self.kept[worst].median_ms, self.kept[worst].own_ms))
+        wall = show_ms(self.kept[worst].median_ms)
+        own_time = show_ms(self.kept[worst].own_ms)
         return (
             f"latencies are CPU times of one thread; other programs disturbed {len(disturbed)} of "
-            f"{plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own} of it were its own"
+            f"{plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own_time} of it were its own"
         )
 
     @property
@@ -231,14 +232,14 @@ class PickForBudget:
         """Yield ``wanted`` models to measure, each by the profile ``now[0]``, which has the measurements before it."""
         measured = np.zeros(len(self.models), dtype=bool)
         for _ in range(min(wanted, len(self.models))):
-            chances, distance = self._judged(now[0])
-            measured[chosen := decisive(chances, self._accuracy, distance, measured)] = True
+            chances, distance = self._judge_models(now[0])
+            measured[chosen := choose_decisive(chances, self._accuracy, distance, measured)] = True
             yield self.models[chosen].name
 
     def pick(self, profile: DeviceProfile) -> str:
         """Say which model is the most accurate that meets the budget."""
         budget = show_ms(self.budget_ms)
-        sure = self._judged(profile)[0] >= CONFIDENCE
+        sure = self._judge_models(profile)[0] >= CONFIDENCE
         if not sure.any():
             return f"no network meets {budget} with {show_probability(CONFIDENCE)} yet"
         best = self.models[int(np.argmax(np.where(sure, self._accuracy, -1.0)))].name
@@ -248,11 +249,15 @@ class PickForBudget:
     def _accuracy(self) -> Floats:
         return np.array([self.rated[model.name] for model in self.models])
 
-    def _judged(self, profile: DeviceProfile) -> tuple[Floats, Floats]:
+    def _judge_models(self, profile: DeviceProfile) -> tuple[Floats, Floats]:
         """Return each model's probability to meet the budget, and its distance (log), both in its best form."""
-        found = [self.predictor.predict(profile, self.target, form, self.models) for form in forms_of(self.target)]
-        chances = [[each.probability(self.budget_ms) for each in of_form] for of_form in found]
-        distance = [[abs(each.mean_log - math.log(self.budget_ms)) for each in of_form] for of_form in found]
+        predictions = [
+            self.predictor.predict(profile, self.target, form, self.models) for form in forms_of(self.target)
+        ]
+        chances = [[prediction.probability(self.budget_ms) for prediction in of_form] for of_form in predictions]
+        distance = [
+            [abs(prediction.mean_log - math.log(self.budget_ms)) for prediction in of_form] for of_form in predictions
+        ]
         return np.max(chances, axis=0), np.min(distance, axis=0)
 
 
@@ -302,17 +307,19 @@ def calibrate(
         def tell_step(text: str) -> None:
             tell("; ".join((*last, text)))
 
-        def change(found: Timings, so_far: Timings) -> None:
-            before, now[0] = (with_timings(with_kernels, target, each) for each in (so_far, {**so_far, **found}))
-            last[:] = changes(predictor, before, now[0], target, models, found)
+        def change(new_timings: Timings, so_far: Timings) -> None:
+            before, now[0] = (
+                with_timings(with_kernels, target, timings) for timings in (so_far, {**so_far, **new_timings})
+            )
+            last[:] = list_changes(predictor, before, now[0], target, models, new_timings)
             last.extend([decision.pick(now[0])] if decision else [])
 
         with ChildPool(work / "log") as pool:
-            made = (_made(pool, cards[name], forms, work, tell_step) for name in names)
+            made = (_convert_card(pool, cards[name], forms, work, tell_step) for name in names)
             networks = measure_networks(connection, made, target.threads, tell_step, change)
     after = with_timings(with_kernels, target, networks.kept)
-    kept = [form for form in forms if any(form == each for _, each in networks.kept)]
-    reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in kept)
+    measured_forms = [form for form in forms if any(form == measured_form for _, measured_form in networks.kept)]
+    reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in measured_forms)
     path = write_profile(after, folder_of(profile))
     pick = decision.pick(after) if decision else ""
     return Calibrated(after, target, networks, reports, path, tuple(left_out), pick)
@@ -346,19 +353,19 @@ def _tell_gain(
     chosen = [model for model in models if model.name in names]
     forms = forms_of(target)
     predicted = {
-        (model.name, form): found.latency.value
+        (model.name, form): prediction.latency.value
         for form in forms
-        for model, found in zip(chosen, predictor.predict(with_kernels, target, form, chosen), strict=True)
+        for model, prediction in zip(chosen, predictor.predict(with_kernels, target, form, chosen), strict=True)
     }
     after = with_measurements(with_kernels, target, predicted)
     for form in forms:
-        now = expected_error(predictor, before, target, form, models)
-        later = expected_error(predictor, after, target, form, models)
+        now = estimate_error(predictor, before, target, form, models)
+        later = estimate_error(predictor, after, target, form, models)
         if not math.isnan(now) and not math.isnan(later):
             tell(f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)} models measured")
 
 
-def _made(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
+def _convert_card(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
     """Convert a card to a file in every form, in a child process."""
     tell(f"making {card.name}")
     path = folder / f"{card.name}.tflite"
@@ -381,24 +388,24 @@ def measure_networks(
     A timing that other programs disturbed is left out, unless its CPU time is known. StageError if the device failed or
     slowed down, or every timing was left out.
     """
-    kept = dict[Key, Timing]()
+    trusted = dict[Key, Timing]()
     left_out = list[str]()
     for files in made:
         tell(f"measuring {next(iter(files))[0]} on {connection.label}")
-        found = _measure(connection, files, threads)
-        left_out += [f"{' '.join(key)}: {timing.contention}" for key, timing in found.items() if timing.contention]
-        found = {key: timing for key, timing in found.items() if not timing.contention}
-        measured(found, kept)
-        kept |= found
-    if not kept:
+        timings = _measure(connection, files, threads)
+        left_out += [f"{' '.join(key)}: {timing.contention}" for key, timing in timings.items() if timing.contention]
+        timings = {key: timing for key, timing in timings.items() if not timing.contention}
+        measured(timings, trusted)
+        trusted |= timings
+    if not trusted:
         raise StageError(
             f"{connection.label}: no network could be measured: {left_out[0]}",
             f"{QUIET}, then try again",
         )
-    if len({model for model, _ in kept}) > 1:
+    if len({model for model, _ in trusted}) > 1:
         tell(f"measuring the first network again on {connection.label}")
-        left_out += _check_drift(connection, *next(iter(kept.items())))
-    return MeasuredNetworks(kept, tuple(left_out))
+        left_out += _check_drift(connection, *next(iter(trusted.items())))
+    return MeasuredNetworks(trusted, tuple(left_out))
 
 
 def _measure(connection: Connection, files: Mapping[Key, Path], threads: int) -> Timings:
@@ -428,7 +435,7 @@ def _check_drift(connection: Connection, key: Key, first: Timing) -> list[str]:
     )
 
 
-def changes(
+def list_changes(
     predictor: Predictor,
     before: DeviceProfile,
     after: DeviceProfile,
@@ -438,7 +445,7 @@ def changes(
 ) -> Iterator[str]:
     """Yield the latency of each timing, and how it changed the expected error of the networks not measured."""
     for (name, form), timing in timings.items():
-        was, now = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
+        was, now = (estimate_error(predictor, profile, target, form, models) for profile in (before, after))
         change = f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"
         change = f"; the expected error of the others {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
         yield f"{name} {form} takes {show_ms(timing.own_ms)}" + ("" if math.isnan(was + now) else change)
@@ -447,7 +454,7 @@ def changes(
 def with_timings(profile: DeviceProfile, target: DeviceTarget, timings: Timings) -> DeviceProfile:
     """Return the profile with these timings as the user's measurements."""
     statistic = "cpu_median" if any(timing.cpu_ms for timing in timings.values()) else "median"
-    return with_measurements(profile, target, {key: each.own_ms for key, each in timings.items()}, statistic)
+    return with_measurements(profile, target, {key: timing.own_ms for key, timing in timings.items()}, statistic)
 
 
 def with_measurements(

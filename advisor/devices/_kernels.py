@@ -91,11 +91,11 @@ class _Graph:
         """Return random weights, the same ones for every copy: a runtime packs weights anew for each operator."""
         if shape not in self._weights:
             content = (self._random.standard_normal(shape) / math.sqrt(max(1, math.prod(shape[1:])))).astype("<f4")
-            self._weights[shape] = self._constant(content, schema.TensorType.FLOAT32)
+            self._weights[shape] = self._add_constant(content, schema.TensorType.FLOAT32)
         return self._weights[shape]
 
     def integers(self, values: ArrayLike) -> int:
-        return self._constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
+        return self._add_constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
 
     def append(self, kind: str, inputs: list[int], outputs: list[int], options: object) -> None:
         """Add an operator behind the others."""
@@ -103,7 +103,7 @@ class _Graph:
         operator.outputs = outputs
         self.graph.operators.append(operator)
 
-    def _constant(self, content: NDArray[np.generic], dtype: int) -> int:
+    def _add_constant(self, content: NDArray[np.generic], dtype: int) -> int:
         name = f"c{len(self.graph.tensors)}"
         return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
 
@@ -112,7 +112,7 @@ def kernel_file(work: Work, copies: int = 1) -> bytes:
     """Return a float32 file that runs ``copies`` equal operators with a square output on one input."""
     made = _Graph()
     source = made.tensor(*_input_shape(work))
-    outputs = [output for _ in range(copies) for output in _operator(made, work, source)]
+    outputs = [output for _ in range(copies) for output in _add_operator(made, work, source)]
     made.graph.inputs = [source]
     sign(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
     return pack(made.model)
@@ -163,7 +163,7 @@ def _sides(work: Work) -> tuple[int, int]:
     return (side, side) if side**2 == work.pixels else (1, work.pixels)
 
 
-def _operator(made: _Graph, work: Work, source: int) -> list[int]:
+def _add_operator(made: _Graph, work: Work, source: int) -> list[int]:
     """Add an operator to a file, and return its outputs."""
     sides = _sides(work)
     window = math.isqrt(work.taps)
@@ -294,36 +294,36 @@ def time_kernels(
     left_out = 0
     for place in range(0, len(wanted), BATCH):
         part = wanted[place : place + BATCH]
-        found = _batch(connection, target, part, folder)
-        left_out = left_out + len(found.left_out)
+        timed = _time_batch(connection, target, part, folder)
+        left_out = left_out + len(timed.left_out)
         passed = place + len(part)
         if left_out > MOST_LEFT_OUT * passed:
-            last = found.left_out[-1]
+            last = timed.left_out[-1]
             raise StageError(
                 f"{connection.label}: {left_out} of {passed} kernels could not be timed; the last: {last}",
                 "close other programs on the device, then try again",
             )
-        yield found
+        yield timed
         left_s = (time.monotonic() - start) / passed * (len(wanted) - passed)
         tell(f"timed {passed} of {len(wanted)} kernels on {connection.label}, about {show_seconds(left_s)} left")
 
 
-def _batch(connection: Connection, target: DeviceTarget, part: Wanted, folder: Path) -> TimedKernels:
+def _time_batch(connection: Connection, target: DeviceTarget, part: Wanted, folder: Path) -> TimedKernels:
     files = {}
     for place, (work, form) in enumerate(part):
         data = kernel_file(work, copies_of(work))
         path = folder / f"kernel{place}.tflite"
         path.write_bytes(as_int8(data) if form == "int8" else data)
         files[path] = (work, form)
-    timings, failures = _timed(connection, list(files), target.threads)
+    timings, failures = _time_files(connection, list(files), target.threads)
     kernels = list[Kernel]()
-    left_out = [f"{_described(*files[path])}: {why}" for path, why in failures.items()]
+    left_out = [f"{_describe_work(*files[path])}: {why}" for path, why in failures.items()]
     for timing in timings:
         work, form = files[timing.model]
         microseconds, best = rounds_us(timing)
         unsteady = f"the rounds differ by a factor of {microseconds / best:.1f}"
         if reason := timing.contention or unsteady * (microseconds > UNSTEADY * best):
-            left_out.append(f"{_described(work, form)}: {reason}")
+            left_out.append(f"{_describe_work(work, form)}: {reason}")
         else:
             kernels.append(Kernel(target.name, form, work, microseconds / copies_of(work)))
     return TimedKernels(tuple(kernels), tuple(left_out))
@@ -341,21 +341,21 @@ def rounds_us(timing: Timing) -> tuple[float, float]:
     if not blocks:
         return timing.median_ms * 1e3, float(timing.details.get("min_ms", timing.median_ms)) * 1e3
     runs = (map(min, block["wall_ns"], block["cpu_ns"] or block["wall_ns"]) for block in blocks)
-    medians = sorted(statistics.median(map(float, each)) / 1e3 for each in runs)
+    medians = sorted(statistics.median(map(float, run_ns)) / 1e3 for run_ns in runs)
     return statistics.median(medians), medians[min(1, len(medians) - 1)]
 
 
-def _timed(
+def _time_files(
     connection: Connection, paths: Sequence[Path], threads: int
 ) -> tuple[tuple[Timing, ...], Mapping[Path, str]]:
     """Time files in one job; if it fails, time each alone and return why single files failed."""
     with suppress(StageError):
-        return _job(connection, paths, threads), {}
+        return _run_job(connection, paths, threads), {}
     timings = list[Timing]()
     failures = dict[Path, str]()
     for path in paths:
         try:
-            timings += _job(connection, [path], threads)
+            timings += _run_job(connection, [path], threads)
         except StageError as error:
             failures[path] = error.message
             if not timings and len(failures) == MOST_IN_A_ROW:
@@ -363,7 +363,7 @@ def _timed(
     return tuple(timings), failures
 
 
-def _job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[Timing, ...]:
+def _run_job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[Timing, ...]:
     timings = connection.measure(MeasurementJob(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths)))
     hot = [timing for timing in timings if timing.throttled]
     if len(hot) > len(timings) / 3:
@@ -371,7 +371,7 @@ def _job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[T
     return timings
 
 
-def _described(work: Work, form: str) -> str:
+def _describe_work(work: Work, form: str) -> str:
     sizes = f"{work.pixels} x {work.channels}" + (f" from {work.depth}" if work.depth > 1 else "")
     window = f", {work.taps} taps" if work.taps > 1 else ""
     return f"{work.kind} {sizes}{window}, {form}"

@@ -14,9 +14,9 @@ import numpy as np
 from advisor.core import FORMS, FileFeatures, Provenance, Quantity, UsageError, nearest
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import ModelFeatures, Models, load_features
-from advisor.devices._latency.model import Estimate, choose, contradicting, estimate, queries_of
+from advisor.devices._latency.model import Estimate, choose_models, estimate_latencies, find_contradicting, queries_of
 from advisor.devices._latency.operator_times import NetworkTimes, model_operators, network_times, operators_of
-from advisor.devices._latency.placement import change
+from advisor.devices._latency.placement import estimate_change
 from advisor.devices._latency.posterior import (
     NOISE,
     SUPPORT,
@@ -27,7 +27,7 @@ from advisor.devices._latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of, distance, runtime_family
+from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of, count_releases, runtime_family
 from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices._profiles.listing import known_devices
 from advisor.devices._profiles.measurements import SOURCE, Measurement
@@ -57,15 +57,17 @@ class MeasuredLatency(NamedTuple):
     other_release: bool
 
 
-def measured_latency(table: LatencyTable, target: DeviceTarget, rows: Sequence[Measurement]) -> MeasuredLatency:
+def combine_measurements(table: LatencyTable, target: DeviceTarget, rows: Sequence[Measurement]) -> MeasuredLatency:
     """Return the latency of one model from its measurements on a target: their geometric mean.
 
     If another release of the runtime measured it, the deviation grows with the distance of the releases.
     """
     milliseconds = float(np.exp(np.mean([np.log(row.latency_ms) for row in rows])))
-    steps = [distance(row.runtime_version, target.version) for row in rows if row.runtime_version and target.version]
+    steps = [
+        count_releases(row.runtime_version, target.version) for row in rows if row.runtime_version and target.version
+    ]
     furthest = max(steps, default=0)
-    deviation = float(np.hypot(NOISE, change(table, target.runtime, furthest)))
+    deviation = float(np.hypot(NOISE, estimate_change(table, target.runtime, furthest)))
     return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
 
 
@@ -148,23 +150,23 @@ class Predictor:
         """
         if not models:
             return ()
-        known = self._known_of(profile, target, form)
+        known = self._facts_of(profile, target, form)
         queries = queries_of(known.posterior.base, models)
-        found = estimate(known.posterior, queries, known.log_sd)
+        estimates = estimate_latencies(known.posterior, queries, known.log_sd)
         return tuple(
-            self._measured(profile, known.measured[model], known.contradicting.get(models[i].name), level)
+            self._quote_measurement(profile, known.measured[model], known.contradicting.get(models[i].name), level)
             if model in known.measured
-            else self._by_kernels(known, models[i], level) or self._predicted(known, found, i, level)
+            else self._predict_by_kernels(known, models[i], level) or self._predict_model(known, estimates, i, level)
             for i, model in enumerate(queries.known)
         )
 
     def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> LatencyPosterior:
         """Return the posterior of a target: its measured models, and the targets that it resembles."""
-        return self._known_of(profile, target, form).posterior
+        return self._facts_of(profile, target, form).posterior
 
     def contradicting(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Mapping[str, float]:
         """Return the measured models whose latencies contradict the others, each with what these expect (ms)."""
-        return self._known_of(profile, target, form).contradicting
+        return self._facts_of(profile, target, form).contradicting
 
     def most_informative(
         self,
@@ -184,9 +186,9 @@ class Predictor:
         if not known:
             raise UsageError("the predictor knows none of these models", "use models of the catalogue")
         column = self.posterior(profile, target, form).column
-        return tuple(names[i] for i in choose(self._base, column, list(known), wanted, known))
+        return tuple(names[i] for i in choose_models(self._base, column, list(known), wanted, known))
 
-    def _known_of(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
+    def _facts_of(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
         # Fitted profiles do not change; another profile may get more measurements under the same name.
         fitted = self._profiles.get(profile.name) is profile
         key = (profile.name if fitted else profile.fingerprint(), target.name, form)
@@ -205,17 +207,17 @@ class Predictor:
             if row.precision == precision:
                 of_model[row.model].append(row)
         known = [(i, of_model[name]) for i, name in enumerate(table.models) if name in of_model]
-        measured = {i: measured_latency(table, target, found) for i, found in known}
-        values = np.log(np.array([each.milliseconds for each in measured.values()], dtype=np.float64))
+        measured = {i: combine_measurements(table, target, rows) for i, rows in known}
+        values = np.log(np.array([latency.milliseconds for latency in measured.values()], dtype=np.float64))
         identity = (profile.name, target.name, precision)
         excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
         column = column_of(profile, target, precision)
         posterior = posterior_of(self._base, column, np.array(list(measured), dtype=np.intp), values, excluded=excluded)
-        names = {table.models[i]: each.milliseconds for i, each in measured.items()}
+        names = {table.models[i]: latency.milliseconds for i, latency in measured.items()}
         networks = network_times(profile, target, precision, names)
-        return _Known(posterior, log_sd, {} if log_sd else measured, contradicting(posterior, values), networks)
+        return _Known(posterior, log_sd, {} if log_sd else measured, find_contradicting(posterior, values), networks)
 
-    def _by_kernels(self, known: _Known, model: ModelFeatures, level: float) -> Prediction | None:
+    def _predict_by_kernels(self, known: _Known, model: ModelFeatures, level: float) -> Prediction | None:
         """Return the prediction from the target's kernels; None if there are none, or if operators are not known."""
         works = operators_of(model, known.networks) if known.networks else ()
         if known.networks is None or not works:
@@ -236,7 +238,7 @@ class Predictor:
         )
         return Prediction(quantity, mean, deviation, deviation, "", 0.0, self._calibration)
 
-    def _measured(
+    def _quote_measurement(
         self, profile: DeviceProfile, measured: MeasuredLatency, expected: float | None, level: float
     ) -> Prediction:
         """Return a measurement; ``expected`` is what the others expect (ms) if they contradict it."""
@@ -256,21 +258,21 @@ class Predictor:
         )
         return Prediction(quantity, float(np.log(value)), deviation, deviation, "", 0.0, self._calibration)
 
-    def _predicted(self, known: _Known, found: Estimate, index: int, level: float) -> Prediction:
+    def _predict_model(self, known: _Known, estimates: Estimate, index: int, level: float) -> Prediction:
         posterior = known.posterior
         count = len(posterior.seen)
-        regime = regime_of(posterior.column.kind, posterior.reference, count, SUPPORT[found.support[index]])
+        regime = regime_of(posterior.column.kind, posterior.reference, count, SUPPORT[estimates.support[index]])
         low, high = self._calibration.bounds(regime, level)
-        mean, below, above = (float(side[index]) for side in (found.mean, found.deviation, found.above))
+        mean, below, above = (float(side[index]) for side in (estimates.mean, estimates.deviation, estimates.above))
         names = ", ".join(known.contradicting)
         doubted = f"; contradicting the others, so hardly used: {names}" if names else ""
         like = posterior.base.table.columns[int(np.argmax(posterior.shares))]
         least, most = (float(np.exp(mean + side * (above if side > 0 else below))) for side in (low, high))
-        unlike = self._unlike(posterior.column) if self._is_unlike(known, regime, mean, below, above) else ""
+        unlike = self._describe_unlike(posterior.column) if self._is_unlike(known, regime, mean, below, above) else ""
         source = f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{doubted}"
         source += f"; {unlike}" if unlike else ""
         value = Quantity(float(np.exp(mean)), "ms", Provenance.PREDICTED, least, most, level, count, source)
-        return Prediction(value, mean, below, above, regime, float(found.outside[index]), self._calibration, unlike)
+        return Prediction(value, mean, below, above, regime, float(estimates.outside[index]), self._calibration, unlike)
 
     def _is_unlike(self, known: _Known, regime: str, mean: float, below: float, above: float) -> bool:
         """Return whether no known device is comparable with the target."""
@@ -282,11 +284,11 @@ class Predictor:
         return bool(high * (above if high > 0 else below) - low * (above if low > 0 else below) > np.log(UNLIKE))
 
     @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
-    def _unlike(self, column: Column) -> str:
+    def _describe_unlike(self, column: Column) -> str:
         """Return what to say of a target like no other: the catalogue's networks that tell most about it."""
         models = self._base.table.models
         ours = [i for i, name in enumerate(models) if name in model_operators()]
-        names = [models[i] for i in choose(self._base, column, ours, _MEASURED)]
+        names = [models[i] for i in choose_models(self._base, column, ours, _MEASURED)]
         measures = (column.kind, runtime_family(column.runtime)) == ("cpu", "litert")
         how = "advisor devices calibrate" if measures else "and add their latencies to its profile: docs/devices.md"
         return f"{WIDE}: measure two networks on it, such as {' and '.join(names)} ({how})"
@@ -298,8 +300,8 @@ def similar_form(form: str, measured: Collection[str], known: Collection[str]) -
     ``measured`` are the precisions that were measured on the target itself, ``known`` those on any target. UsageError
     if no latency of the form is known; it names the nearest form.
     """
-    other = None if form in measured else _SIMILAR.get(form)
-    precision, log_sd = (other.like, other.log_sd) if other else (form, 0.0)
+    similar = None if form in measured else _SIMILAR.get(form)
+    precision, log_sd = (similar.like, similar.log_sd) if similar else (form, 0.0)
     if precision not in known:
         forms = sorted(set(known) | set(_SIMILAR))
         raise UsageError(
@@ -313,7 +315,7 @@ def arena_of(file: FileFeatures, runtime: str) -> int:
     return file.micro_arena_bytes or file.arena_bytes if runtime == MICRO_RUNTIME else file.arena_bytes
 
 
-def predicted_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity | None:
+def predict_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity | None:
     """Return the peak memory in bytes of one file on one target; None if its weights were not counted.
 
     ``kind`` is that of the target's column: ``cpu``, ``gpu``, ``npu`` or ``mcu``.

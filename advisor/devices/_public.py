@@ -49,8 +49,10 @@ def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[Devic
         from advisor.devices._profiles.phones import list_phones
 
         return list_phones(known_devices(profiles))
-    found = known_devices(profiles).values()
-    return tuple(sorted(found, key=lambda each: (each.name != HOST, each.origin is not None, each.name)))
+    profiles_found = known_devices(profiles).values()
+    return tuple(
+        sorted(profiles_found, key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name))
+    )
 
 
 def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
@@ -63,9 +65,9 @@ def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
         UsageError: a profile that is refused.
     """
     from advisor.devices._profiles.listing import COLUMNS, target_rows
-    from advisor.store import frame
+    from advisor.store import build_frame
 
-    return frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
+    return build_frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
 
 
 def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:

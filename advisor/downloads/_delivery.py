@@ -29,12 +29,19 @@ from advisor.downloads._files import (
     MemberFile,
     Unavailable,
     WeightSource,
-    alone,
-    check,
+    check_hash,
+    lock_file,
     need_proof,
 )
 from advisor.downloads._tool_config import package_index
-from advisor.downloads._transport import Client, Deadline, Interrupted, Transport, announced_bytes, refused
+from advisor.downloads._transport import (
+    Client,
+    Deadline,
+    Interrupted,
+    Transport,
+    describe_refusal,
+    read_announced_bytes,
+)
 from advisor.store import UNREADABLE_ZIP, read_text
 
 MAX_DOWNLOAD_BYTES = 2 * 2**30
@@ -83,11 +90,11 @@ class Download:
 
     def _have(self) -> int:
         """Return how many bytes can be continued."""
-        return self.target.stat().st_size if self.target.exists() and self._version() else 0
+        return self.target.stat().st_size if self.target.exists() and self._read_version() else 0
 
     def _attempt(self, deadline: Deadline) -> None:
         have = self._have()
-        part = {"Range": f"bytes={have}-", "If-Range": self._version()} if have else {}
+        part = {"Range": f"bytes={have}-", "If-Range": self._read_version()} if have else {}
         with self.client.get(self.url, {"Accept-Encoding": "identity", **part}, deadline) as response:
             status = response.status_code
             said = f"{without_password(self.url)}: the server"
@@ -95,27 +102,27 @@ class Download:
                 raise Interrupted(f"{said} answers {status}")
             if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
                 return  # nothing is left to send: what is here is all there is, and its hash will tell
-            if have and not self._continues(response, have):
+            if have and not self._can_continue(response, have):
                 self._version_file.unlink(missing_ok=True)  # from the beginning in the next attempt
                 raise Interrupted(f"{said} sends another part than was asked for")
             if status == 206 and not have:
                 raise Unavailable(f"{said} sends a part, the whole was asked for")
             if status not in (200, 206):
-                raise Unavailable(refused(self.url, status))
+                raise Unavailable(describe_refusal(self.url, status))
             self._receive(response, have if status == 206 else 0, deadline)
 
-    def _continues(self, response: requests.Response, have: int) -> bool:
+    def _can_continue(self, response: requests.Response, have: int) -> bool:
         """Return whether the answer is no part, or the rest of the version that is here."""
         if response.status_code != 206:
             return response.status_code != 416
-        found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-        if found is None or _version_of(response.headers) not in ("", self._version()):
+        served_range = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if served_range is None or _read_version_of(response.headers) not in ("", self._read_version()):
             return False
-        first, last, total = (int(place) for place in found.groups())
-        return first == have and last == total - 1 and announced_bytes(response) in (None, total - have)
+        first, last, total = (int(place) for place in served_range.groups())
+        return first == have and last == total - 1 and read_announced_bytes(response) in (None, total - have)
 
     def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
-        length = announced_bytes(response)
+        length = read_announced_bytes(response)
         done = start
         said = without_password(self.url)
         total = None if length is None else start + length
@@ -124,8 +131,8 @@ class Download:
         if not start:
             self._version_file.unlink(missing_ok=True)
         with self.target.open("ab" if start else "wb") as out:
-            if not start and (version := _version_of(response.headers)):
-                self._version_file.write_text(f"{self._address()}\n{version}", encoding="ascii")
+            if not start and (version := _read_version_of(response.headers)):
+                self._version_file.write_text(f"{self._visible_address()}\n{version}", encoding="ascii")
             # Undecoded: a server that labels an archive's own compression as the line's would break its hash.
             for chunk in response.raw.stream(2**16, decode_content=False):
                 done += len(chunk)
@@ -143,22 +150,22 @@ class Download:
         """The file that says which version on which server the partial file is of."""
         return self.target.with_name(f"{self.target.name}.version")
 
-    def _version(self) -> str:
+    def _read_version(self) -> str:
         """Return the version that the partial file is of, empty if it is not known or of another address."""
         try:
             address, _, version = read_text(self._version_file).partition("\n")
         except UsageError:
             return ""
-        return version if address == self._address() and _VERSION.fullmatch(version) else ""
+        return version if address == self._visible_address() and _VERSION.fullmatch(version) else ""
 
-    def _address(self) -> str:
+    def _visible_address(self) -> str:
         return hashlib.sha256(self.url.encode()).hexdigest()  # an address may hold a password
 
 
-def _version_of(headers: Mapping[str, str]) -> str:
+def _read_version_of(headers: Mapping[str, str]) -> str:
     """Return what identifies the version of a file: its strong ETag, else the time of its last change, else nothing."""
-    found = (headers.get(name, "") for name in ("ETag", "Last-Modified"))
-    return next((version for version in found if _VERSION.fullmatch(version)), "")
+    versions = (headers.get(name, "") for name in ("ETag", "Last-Modified"))
+    return next((version for version in versions if _VERSION.fullmatch(version)), "")
 
 
 def extract_member(archive: Path, member: str, target: Path, limit: int | None = None) -> None:
@@ -168,7 +175,7 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
     if path.is_absolute() or ".." in path.parts or "\\" in member:
         raise Unavailable(f"the member path '{member}' leaves the archive")
     try:
-        with (_in_zip if zipfile.is_zipfile(archive) else _in_tar)(archive, member) as (source, size):
+        with (_open_in_zip if zipfile.is_zipfile(archive) else _open_in_tar)(archive, member) as (source, size):
             if source is None:
                 raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
             if size > most:  # neither reader gives more bytes than a member's header states
@@ -182,7 +189,7 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
 
 
 @contextmanager
-def _in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
+def _open_in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
     """Yield the member, None if it is not a plain file, and its size; ``KeyError`` if there is none."""
     with zipfile.ZipFile(archive) as opened:
         info = opened.getinfo(member)
@@ -193,8 +200,8 @@ def _in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]
 
 
 @contextmanager
-def _in_tar(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
-    """As :func:`_in_zip`, without a look at what stands behind the member."""
+def _open_in_tar(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
+    """As :func:`_open_in_zip`, without a look at what stands behind the member."""
     with archive.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
     with gzip.open(archive) if packed else archive.open("rb") as raw:  # of several members, tarfile's own reads one
@@ -246,7 +253,7 @@ def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, optio
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
-    with alone(part.with_name(f"{wanted.key}.lock"), options.ends_at):
+    with lock_file(part.with_name(f"{wanted.key}.lock"), options.ends_at):
         _fetch_alone(client, url, wanted, part, options)
         part.replace(target)
         part.with_name(f"{part.name}.version").unlink(missing_ok=True)
@@ -257,7 +264,7 @@ def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, optio
     most_bytes = wanted.size_bytes or MAX_DOWNLOAD_BYTES
     Download(client, url, part, partial(options.report, wanted.name), most_bytes).run()
     try:
-        check(part, wanted, without_password(url))
+        check_hash(part, wanted, without_password(url))
     except HashMismatch:
         # The file is kept for inspection; the next call starts again.
         part.replace(part.with_name(f"{wanted.key}.rejected"))
@@ -279,11 +286,11 @@ def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, 
         for member in source.members:
             need_proof(url, member, options.cache_root)
         Download(client, url, archive, partial(options.report, source.file.name)).run()
-    unpack(archive, source, folder)
+    unpack_members(archive, source, folder)
     archive.unlink()
 
 
-def unpack(archive: Path, source: WeightSource, folder: Path) -> None:
+def unpack_members(archive: Path, source: WeightSource, folder: Path) -> None:
     """Put the source's members of ``archive`` into ``folder``, each under its base name."""
     for member in source.members:
         extract_member(archive, member.path, folder / member.name, member.size_bytes)
@@ -312,14 +319,14 @@ def client_for(url: str, tokens: tuple[tuple[str, str], ...] = (), ends_at: floa
     """Return a client for the server of ``url``, whose requests end at ``ends_at`` of the monotonic clock."""
     parts = urlsplit(url)
     transport = home_transport(tokens)
-    closed = contact(f"{parts.scheme}://{parts.netloc}", transport, ends_at)
+    closed = contact_server(f"{parts.scheme}://{parts.netloc}", transport, ends_at)
     if closed:
         raise Unavailable(closed)
     return Client(transport, ends_at)
 
 
 @lru_cache(maxsize=256)
-def contact(origin: str, transport: Transport, ends_at: float = math.inf) -> str:
+def contact_server(origin: str, transport: Transport, ends_at: float = math.inf) -> str:
     """Return why no server answers at ``origin`` (``scheme://host``); empty if one does.
 
     Any answer counts, an error page too. Each server is tried once in a process, so that one that is not there costs

@@ -186,25 +186,25 @@ class HashMismatch(Unavailable):
         super().__init__(f"{what} has {kind} {found}, expected {expected}")
 
 
-def check(path: Path, member: MemberFile, what: str) -> str:
+def check_hash(path: Path, member: MemberFile, what: str) -> str:
     """Return the file's SHA-256."""
-    found = sha256_file(path)
-    if member.sha256 and found != member.sha256:
-        raise HashMismatch(what, member.sha256, found)
-    if not found.startswith(member.sha256_prefix):
-        raise HashMismatch(what, f"one that begins with {member.sha256_prefix}", found)
+    sha256 = sha256_file(path)
+    if member.sha256 and sha256 != member.sha256:
+        raise HashMismatch(what, member.sha256, sha256)
+    if not sha256.startswith(member.sha256_prefix):
+        raise HashMismatch(what, f"one that begins with {member.sha256_prefix}", sha256)
     for kind, expected in (("sha384", member.sha384), ("md5", member.md5)):
         if expected:
             # Machines that forbid MD5 for security still allow it to detect a damaged file.
             with path.open("rb") as stream:
-                other = hashlib.file_digest(stream, partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
-            if other != expected:
-                raise HashMismatch(what, expected, other, kind)
-    return found
+                digest = hashlib.file_digest(stream, partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
+            if digest != expected:
+                raise HashMismatch(what, expected, digest, kind)
+    return sha256
 
 
 @contextmanager
-def alone(lock: Path, ends_at: float) -> Iterator[None]:
+def lock_file(lock: Path, ends_at: float) -> Iterator[None]:
     """Hold a lock in the block; ``Unavailable`` if another process has it until ``ends_at`` of the monotonic clock."""
     held = FileLock(lock)
     try:
@@ -227,13 +227,13 @@ class Mirror:
         """Return the source's file, checked, with its companions beside it; None if the mirror does not have it."""
         if (path := self._locate(source.file)) is None:
             return None
-        found = check(path, source.file, str(path))
+        sha256 = check_hash(path, source.file, str(path))
         for member in source.companions:
             beside = path.parent / member.name
             if not beside.is_file():
                 raise Unavailable(f"{path.parent} lacks {member.name}, which belongs to {path.name}")
-            check(beside, member, str(beside))
-        return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
+            check_hash(beside, member, str(beside))
+        return WeightsFile(path, sha256, f"mirror {self._path}", source.file.path, source.format, source.port)
 
     def archive(self, source: WeightSource) -> Path | None:
         """Return the archive that holds the source's file, where the mirror has it by its name."""
@@ -248,7 +248,7 @@ class Mirror:
         if self._path.is_file():
             return self._path if self._path.name in (member.name, member.sha256) else None
         inside = [member.name]
-        if sha256 := _fully_known(self._path, member).sha256:
+        if sha256 := _add_known_hash(self._path, member).sha256:
             inside += [sha256, f"{sha256}/{member.name}", f"weights/{sha256}/{member.name}"]
         return next((self._path / name for name in inside if (self._path / name).is_file()), None)
 
@@ -266,11 +266,11 @@ class Cache:
             return None
         try:
             for member in source.members:
-                check(folder / member.name, _fully_known(self._root, member), str(folder / member.name))
+                check_hash(folder / member.name, _add_known_hash(self._root, member), str(folder / member.name))
         except HashMismatch as damaged:
             _log.warning("cached weights are damaged and not used: %s", damaged)
             return None
-        return _weights(source, folder, "cache")
+        return _describe_weights(source, folder, "cache")
 
     def holds(self, source: WeightSource) -> bool:
         """Return whether the source's file was kept here; it is checked again when it is used."""
@@ -288,7 +288,7 @@ class Cache:
         """
         locks = self._root / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with alone(locks / f"{source.file.key or source.file.name}.lock", ends_at):
+        with lock_file(locks / f"{source.file.key or source.file.name}.lock", ends_at):
             if (present := self.find(source)) is not None:
                 return present
             prefix = f"fetch-{source.file.key or source.file.name}-"
@@ -301,9 +301,11 @@ class Cache:
     def _keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
         """Check the files in ``folder`` and move them into the cache."""
         whats = [f"{member.path} from {origin}" for member in source.members]
-        hashes = [check(folder / member.name, member, what) for member, what in zip(source.members, whats, strict=True)]
+        hashes = [
+            check_hash(folder / member.name, member, what) for member, what in zip(source.members, whats, strict=True)
+        ]
         for member, sha256, what in zip(source.members, hashes, whats, strict=True):
-            known = _fully_known(self._root, member).sha256
+            known = _add_known_hash(self._root, member).sha256
             if known and known != sha256:
                 raise HashMismatch(f"{what}, recorded when it first came", known, sha256)
             if not member.sha256 and member.key:
@@ -317,35 +319,35 @@ class Cache:
             if path.exists():
                 path.replace(path.with_name(f"{path.name}.damaged"))
             (folder / member.name).replace(path)
-        return _weights(source, target, origin)
+        return _describe_weights(source, target, origin)
 
     def _folder(self, source: WeightSource) -> Path | None:
-        sha256 = _fully_known(self._root, source.file).sha256
+        sha256 = _add_known_hash(self._root, source.file).sha256
         return self._root / "weights" / sha256 if sha256 else None
 
 
-def _weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+def _describe_weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
     """Return the source's file in its ``folder``, which is named by its hash."""
     return WeightsFile(folder / source.file.name, folder.name, origin, source.file.path, source.format, source.port)
 
 
-def _fully_known(root: Path, member: MemberFile) -> MemberFile:
+def _add_known_hash(root: Path, member: MemberFile) -> MemberFile:
     """Return ``member`` with its SHA-256 alone, if its card or the cache at ``root`` has it; else as it is."""
     if member.sha256 or not member.key:
         return member
     try:
-        found = read_text(_record(root, member)).strip()
+        recorded = read_text(_record(root, member)).strip()
     except UsageError:
         return member
     # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
-    return MemberFile(member.path, found) if re.fullmatch(r"[0-9a-f]{64}", found) else member
+    return MemberFile(member.path, recorded) if re.fullmatch(r"[0-9a-f]{64}", recorded) else member
 
 
 def need_proof(url: str, member: MemberFile, root: Path) -> None:
     """Raise ``Unavailable`` for a file that others on the network can forge: no encryption, and no secure hash."""
     parts = urlsplit(url)
-    here = ("127.0.0.1", "::1", "localhost")
-    if parts.scheme == "http" and parts.hostname not in here and not _fully_known(root, member).strong:
+    loopback = ("127.0.0.1", "::1", "localhost")
+    if parts.scheme == "http" and parts.hostname not in loopback and not _add_known_hash(root, member).strong:
         raise Unavailable(
             f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http: use https, or --mirror DIR"
         )

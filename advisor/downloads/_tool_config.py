@@ -40,17 +40,17 @@ class PackageIndex:
 def package_index() -> PackageIndex:
     """Return what ``pip install`` would use now, read from ``pip config list`` and the environment."""
     options = ["config", "list", "--no-color", "--disable-pip-version-check"]
-    return interpret(_printed([sys.executable, "-P", "-m", "pip", *options]), os.environ)
+    return read_index(_capture_output([sys.executable, "-P", "-m", "pip", *options]), os.environ)
 
 
-def interpret(listing: str, environment: Mapping[str, str]) -> PackageIndex:
+def read_index(listing: str, environment: Mapping[str, str]) -> PackageIndex:
     """Read a ``pip config list`` and the PIP_* variables into an index."""
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
     lines = [matched for line in listing.splitlines() if (matched := _LINE.match(line))]
     options: dict[str, str] = {}
     for section in _SECTIONS:
-        options |= {line["key"]: _unquoted(line["value"]) for line in lines if line["section"] == section}
+        options |= {line["key"]: _unquote(line["value"]) for line in lines if line["section"] == section}
     # The same that pip lists under ':env:'; read here too, for a Python without pip.
     named = {name.removeprefix("PIP_"): value for name, value in environment.items() if name.startswith("PIP_")}
     options |= {name.lower().replace("_", "-"): value for name, value in named.items() if value}
@@ -73,7 +73,7 @@ def interpret(listing: str, environment: Mapping[str, str]) -> PackageIndex:
     return PackageIndex(indexes, links, transport)
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     """Return the text of a Python literal, as pip prints it.
 
     ``ast.literal_eval`` is not used: in several threads of CPython 3.11 it may end with a SystemError.
@@ -87,12 +87,13 @@ def _unquoted(value: str) -> str:
 def registry_for(package: str) -> tuple[str, Transport]:
     """Return the root URL of the registry that holds ``package`` (a scope may have its own), and how to reach it."""
     # npm prints no secrets, so tokens can only be read where they are written.
-    own = _npm_variable("userconfig")
-    files = _npmrc(Path(own).expanduser() if own else Path.home() / ".npmrc") | _npmrc(Path.cwd() / ".npmrc")
+    user_config = _read_npm_variable("userconfig")
+    user_file = Path(user_config).expanduser() if user_config else Path.home() / ".npmrc"
+    files = _read_npmrc(user_file) | _read_npmrc(Path.cwd() / ".npmrc")
     tokens = {key: value for key, value in files.items() if key.endswith(":_authToken")}
-    options = {key: value for key, value in files.items() if key not in tokens} | _npm_options()
+    options = {key: value for key, value in files.items() if key not in tokens} | _read_npm_options()
     scope = package.partition("/")[0] if package.startswith("@") else ""
-    url = str(options.get(f"{scope}:registry") or _npm_variable("registry") or options.get("registry") or "")
+    url = str(options.get(f"{scope}:registry") or _read_npm_variable("registry") or options.get("registry") or "")
     if not url:
         raise Unavailable("npm is not installed, and no registry is named by npm_config_registry or an .npmrc")
     lax = str(options.get("strict-ssl", True)).lower() == "false"
@@ -106,31 +107,31 @@ def registry_for(package: str) -> tuple[str, Transport]:
     return url.rstrip("/"), transport
 
 
-def _npm_options() -> dict[str, Any]:
+def _read_npm_options() -> dict[str, Any]:
     npm = shutil.which("npm")
     listed = None
     with contextlib.suppress(ValueError):
-        listed = json.loads(_printed([npm, "config", "list", "--json"])) if npm else None
+        listed = json.loads(_capture_output([npm, "config", "list", "--json"])) if npm else None
     return {key: value for key, value in listed.items() if value is not None} if isinstance(listed, dict) else {}
 
 
-def _npm_variable(option: str) -> str | None:
+def _read_npm_variable(option: str) -> str | None:
     # npm takes its variables in either case.
     wanted = f"npm_config_{option}"
     return next((value for name, value in os.environ.items() if name.lower() == wanted and value), None)
 
 
-def _npmrc(path: Path) -> dict[str, str]:
+def _read_npmrc(path: Path) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
     pairs = (line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith(("#", ";")))
     plain = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
-    return {key: _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), value) for key, value in plain.items()}
+    return {key: _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), value) for key, value in plain.items()}
 
 
-def _printed(command: Sequence[str]) -> str:
+def _capture_output(command: Sequence[str]) -> str:
     """Return what ``command`` prints, empty if it fails; it runs once for each environment of the process."""
     return _run(tuple(command), *sorted(pair for pair in os.environ.items() if pair[0].lower().startswith(_RELEVANT)))
 

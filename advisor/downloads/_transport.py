@@ -48,7 +48,7 @@ _BROKEN = (
 )
 
 
-def refused(url: str, status: int) -> str:
+def describe_refusal(url: str, status: int) -> str:
     """Return what is wrong with an answer of this status, and what a server that asks for a password wants."""
     wants = " (it wants a password: in its address or ~/.netrc, or HF_TOKEN for Hugging Face)" if status == 401 else ""
     return f"{without_password(url)}: the server answers {status}{wants}"
@@ -56,13 +56,14 @@ def refused(url: str, status: int) -> str:
 
 def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
     """Return the ``(host:port, user, password)`` written into ``urls``; what is no address has none."""
-    found = []
+    credentials = []
     for url in urls:
         with contextlib.suppress(ValueError):
             parts = urlsplit(url)
             if parts.username:
-                found.append((parts.netloc.rpartition("@")[2], unquote(parts.username), unquote(parts.password or "")))
-    return tuple(found)
+                host = parts.netloc.rpartition("@")[2]
+                credentials.append((host, unquote(parts.username), unquote(parts.password or "")))
+    return tuple(credentials)
 
 
 class Deadline:
@@ -235,8 +236,8 @@ class Client:
                 yield response
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             if isinstance(error, _BROKEN) and deadline.left_s:
-                raise Interrupted(f"{without_password(url)}: {reason(error)}") from error
-            why = deadline.reason if isinstance(error, _BROKEN) else reason(error)
+                raise Interrupted(f"{without_password(url)}: {describe_failure(error)}") from error
+            why = deadline.reason if isinstance(error, _BROKEN) else describe_failure(error)
             raise Unavailable(f"{without_password(url)}: {why}") from error
         if not deadline.left_s:  # without an announced length, a connection that was shut down looks like the end
             raise Unavailable(f"{without_password(url)}: {deadline.reason}")
@@ -246,9 +247,9 @@ class Client:
         body = bytearray()
         with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
             if response.status_code != 200:
-                raise Unavailable(refused(url, response.status_code))
+                raise Unavailable(describe_refusal(url, response.status_code))
             chunks = response.iter_content(2**16)
-            size = announced_bytes(response) or 0
+            size = read_announced_bytes(response) or 0
             while size <= MAX_PAGE_BYTES and (chunk := next(chunks, b"")):
                 body += chunk
                 size = len(body)
@@ -262,20 +263,21 @@ class Client:
 
     def _answer(self, url: str, headers: Mapping[str, str], follow: bool) -> requests.Response:
         """Return the answer after redirects. Their bodies are not read; each host gets its own credentials alone."""
-        here = url
+        current_url = url
         for _ in range(MAX_REDIRECTS + 1):
-            response = self._asked(here, headers)
+            response = self._send_request(current_url, headers)
             if not (follow and response.is_redirect):
                 return response
             response.close()
             try:
                 target = self._session.get_redirect_target(response) or ""
             except UnicodeDecodeError:
-                raise Unavailable(f"{without_password(here)}: redirects to an address that is not UTF-8") from None
-            here = _redirected(here, target)
+                address = without_password(current_url)
+                raise Unavailable(f"{address}: redirects to an address that is not UTF-8") from None
+            current_url = _resolve_redirect(current_url, target)
         raise Unavailable(f"{without_password(url)}: more than {MAX_REDIRECTS} redirects")
 
-    def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def _send_request(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         parts = urlsplit(url)
         known = self._transport
         host = parts.netloc.rpartition("@")[2]
@@ -310,7 +312,7 @@ class Client:
         return response
 
 
-def announced_bytes(response: requests.Response) -> int | None:
+def read_announced_bytes(response: requests.Response) -> int | None:
     """Return the length that the server announces, None if it announces none; ``Unavailable`` if it is not a length."""
     length = response.headers.get("Content-Length")
     if length is None or response.raw.chunked:
@@ -320,7 +322,7 @@ def announced_bytes(response: requests.Response) -> int | None:
     return int(length)
 
 
-def _redirected(url: str, target: str) -> str:
+def _resolve_redirect(url: str, target: str) -> str:
     """Return the address to which ``url`` redirects; ``Unavailable`` if it is no web address or without encryption."""
     said = f"{without_password(url)}: redirects"
     try:
@@ -335,7 +337,7 @@ def _redirected(url: str, target: str) -> str:
     return there
 
 
-def reason(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
     """Return why a request failed, in a few words without addresses of objects or credentials."""
     if "resol" in str(error).lower() and type(error) is requests.exceptions.ConnectionError:
         return "its name is not known"

@@ -333,9 +333,9 @@ def find_faults(
     group of ``together`` show the same or belong together.
     """
     from advisor.datasets import cropped_copies, groups
-    from advisor.training import joined
+    from advisor.training import join_parts
 
-    features = joined(parts)
+    features = join_parts(parts)
     copies = cropped_copies(features, paths)
     chained = [Pair(first, second, 1.0) for group in together for first, second in pairwise(group)]
     alike = groups([*copies, *chained], len(labels))
@@ -356,7 +356,7 @@ def _suspects(
     """Check some of the images. Their labels are renumbered without gaps, and the results are translated back."""
     import numpy as np
 
-    from advisor.training import left_out, suspects
+    from advisor.training import find_suspects, predict_left_out
 
     array = np.asarray(features)
     names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)
@@ -364,8 +364,8 @@ def _suspects(
     groups = [[position[index] for index in group if index in position] for group in alike]
     together = [group for group in groups if len(group) > 1]
     chosen = array if len(checked) == len(array) else array[np.asarray(checked)]
-    probabilities = left_out(chosen, renumbered.tolist(), together, SEED, landmarks)
+    probabilities = predict_left_out(chosen, renumbered.tolist(), together, SEED, landmarks)
     return [
         Suspect(checked[one.index], int(names[one.suggested]), one.given, one.better)
-        for one in suspects(renumbered.tolist(), probabilities)
+        for one in find_suspects(renumbered.tolist(), probabilities)
     ]

@@ -242,7 +242,7 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
 
 def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | None]]:
     """Return the cards that would be tried, with their weights on disk, and the bytes to download for each."""
-    from advisor.catalog import locate
+    from advisor.catalog import locate_weights
     from advisor.downloads import FetchOptions
 
     question = resolved.question
@@ -254,7 +254,7 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
     for card in resolved.cards:
         if len(downloads) == resolved.cards_to_try:
             break
-        file = locate(card, options)
+        file = locate_weights(card, options)
         sources = [source for source in card.weights if source.file.checkable or source.kind == "huggingface"]
         if file is not None:
             downloads[card.name], files[card.name] = 0, file

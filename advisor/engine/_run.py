@@ -51,7 +51,7 @@ from advisor.isolation import (
     Trainers,
     cpu_s_of_tree,
     part_of_a_core,
-    sweep,
+    sweep_folders,
     waiting_factor,
 )
 from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
@@ -106,7 +106,7 @@ def _run_search(
     with ended_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, progress.say)
     require_cache()
-    sweep()
+    sweep_folders()
     if resumed:
         run = resumed
         resolved = replace(resolved, cards=same_cards(run, resolved))

@@ -11,7 +11,7 @@ from advisor._faces import open_face
 if TYPE_CHECKING:
     from advisor.fleet._changes import FleetChange, reevaluate_fleet
     from advisor.fleet._phones import read_fleet
-    from advisor.fleet._verify import VerifiedFiles, verify
+    from advisor.fleet._verify import VerifiedFiles, verify_bundle
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -20,5 +20,5 @@ __all__ = [
     "VerifiedFiles",
     "read_fleet",
     "reevaluate_fleet",
-    "verify",
+    "verify_bundle",
 ]

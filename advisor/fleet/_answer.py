@@ -24,7 +24,7 @@ from advisor.core import (
     whole_percent,
 )
 from advisor.engine import DevicePredictor, Question, one_each
-from advisor.fleet._choice import Floats, choose, total
+from advisor.fleet._choice import Floats, choose_files, total_value
 from advisor.fleet._phones import Fleet, Phone, read_fleet
 from advisor.reporting import text
 
@@ -94,12 +94,12 @@ class FleetOption:
     @property
     def worst(self) -> Assigned:
         """The phone that meets the budget with the least probability."""
-        return min(self.phones, key=lambda each: (each.probability or 0.0, -(each.latency_ms or np.inf)))
+        return min(self.phones, key=lambda assigned: (assigned.probability or 0.0, -(assigned.latency_ms or np.inf)))
 
     def share_of(self, tier: int) -> float:
         """Return the share of the known phones that get a file and meet the limits with it."""
-        known = sum(each.phone.share for each in self.phones)
-        return sum(each.phone.share for each in self.phones if each.sure and each.tier == tier) / known
+        known = sum(assigned.phone.share for assigned in self.phones)
+        return sum(assigned.phone.share for assigned in self.phones if assigned.sure and assigned.tier == tier) / known
 
     @cached_property
     def sentence(self) -> str:
@@ -180,12 +180,12 @@ class Matrix:
     def allowed(self) -> Floats:
         """1 where a file meets every limit but that of the latency."""
         others = replace(self.limits, latency_ms=None)
-        return np.array([[float(others.met_by(each)) for each in row] for row in self.rows])
+        return np.array([[float(others.met_by(evaluation)) for evaluation in row] for row in self.rows])
 
     def chances(self, scale: float = 1.0) -> Floats:
         """Return the probability that a file meets the latency limit times a scale; 0 where none can be predicted."""
         limit = scale * (self.limits.latency_ms or np.inf)
-        return np.array([[_chance(each, limit) for each in row] for row in self.rows])
+        return np.array([[_chance_of(evaluation, limit) for evaluation in row] for row in self.rows])
 
     def sure(self, scale: float = 1.0) -> Floats:
         """Return 1 where a file meets every limit, that of the latency with the confidence of the question."""
@@ -197,15 +197,17 @@ class Matrix:
         return np.asarray(self.shares[:, None] * worth)
 
 
-def _chance(each: Evaluation, limit_ms: float) -> float:
-    if each.status is not Status.OK or each.latency_distribution is None:
+def _chance_of(evaluation: Evaluation, limit_ms: float) -> float:
+    if evaluation.status is not Status.OK or evaluation.latency_distribution is None:
         return 0.0
-    return each.latency_distribution.below(limit_ms)
+    return evaluation.latency_distribution.below(limit_ms)
 
 
-def predicted(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
+def predict_matrix(fleet: Fleet, evaluations: Sequence[Evaluation], limits: Budget) -> Matrix:
     """Predict every file of a run on every known phone of a fleet. StageError: no file has an accuracy and a graph."""
-    files = tuple(each for each in one_each(evaluations) if each.accuracy is not None and each.artefact)
+    files = tuple(
+        evaluation for evaluation in one_each(evaluations) if evaluation.accuracy is not None and evaluation.artefact
+    )
     if not files:
         raise StageError("no file has an accuracy yet, so none can be chosen for the fleet")
     predictor = DevicePredictor()
@@ -222,34 +224,34 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     sets = list[tuple[int, ...]]()
     notes = list(fleet.notes)
     for count in range(1, MOST_FILES + 1):
-        found = choose(values, count)
-        if sets and (len(found) < count or total(values, found) <= total(values, sets[-1]) + HARDLY):
+        files = choose_files(values, count)
+        if sets and (len(files) < count or total_value(values, files) <= total_value(values, sets[-1]) + HARDLY):
             notes.append(f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not offered")
             break
-        sets.append(found)
-    options = tuple(_option(matrix, files) for files in sets)
+        sets.append(files)
+    options = tuple(_make_option(matrix, files) for files in sets)
     order = sorted(range(len(options)), key=lambda place: POINTS_A_FILE * place - options[place].value)
     every = values.argmax(axis=1)
     held = matrix.sure()
     whole = float(matrix.shares @ matrix.accuracies[every])
     served = float(matrix.shares @ (matrix.accuracies[every] * held[np.arange(len(every)), every]))
-    kept = tuple(option.served / served if served else 1.0 for option in options)
+    shares_kept = tuple(option.served / served if served else 1.0 for option in options)
     if not options[order[0]].sure_share:
-        notes.append(_floor_note(matrix, options[order[0]]))
+        notes.append(_note_floor(matrix, options[order[0]]))
     return FleetAnswer(
         fleet,
         options,
         order[0],
-        _reason(options, order[0]),
-        _runner_up(options, order),
-        _flips(matrix, options, sets, order[0]),
+        _explain_choice(options, order[0]),
+        _describe_runner_up(options, order),
+        _find_flips(matrix, options, sets, order[0]),
         (whole, len(set(every.tolist()))),
-        kept,
+        shares_kept,
         tuple(notes),
     )
 
 
-def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
+def _make_option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
     ordered = sorted(files, key=lambda file: (matrix.accuracies[file], file))
     values = matrix.values()
     sure = matrix.sure()
@@ -257,48 +259,48 @@ def _option(matrix: Matrix, files: tuple[int, ...]) -> FleetOption:
     phones = []
     for place, phone in enumerate(matrix.phones):
         tier = int(np.argmax(values[place, ordered]))
-        each = matrix.rows[place][ordered[tier]]
-        found = each.latency
+        evaluation = matrix.rows[place][ordered[tier]]
+        latency = evaluation.latency
         is_sure = bool(sure[place, ordered[tier]])
-        if found is None:
-            phones.append(Assigned(phone, tier, is_sure, reason=each.reason))
+        if latency is None:
+            phones.append(Assigned(phone, tier, is_sure, reason=evaluation.reason))
         else:
             chance = float(chances[place, ordered[tier]])
-            phones.append(Assigned(phone, tier, is_sure, chance, found.value, found.low, found.high))
-    tiers = [each.tier for each in phones]
-    held = np.array([each.sure for each in phones], dtype=float)
-    met = np.array([each.probability or 0.0 for each in phones])
+            phones.append(Assigned(phone, tier, is_sure, chance, latency.value, latency.low, latency.high))
+    tiers = [assigned.tier for assigned in phones]
+    held = np.array([assigned.sure for assigned in phones], dtype=float)
+    met = np.array([assigned.probability or 0.0 for assigned in phones])
     return FleetOption(
         tuple(matrix.files[file] for file in ordered),
         tuple(phones),
         float(matrix.shares @ matrix.accuracies[ordered][tiers]),
         float(matrix.shares @ held),
         float(matrix.shares @ met),
-        total(values, tuple(ordered)),
+        total_value(values, tuple(ordered)),
     )
 
 
-def _reason(options: Sequence[FleetOption], best: int) -> str:
-    own = options[best]
+def _explain_choice(options: Sequence[FleetOption], best: int) -> str:
+    best_option = options[best]
     parts = []
     if best:
         fewer = options[best - 1]
-        parts.append(f"the last file adds {_gain(fewer, own)}")
+        parts.append(f"the last file adds {_describe_gain(fewer, best_option)}")
     if best + 1 < len(options):
-        parts.append(f"one more would add {_gain(own, options[best + 1])}")
+        parts.append(f"one more would add {_describe_gain(best_option, options[best + 1])}")
     elif not best:
         parts.append("no other file serves more phones, or serves them better")
-    return f"{own.sentence}{': ' * bool(parts)}{'; '.join(parts)}"
+    return f"{best_option.sentence}{': ' * bool(parts)}{'; '.join(parts)}"
 
 
-def _gain(fewer: FleetOption, more: FleetOption) -> str:
+def _describe_gain(fewer: FleetOption, more: FleetOption) -> str:
     points = more.accuracy - fewer.accuracy
     phones = more.sure_share - fewer.sure_share
     served = f" and {100 * phones:+.0f} % of the phones within the budget" if abs(phones) >= 0.005 else ""
     return f"{points:+.1f} points on average{served} for {show_bytes(max(0.0, more.bytes - fewer.bytes))}"
 
 
-def _runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
+def _describe_runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
     if len(order) < 2:
         return ""
     first = options[order[0]]
@@ -308,34 +310,37 @@ def _runner_up(options: Sequence[FleetOption], order: Sequence[int]) -> str:
     return f"{second.sentence} ({behind:.2f} points behind; {prices})"
 
 
-def _flips(
+def _find_flips(
     matrix: Matrix, options: Sequence[FleetOption], sets: Sequence[tuple[int, ...]], best: int
 ) -> tuple[str, ...]:
     """Return what would change the files: another price of a file, or another budget."""
     flips = list[str]()
-    own = options[best]
-    for place, other in enumerate(options):
+    best_option = options[best]
+    for place, option in enumerate(options):
         if place != best:
-            price = (other.value - own.value) / (place - best)
+            price = (option.value - best_option.value) / (place - best)
             word = "less" if place > best else "more"
             flips.append(f"a further file counts like {word} than {price:.2f} points: {plural(place + 1, 'file')}")
     limit = matrix.limits.latency_ms or 0.0
     for scales in (OTHER_BUDGETS[0], OTHER_BUDGETS[1]):
         for scale in scales:
             values = matrix.values(scale)
-            found = max((choose(values, len(s)) for s in sets), key=lambda s: total(values, s) - POINTS_A_FILE * len(s))
-            if set(found) != set(sets[best]):
-                names = listed([text.file(matrix.files[file]) for file in found], MOST_FILES)
+            files = max(
+                (choose_files(values, len(s)) for s in sets),
+                key=lambda s: total_value(values, s) - POINTS_A_FILE * len(s),
+            )
+            if set(files) != set(sets[best]):
+                names = listed([text.file(matrix.files[file]) for file in files], MOST_FILES)
                 flips.append(f"the latency budget is {show_ms(scale * limit)}: {names}")
                 break
     return tuple(flips)
 
 
-def _floor_note(matrix: Matrix, option: FleetOption) -> str:
+def _note_floor(matrix: Matrix, option: FleetOption) -> str:
     chances = matrix.chances()
     file = int(np.argmax(matrix.shares @ chances))
     known = [row[file].latency_distribution for row in matrix.rows]
-    needed = [each.at(matrix.limits.confidence) for each in known if each is not None]
+    needed = [distribution.at(matrix.limits.confidence) for distribution in known if distribution is not None]
     slow = f"; its slowest phone needs a budget of {show_ms(max(needed))}" if needed else ""
     budget = show_ms(matrix.limits.latency_ms or 0)
     return (
@@ -355,8 +360,8 @@ class _Asked:
 
 
 @lru_cache(maxsize=2)
-def _answered(asked: _Asked) -> FleetAnswer:
-    return answer_for(asked.fleet, predicted(asked.fleet, asked.evaluations, asked.limits))
+def _answer_asked(asked: _Asked) -> FleetAnswer:
+    return answer_for(asked.fleet, predict_matrix(asked.fleet, asked.evaluations, asked.limits))
 
 
 def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> FleetAnswer:
@@ -365,8 +370,11 @@ def fleet_answer(question: Question, evaluations: Sequence[Evaluation]) -> Fleet
     UsageError: the fleet cannot be read. StageError: no file can be chosen.
     """
     fleet = read_fleet(question.fleet, question.profiles)
-    rows = [(each.configuration.key, each.artefact_sha256, accuracy_of(each)) for each in one_each(evaluations)]
+    rows = [
+        (evaluation.configuration.key, evaluation.artefact_sha256, accuracy_of(evaluation))
+        for evaluation in one_each(evaluations)
+    ]
     devices = [phone.device.profile.fingerprint() for phone in fleet.known if phone.device]
     limits: Mapping[str, object] = vars(question.limits)
     key = json.dumps([question.fleet, devices, rows, repr(limits)], default=str)
-    return _answered(_Asked(key, fleet, tuple(evaluations), question.limits))
+    return _answer_asked(_Asked(key, fleet, tuple(evaluations), question.limits))

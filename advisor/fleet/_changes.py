@@ -51,13 +51,13 @@ class FleetChange:
     @property
     def share(self) -> float:
         """Share of the users whose phone gets another file."""
-        return sum(each.share for each in self.phones)
+        return sum(phone.share for phone in self.phones)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The change in words."""
         files = f"new files: {listed(self.added) or 'none'}; no longer needed: {listed(self.removed) or 'none'}"
-        named = listed([f"{each.name} ({100 * each.share:.1f} %)" for each in self.phones], 10) or "none"
+        named = listed([f"{phone.name} ({100 * phone.share:.1f} %)" for phone in self.phones], 10) or "none"
         head = f"Changed: {files}" if self.changed else "The files are the same"
         return (
             f"{head}.",
@@ -78,11 +78,11 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
     """
     before = load_run(run)
     require_proof(before)
-    then = _stored(before.folder.read_json("recommendation.json"))
+    then = _read_stored(before.folder.read_json("recommendation.json"))
     after = load_run(run, {"fleet": fleet})
-    found = fleet_answer(after.question, after.evaluations)
-    now = _tiers(found)
-    shares = {each.name: each.share for each in found.fleet.phones}
+    answer = fleet_answer(after.question, after.evaluations)
+    now = _tiers_by_phone(answer)
+    shares = {phone.name: phone.share for phone in answer.fleet.phones}
     names = [name for name in dict.fromkeys((*now, *then)) if now.get(name, "") != then.get(name, "")]
     phones = tuple(PhoneChange(name, shares.get(name, 0.0), then.get(name, ""), now.get(name, "")) for name in names)
     files = set(now.values())
@@ -92,15 +92,17 @@ def reevaluate_fleet(run: Path, fleet: str) -> FleetChange:
         after, read_origin(before.folder.path.resolve()), Child(after.evaluations, HOST, environment, {})
     )
     return FleetChange(
-        child.path, before.name, found.reason, phones, tuple(sorted(files - earlier)), tuple(sorted(earlier - files))
+        child.path, before.name, answer.reason, phones, tuple(sorted(files - earlier)), tuple(sorted(earlier - files))
     )
 
 
-def _tiers(found: FleetAnswer) -> dict[str, str]:
-    return {each.phone.name: found.option.files[each.tier].configuration.key for each in found.option.phones}
+def _tiers_by_phone(answer: FleetAnswer) -> dict[str, str]:
+    return {
+        assigned.phone.name: answer.option.files[assigned.tier].configuration.key for assigned in answer.option.phones
+    }
 
 
-def _stored(document: Mapping[str, Any]) -> dict[str, str]:
+def _read_stored(document: Mapping[str, Any]) -> dict[str, str]:
     """Return the file of each phone in the answer that a run keeps; nothing if it has none."""
     try:
         fleet = document["fleet"]

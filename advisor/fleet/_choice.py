@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def choose(values: Floats, count: int) -> tuple[int, ...]:
+def choose_files(values: Floats, count: int) -> tuple[int, ...]:
     """Return the ``count`` files with the largest total, ascending: the sum over phones of the value of the best file.
 
     ``values`` (phones, files) says what a phone gets from a file. A file that another one equals or beats on every
@@ -19,28 +19,28 @@ def choose(values: Floats, count: int) -> tuple[int, ...]:
     does not exceed the best total so far is left out. G. Cornuejols, M. Fisher, G. Nemhauser, "Location of bank
     accounts to optimize float", Management Science 23 (1977).
     """
-    kept = _undominated(values)
-    return tuple(sorted(int(kept[i]) for i in _best(values[:, kept], min(count, len(kept)))))
+    undominated = _find_undominated(values)
+    return tuple(sorted(int(undominated[i]) for i in _find_best(values[:, undominated], min(count, len(undominated)))))
 
 
-def total(values: Floats, files: tuple[int, ...]) -> float:
-    """Return the total of a set of files, see :func:`choose`."""
+def total_value(values: Floats, files: tuple[int, ...]) -> float:
+    """Return the total of a set of files, see :func:`choose_files`."""
     return float(values[:, list(files)].max(axis=1).sum())
 
 
-def _undominated(values: Floats) -> NDArray[np.intp]:
+def _find_undominated(values: Floats) -> NDArray[np.intp]:
     """Return the files that no other one beats; of equal ones the first."""
     files = np.arange(values.shape[1])
-    kept = list[int]()
+    undominated = list[int]()
     for i in files:
         beats = (values >= values[:, [i]]).all(axis=0)
         beaten = (values <= values[:, [i]]).all(axis=0)
         if not (beats & (~beaten | (files < i))).any():  # better somewhere, or equal and before
-            kept.append(int(i))
-    return np.array(kept, dtype=np.intp)
+            undominated.append(int(i))
+    return np.array(undominated, dtype=np.intp)
 
 
-def _best(values: Floats, count: int) -> tuple[int, ...]:
+def _find_best(values: Floats, count: int) -> tuple[int, ...]:
     """Return the best set; the search begins with the greedy one, which is near the optimum."""
     best = tuple[int, ...]()
     most = -np.inf

@@ -20,7 +20,7 @@ from advisor.devices import (
     clusters_of,
     find_phone,
     known_devices,
-    known_socs as shipped_socs,
+    read_socs as shipped_socs,
     shipped_fleets,
     target_vector,
 )
@@ -78,7 +78,7 @@ class Fleet:
 
 
 @cache
-def known_socs() -> Mapping[str, Soc]:
+def index_socs() -> Mapping[str, Soc]:
     """Return the shipped systems on chip by each of their names, see :func:`.selector.plain`."""
     socs = {}
     for soc in shipped_socs():
@@ -98,46 +98,47 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
     """
     first, *_ = text.splitlines() or [""]
     title = first.lstrip("# ").strip() if first.startswith("#") else "your fleet"
-    rows = _rows(text)
+    rows = _read_rows(text)
     problems = Problems()
     profiles = known_devices(folders)
     _check_columns(rows)
-    found: dict[str, tuple[dict[str, str], float]] = {}
+    rows_by_key: dict[str, tuple[dict[str, str], float]] = {}
     notes: list[str] = []
     for number, row in enumerate(rows, start=1):
         name = row.get("device") or row.get("soc") or ""
         try:
-            share = _share(row.get("share", ""), name, number)
+            share = _parse_share(row.get("share", ""), name, number)
         except UsageError as error:
             problems.add(error)
             continue
         key = f"{name.casefold()} {row.get('runtime', '')}"
-        if key in found:
+        if key in rows_by_key:
             notes.append(f"'{name}' has several rows; their shares are added up")
-            share += found[key][1]
-        found[key] = row, share
+            share += rows_by_key[key][1]
+        rows_by_key[key] = row, share
     problems.raise_any()
-    total = sum(share for _, share in found.values())
+    total = sum(share for _, share in rows_by_key.values())
     if not total > 0:
         raise UsageError("--fleet: the shares add up to 0", "give each row the share of your users, such as 12.5")
     if min(abs(total - 1), abs(total - 100)) > 0.5 * (1 if total > 50 else 0.01):
         notes.append(f"the shares add up to {total:.4g}, so they are divided by this sum")
-    named = [(row.get("device") or row.get("soc") or "", row, share / total) for row, share in found.values()]
+    named = [(row.get("device") or row.get("soc") or "", row, share / total) for row, share in rows_by_key.values()]
     phones = tuple(
-        Phone(name, share, *_found(name, row, profiles, problems), os=row.get("os", "")) for name, row, share in named
+        Phone(name, share, *_find_device(name, row, profiles, problems), os=row.get("os", ""))
+        for name, row, share in named
     )
     problems.raise_any()
     fleet = Fleet(title, phones, tuple(dict.fromkeys(notes)))
     if not fleet.known:
         raise UsageError(
             f"--fleet: no phone of it is known: {', '.join(phone.name for phone in phones[:5])}"
-            f"{nearest(phones[0].name, _names(profiles))}",
+            f"{nearest(phones[0].name, _list_names(profiles))}",
             "advisor devices list shows the devices; or add a column cores: 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55",
         )
     return fleet
 
 
-def _rows(text: str) -> list[dict[str, str]]:
+def _read_rows(text: str) -> list[dict[str, str]]:
     """Return the rows of a table; lines that begin with ``#`` are comments.
 
     Cells are separated by the most frequent of comma, semicolon and tab in the header. UsageError: a column is there
@@ -167,7 +168,7 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 
 def _check_columns(rows: Sequence[Mapping[str, str]]) -> None:
-    hint = f"columns: {', '.join(COLUMNS)}; device or soc, and share, are needed. Shipped: {_shipped()}"
+    hint = f"columns: {', '.join(COLUMNS)}; device or soc, and share, are needed. Shipped: {_list_shipped()}"
     if not rows:
         raise UsageError("--fleet: the table has no row", hint)
     if len(rows) > MOST_PHONES:
@@ -179,11 +180,11 @@ def _check_columns(rows: Sequence[Mapping[str, str]]) -> None:
         raise UsageError(f"--fleet: the table has the columns {', '.join(rows[0])}", hint)
 
 
-def _shipped() -> str:
+def _list_shipped() -> str:
     return ", ".join(path.stem for path in shipped_fleets())
 
 
-def _share(text: str, name: str, number: int) -> float:
+def _parse_share(text: str, name: str, number: int) -> float:
     try:
         share = float(text.rstrip("% ").replace(",", "."))
     except ValueError:
@@ -194,21 +195,21 @@ def _share(text: str, name: str, number: int) -> float:
     return share
 
 
-def _names(profiles: Profiles) -> Iterator[str]:
+def _list_names(profiles: Profiles) -> Iterator[str]:
     yield from profiles
-    yield from (soc.name for soc in known_socs().values())
+    yield from (soc.name for soc in index_socs().values())
 
 
-def _found(
+def _find_device(
     name: str, row: Mapping[str, str], profiles: Profiles, problems: Problems
 ) -> tuple[TargetDevice | None, str]:
     """Return what predictions are made for, and how it was found; None and the reason if it is unknown."""
     try:
         memory = size_bytes(row["memory"], "memory") if row.get("memory") else None
         cores = clusters_of(row["cores"]) if row.get("cores") else ()
-        profile, found, target = _profile(name, cores, profiles)
+        profile, how_found, target = _find_profile(name, cores, profiles)
         if profile is None:
-            return None, found
+            return None, how_found
         target = profile.target(row["runtime"]) if row.get("runtime") else target or cpu_target(profile)
     except UsageError as error:
         problems.add(UsageError(f"--fleet, '{name}': {error.message}", error.hint))
@@ -217,23 +218,25 @@ def _found(
         return None, "its cores are not known"
     known = profile if target in profile.targets else replace(profile, targets=(target,), default_target=target.name)
     known = replace(known, memory_bytes=memory) if memory else known
-    return TargetDevice(name, known, target), found
+    return TargetDevice(name, known, target), how_found
 
 
-def _profile(
+def _find_profile(
     name: str, cores: tuple[Cluster, ...], profiles: Profiles
 ) -> tuple[DeviceProfile | None, str, DeviceTarget | None]:
     device, _, target = name.rpartition(":")
-    titles = {each.title.casefold(): each for each in profiles.values()}
+    titles = {profile_known.title.casefold(): profile_known for profile_known in profiles.values()}
     profile = profiles.get(device or name) or titles.get(name.casefold())
     if profile is not None:
         return profile, "profile", profile.target(target) if device else None
-    by_soc = {plain(each.soc): each for each in profiles.values() if each.kind == "phone"}
+    by_soc = {
+        plain(profile_known.soc): profile_known for profile_known in profiles.values() if profile_known.kind == "phone"
+    }
     # Phones come before SoCs: iPhone 13 is a phone, and hw.machine of phones with an A14 begins with iPhone13.
     phone = None if cores else find_phone(device or name, profiles)
     if phone is not None:
         return phone, _how_known(phone, profiles), phone.target(target) if device else None
-    soc = known_socs().get(plain(name))
+    soc = index_socs().get(plain(name))
     same = by_soc.get(plain(name))
     if cores or soc is not None:
         known = cores or (soc.cores if soc else ())
@@ -244,7 +247,7 @@ def _profile(
         return described, f"{'cores' if cores else 'soc'}, {times:.2f} times from {near}" if near else "soc", None
     if same is not None:
         return same, "profile", None
-    return None, f"unknown{nearest(name, _names(profiles))}", None
+    return None, f"unknown{nearest(name, _list_names(profiles))}", None
 
 
 def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
@@ -258,10 +261,14 @@ def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
 def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:
     """Return the target of LiteRT on a phone's CPU, as apps run it; None if its cores are not known."""
     count = min(THREADS, sum(cluster.count for cluster in profile.cores))
-    own = [each for each in profile.targets if each.runtime in TFLITE_RUNTIMES and each.accelerator == "cpu"]
+    own_targets = [
+        known_target
+        for known_target in profile.targets
+        if known_target.runtime in TFLITE_RUNTIMES and known_target.accelerator == "cpu"
+    ]
     if not profile.cores:
-        return max(own, key=lambda each: each.threads, default=None)
-    same = next((each for each in own if each.threads == count), None)
+        return max(own_targets, key=lambda known_target: known_target.threads, default=None)
+    same = next((known_target for known_target in own_targets if known_target.threads == count), None)
     name = f"litert-cpu-x{count}"
     return same or DeviceTarget(name, "tflite", "cpu", count, "", ("float32", "float16", "int8"), kernels="xnnpack")
 
@@ -271,17 +278,21 @@ def nearest_device(phone: DeviceProfile, profiles: Profiles) -> tuple[str, float
 
     Empty and 1 if the cores of no other phone are known.
     """
-    speeds = {each.name: speed(each) for each in profiles.values() if each.kind == "phone" and each.cores}
-    own = speed(phone)
-    known = {name: found for name, found in speeds.items() if found}
-    if not own or not known:
+    speeds = {
+        profile.name: compute_speed(profile)
+        for profile in profiles.values()
+        if profile.kind == "phone" and profile.cores
+    }
+    own_speed = compute_speed(phone)
+    known = {name: known_speed for name, known_speed in speeds.items() if known_speed}
+    if not own_speed or not known:
         return "", 1.0
-    apart = {name: abs(math.log(found / own)) for name, found in known.items()}
+    apart = {name: abs(math.log(known_speed / own_speed)) for name, known_speed in known.items()}
     name = min(apart, key=apart.__getitem__)
     return name, math.exp(apart[name])
 
 
-def speed(profile: DeviceProfile) -> float:
+def compute_speed(profile: DeviceProfile) -> float:
     """Return 10^9 float32 multiply-accumulates a second of the cores that run, in theory; 0 if they are not known."""
     target = cpu_target(profile)
     vector = target_vector(profile, target, "float32") if target else None

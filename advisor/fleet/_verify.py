@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError, UsageError, show_ms
-from advisor.devices import ConnectionSettings, MeasurementJob, SshConnection, exclusive, known_devices, read_document
+from advisor.devices import ConnectionSettings, MeasurementJob, SshConnection, known_devices, lock_device, read_document
 from advisor.exporting import check
 from advisor.fleet.selector import TierSelector
 from advisor.fleet.tiers import DOCUMENT, FOLDER
@@ -41,16 +41,16 @@ class VerifiedFiles:
     def good(self) -> bool:
         """Whether no file computes something else, and the chosen one meets the budget."""
         chosen = self.tier is not None and self.tiers[self.tier].meets_budget
-        return chosen and all(each.passed is not False for each in self.tiers)
+        return chosen and all(file.passed is not False for file in self.tiers)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The result in words."""
         said = {True: "passes the test vectors", False: "computes something else", None: "its vectors were not run"}
         rows = (
-            f"{each.file}: {show_ms(each.milliseconds)}, {said[each.passed]}"
-            f"{'' if each.meets_budget else f'; does not meet {show_ms(self.budget_ms)}'}"
-            for each in self.tiers
+            f"{file.file}: {show_ms(file.milliseconds)}, {said[file.passed]}"
+            f"{'' if file.meets_budget else f'; does not meet {show_ms(self.budget_ms)}'}"
+            for file in self.tiers
         )
         file = "no file" if self.tier is None else self.tiers[self.tier].file
         return (*rows, f"On {self.device} the selector chooses {file}.")
@@ -60,14 +60,14 @@ class VerifiedFiles:
         return {"schema_version": 1, **asdict(self), "good": self.good}
 
 
-def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
+def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
     """Run the test vectors of a bundle over ssh, and time its files over ssh or adb.
 
     UsageError: no bundle with tiers, a file that was changed, an unknown device, or no connection. StageError: the
     device could not run them.
     """
     folder = bundle / FOLDER
-    document = _document(folder)
+    document = _read_document(folder)
     profile, _ = known_devices().select(device)
     chosen = settings or profile.connection
     if chosen is None or chosen.here:
@@ -75,8 +75,10 @@ def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Ve
     connection = chosen.connect()
     names = [row["file"] for row in document["tiers"]]
     job = MeasurementJob(tuple(folder / name for name in names), (document["threads"],), runtime="tflite")
-    with exclusive(connection.label):
-        passed = _passed(connection, folder, names) if isinstance(connection, SshConnection) else [None] * len(names)
+    with lock_device(connection.label):
+        passed = (
+            _run_vectors(connection, folder, names) if isinstance(connection, SshConnection) else [None] * len(names)
+        )
         times = [timing.median_ms for timing in connection.measure(job)]
     budget = document["budget_ms"]
     rows = zip(names, passed, times, strict=True)
@@ -86,27 +88,27 @@ def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Ve
     return VerifiedFiles(device, tiers, selector.place(times[document["measured_tier"]]), budget)
 
 
-def _document(folder: Path) -> dict[str, Any]:
+def _read_document(folder: Path) -> dict[str, Any]:
     hint = "advisor export RUN --to BUNDLE --tiers makes one"
     if not (folder / DOCUMENT).is_file():
         raise UsageError(f"'{folder.parent}' is not a bundle with the files of a fleet", hint)
-    found = read_json(folder / DOCUMENT)
+    document = read_json(folder / DOCUMENT)
     try:
-        assert isinstance(found, dict)
-        for row in found["tiers"]:
+        assert isinstance(document, dict)
+        for row in document["tiers"]:
             if Path(row["file"]).name != row["file"] or sha256_file(folder / row["file"]) != row["sha256"]:
                 raise UsageError(f"{row['file']} of '{folder}' was changed", hint)
     except (AssertionError, KeyError, TypeError, OSError) as error:
         raise UsageError(f"{folder / DOCUMENT} cannot be read ({type(error).__name__})", hint) from None
-    return found
+    return document
 
 
-def _passed(connection: SshConnection, folder: Path, names: list[str]) -> list[bool | None]:
-    here = Path(__file__).parent
-    programs = (here / "on_device.py", here / "selector.py", Path(check.__file__))
+def _run_vectors(connection: SshConnection, folder: Path, names: list[str]) -> list[bool | None]:
+    folder_here = Path(__file__).parent
+    programs = (folder_here / "on_device.py", folder_here / "selector.py", Path(check.__file__))
     sent = {path.name: path for path in programs} | {name: folder / name for name in (DOCUMENT, *names)}
     finished = connection.run(sent, [programs[0].name], TIMEOUT_S)
-    found = read_document(finished).get("passed")
-    if not isinstance(found, list) or len(found) != len(names):
-        raise StageError(f"{connection.label}: the test vectors gave no answer: {json.dumps(found)}")
-    return found
+    passed = read_document(finished).get("passed")
+    if not isinstance(passed, list) or len(passed) != len(names):
+        raise StageError(f"{connection.label}: the test vectors gave no answer: {json.dumps(passed)}")
+    return passed

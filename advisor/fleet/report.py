@@ -27,68 +27,72 @@ COUNTS = ("one file", "two files", "three files")
 
 def blocks_of(view: RunView) -> Sequence[blocks.Block]:
     """Return the section; see :class:`advisor.reporting._view.ReportPart`."""
-    found = _answer(view)
-    if found is None:
+    answer = _answer(view)
+    if answer is None:
         return ()
-    option = found.option
-    lines = [f"Instead of it: {found.runner_up}"] if found.runner_up else []
-    lines += [f"The files change if {flip}" for flip in found.flips]
+    option = answer.option
+    lines = [f"Instead of it: {answer.runner_up}"] if answer.runner_up else []
+    lines += [f"The files change if {flip}" for flip in answer.flips]
     return (
         blocks.Heading("The fleet", "fleet"),
-        blocks.Paragraph(f"{found.fleet.title}: {_known(found)}", "lead"),
-        blocks.Labelled("Fleet", found.reason, "lead"),
-        _chart(found),
-        _options(found),
-        *([blocks.Items([*lines, *found.notes])] if lines or found.notes else []),
-        _files(option),
-        _phones(option),
-        *_unknown(found),
+        blocks.Paragraph(f"{answer.fleet.title}: {_describe_known(answer)}", "lead"),
+        blocks.Labelled("Fleet", answer.reason, "lead"),
+        _make_chart(answer),
+        _make_options(answer),
+        *([blocks.Items([*lines, *answer.notes])] if lines or answer.notes else []),
+        _list_files(option),
+        _list_phones(option),
+        *_list_unknown(answer),
     )
 
 
 def document(view: RunView) -> object:
     """Return the answer for programs; see :class:`advisor.reporting._view.ReportPart`."""
-    found = _answer(view)
-    return None if found is None else document_of(found)
+    answer = _answer(view)
+    return None if answer is None else document_of(answer)
 
 
-def document_of(found: FleetAnswer) -> dict[str, object]:
+def document_of(answer: FleetAnswer) -> dict[str, object]:
     """Return an answer as plain JSON values; shares are 0 to 1, latencies in ms, sizes in bytes."""
-    accuracy, files = found.each_device
+    accuracy, files = answer.each_device
     return {
-        "title": found.fleet.title,
-        "recommended_files": len(found.option.files),
-        "reason": found.reason,
-        "runner_up": found.runner_up,
-        "flips": list(found.flips),
-        "notes": list(found.notes),
-        "unknown_share": found.fleet.unknown_share,
-        "unknown": [{"name": each.name, "share": each.share} for each in found.fleet.phones if each.device is None],
+        "title": answer.fleet.title,
+        "recommended_files": len(answer.option.files),
+        "reason": answer.reason,
+        "runner_up": answer.runner_up,
+        "flips": list(answer.flips),
+        "notes": list(answer.notes),
+        "unknown_share": answer.fleet.unknown_share,
+        "unknown": [
+            {"name": phone.name, "share": phone.share} for phone in answer.fleet.phones if phone.device is None
+        ],
         "file_for_each_device": {"accuracy": accuracy, "files": files},
-        "options": [_option_json(option, kept) for option, kept in zip(found.options, found.kept, strict=True)],
+        "options": [
+            _option_json(option, share_kept) for option, share_kept in zip(answer.options, answer.kept, strict=True)
+        ],
     }
 
 
-def _option_json(option: FleetOption, kept: float) -> dict[str, object]:
+def _option_json(option: FleetOption, share_kept: float) -> dict[str, object]:
     worst = option.worst
     return {
-        "files": [each.configuration.key for each in option.files],
+        "files": [file.configuration.key for file in option.files],
         "mean_accuracy": option.accuracy,
         "sure_share": option.sure_share,
         "expected_share_within_budget": option.met_share,
-        "share_of_value_kept": kept,
+        "share_of_value_kept": share_kept,
         "bytes": option.bytes,
         "worst_device": {"name": worst.phone.name, "probability": worst.probability, "latency_ms": worst.latency_ms},
         "devices": {
-            each.phone.name: {
-                "share": each.phone.share,
-                "tier": each.tier,
-                "meets": each.sure,
-                "probability": each.probability,
-                "latency_ms": each.latency_ms,
-                "found": each.phone.found,
+            assigned.phone.name: {
+                "share": assigned.phone.share,
+                "tier": assigned.tier,
+                "meets": assigned.sure,
+                "probability": assigned.probability,
+                "latency_ms": assigned.latency_ms,
+                "found": assigned.phone.found,
             }
-            for each in option.phones
+            for assigned in option.phones
         },
     }
 
@@ -102,16 +106,16 @@ def _answer(view: RunView) -> FleetAnswer | None:
     return fleet_answer(view.request.question, view.evaluations)
 
 
-def _known(found: FleetAnswer) -> str:
-    known = len(found.fleet.known)
-    unknown = found.fleet.unknown_share
+def _describe_known(answer: FleetAnswer) -> str:
+    known = len(answer.fleet.known)
+    unknown = answer.fleet.unknown_share
     rest = f"; {whole_percent(unknown)} of the users have a phone that is not known" if unknown else ""
     return f"{known} kinds of phones, with LiteRT on the CPU unless the fleet names another target{rest}."
 
 
-def _chart(found: FleetAnswer) -> blocks.Block:
+def _make_chart(answer: FleetAnswer) -> blocks.Block:
     """Return accuracy against share of phones: phones in the order of their accuracy, late ones last at 0."""
-    series = [(COUNTS[place], _steps(option)) for place, option in enumerate(found.options)]
+    series = [(COUNTS[place], _steps(option)) for place, option in enumerate(answer.options)]
     return blocks.Chart(
         "Accuracy of the phones within the budget, best first", "share of phones, %", "accuracy, %", series
     )
@@ -120,16 +124,18 @@ def _chart(found: FleetAnswer) -> blocks.Block:
 def _steps(option: FleetOption) -> list[tuple[float, float]]:
     points = list[tuple[float, float]]()
     share = 0.0
-    total = sum(each.phone.share for each in option.phones)
-    for each in sorted((each for each in option.phones if each.sure), key=lambda each: -each.tier):
-        accuracy = accuracy_of(option.files[each.tier])
+    total = sum(assigned.phone.share for assigned in option.phones)
+    for assigned in sorted(
+        (assigned for assigned in option.phones if assigned.sure), key=lambda assigned: -assigned.tier
+    ):
+        accuracy = accuracy_of(option.files[assigned.tier])
         points += [(100 * share / total, accuracy)]
-        share += each.phone.share
+        share += assigned.phone.share
         points += [(100 * share / total, accuracy)]
     return points or [(0.0, 0.0), (100.0, 0.0)]
 
 
-def _options(found: FleetAnswer) -> blocks.Block:
+def _make_options(answer: FleetAnswer) -> blocks.Block:
     titles = blocks.columns(
         "files",
         "mean accuracy %",
@@ -142,7 +148,7 @@ def _options(found: FleetAnswer) -> blocks.Block:
     )
     rows = list[Sequence[blocks.Words]]()
     looks = list[str]()
-    for place, (option, kept) in enumerate(zip(found.options, found.kept, strict=True)):
+    for place, (option, share_kept) in enumerate(zip(answer.options, answer.kept, strict=True)):
         worst = option.worst
         probability = "not predicted" if worst.probability is None else f"{show_probability(worst.probability)} sure"
         met = show_probability(option.met_share)
@@ -154,14 +160,14 @@ def _options(found: FleetAnswer) -> blocks.Block:
                 met,
                 f"{worst.phone.name} ({probability})",
                 show_bytes(option.bytes),
-                f"{100 * kept:.1f} %",
+                f"{100 * share_kept:.1f} %",
             )
         )
-        looks.append("strong" if place == found.recommended else "")
+        looks.append("strong" if place == answer.recommended else "")
     return blocks.DataTable(titles, rows, "One to three files", looks=looks)
 
 
-def _files(option: FleetOption) -> blocks.Block:
+def _list_files(option: FleetOption) -> blocks.Block:
     titles = blocks.columns("tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file"))
     rows = [
         (
@@ -176,7 +182,7 @@ def _files(option: FleetOption) -> blocks.Block:
     return blocks.DataTable(titles, rows, "The files")
 
 
-def _phones(option: FleetOption) -> blocks.Block:
+def _list_phones(option: FleetOption) -> blocks.Block:
     titles = blocks.columns(
         "phone",
         "share",
@@ -188,20 +194,26 @@ def _phones(option: FleetOption) -> blocks.Block:
         left=("phone", "system", "known by"),
     )
     ordered = sorted(option.phones, key=lambda each: -each.phone.share)
-    return blocks.Group([blocks.DataTable(titles, [_row(each) for each in ordered], "The phones")], "All phones")
+    return blocks.Group(
+        [blocks.DataTable(titles, [_make_row(assigned) for assigned in ordered], "The phones")], "All phones"
+    )
 
 
-def _row(each: Assigned) -> Sequence[blocks.Words]:
-    phone = each.phone
-    latency = each.latency_ms
-    time = show_ms_interval(latency, each.low_ms, each.high_ms) if latency else each.reason or show_ms(float("inf"))
-    probability = "not predicted" if each.probability is None else show_probability(each.probability)
-    tier = f"{each.tier}" if each.sure else f"{each.tier}, may be too slow"
+def _make_row(assigned: Assigned) -> Sequence[blocks.Words]:
+    phone = assigned.phone
+    latency = assigned.latency_ms
+    time = (
+        show_ms_interval(latency, assigned.low_ms, assigned.high_ms)
+        if latency
+        else assigned.reason or show_ms(float("inf"))
+    )
+    probability = "not predicted" if assigned.probability is None else show_probability(assigned.probability)
+    tier = f"{assigned.tier}" if assigned.sure else f"{assigned.tier}, may be too slow"
     return (phone.name, f"{100 * phone.share:.1f} %", phone.os, tier, time, probability, phone.found)
 
 
-def _unknown(found: FleetAnswer) -> Sequence[blocks.Block]:
-    unknown = [f"{each.name} ({100 * each.share:.1f} %)" for each in found.fleet.phones if each.device is None]
+def _list_unknown(answer: FleetAnswer) -> Sequence[blocks.Block]:
+    unknown = [f"{phone.name} ({100 * phone.share:.1f} %)" for phone in answer.fleet.phones if phone.device is None]
     return [
         blocks.Labelled("Unknown phones", f"{listed(unknown, 20)}; they get the floor until they have measured")
     ] * bool(unknown)

@@ -93,13 +93,13 @@ class TierSelector:
         remembered = self.ratio
         if self.known is None or self.known_by == "time":
             phones = self.tiers["phones"]
-            self.known = min(phones, key=lambda each: abs(math.log(each["ms"][measured] / milliseconds)))
+            self.known = min(phones, key=lambda phone: abs(math.log(phone["ms"][measured] / milliseconds)))
             self.known_by = "time"
         self.ratio = milliseconds / self.known["ms"][measured]
         best = self._best()
         if best is not None and before is not None and best > before:
             best = max(
-                (each for each in self._usable() if before <= each <= best and self._clearly(each)), default=before
+                (tier for tier in self._usable() if before <= tier <= best and self._clearly(tier)), default=before
             )
         self.tier = best
         self.again = hot
@@ -118,7 +118,7 @@ class TierSelector:
             return False
         slow = sorted(self.times)[math.ceil(0.9 * len(self.times)) - 1] > rules["late"] * self.tiers["budget_ms"]
         self.times = []
-        lower = [each for each in self._usable() if each < self.tier]
+        lower = [tier for tier in self._usable() if tier < self.tier]
         if not slow or not lower:
             return False
         self.tier = lower[-1]
@@ -129,18 +129,18 @@ class TierSelector:
 
     def state(self) -> str:
         """Return what to store: the choice is remembered until the files change."""
-        kept = {"id": self.tiers["id"], "ratio": self.ratio, "highest": self.highest, "failed": self.failed}
+        stored_state = {"id": self.tiers["id"], "ratio": self.ratio, "highest": self.highest, "failed": self.failed}
         place = self.known["names"][0] if self.known is not None and self.known_by == "time" else ""
-        return json.dumps({**kept, "tier": None if self.again else self.tier, "placed": place})
+        return json.dumps({**stored_state, "tier": None if self.again else self.tier, "placed": place})
 
     def _restore(self, stored: str) -> bool:
         try:
-            kept = json.loads(stored)
-            if kept["id"] != self.tiers["id"]:
+            state = json.loads(stored)
+            if state["id"] != self.tiers["id"]:
                 return False
-            ratio, highest, failed, tier = kept["ratio"], int(kept["highest"]), list(kept["failed"]), kept["tier"]
-            if kept["placed"]:
-                self.known = next(each for each in self.tiers["phones"] if kept["placed"] in each["names"])
+            ratio, highest, failed, tier = state["ratio"], int(state["highest"]), list(state["failed"]), state["tier"]
+            if state["placed"]:
+                self.known = next(phone for phone in self.tiers["phones"] if state["placed"] in phone["names"])
                 self.known_by = "time"
         except (ValueError, KeyError, TypeError, StopIteration):
             return False
@@ -155,17 +155,17 @@ class TierSelector:
         memory = self.phone.get("memory_bytes")
         share = self.tiers["rules"]["memory_share"]
         least = self.tiers["requires"].get(self.phone.get("system", ""), 0)
-        rows = [each for each in range(len(self.tiers["tiers"])) if each <= self.highest or each == 0]
+        rows = [tier for tier in range(len(self.tiers["tiers"])) if tier <= self.highest or tier == 0]
         fits = [
-            each for each in rows if not memory or (self.tiers["tiers"][each]["memory_bytes"] or 0) <= share * memory
+            tier for tier in rows if not memory or (self.tiers["tiers"][tier]["memory_bytes"] or 0) <= share * memory
         ]
         fits = fits[:1] if self.phone.get("version", least) < least else fits
-        found = [each for each in fits if each not in self.failed]
-        return found or [each for each in range(len(self.tiers["tiers"])) if each not in self.failed][:1]
+        usable = [tier for tier in fits if tier not in self.failed]
+        return usable or [tier for tier in range(len(self.tiers["tiers"])) if tier not in self.failed][:1]
 
     def _best(self) -> int | None:
         usable = self._usable()
-        good = [each for each in usable if self.expected_ms(each) <= self.tiers["budget_ms"]]
+        good = [tier for tier in usable if self.expected_ms(tier) <= self.tiers["budget_ms"]]
         return good[-1] if good else next(iter(usable), None)
 
     def _clearly(self, tier: int) -> bool:
@@ -177,12 +177,12 @@ class TierSelector:
         vectors = self.tiers["vectors"]
         for place, expected in enumerate(facts["expected"]):
             try:
-                found = list(run(tier, self.inputs(tier, vectors["pixels"][place])))[:: vectors["stride"][tier]]
+                values = list(run(tier, self.inputs(tier, vectors["pixels"][place])))[:: vectors["stride"][tier]]
             except Exception:
                 return False
-            if len(found) != len(expected):
+            if len(values) != len(expected):
                 return False
-            if not all(abs(found[at] - each) <= vectors["tolerance"][tier] for at, each in enumerate(expected)):
+            if not all(abs(values[at] - value) <= vectors["tolerance"][tier] for at, value in enumerate(expected)):
                 return False
         return True
 
@@ -202,21 +202,21 @@ class TierSelector:
     def _recognise(self) -> tuple[dict[str, Any] | None, str]:
         phones = self.tiers["phones"]
         names = [plain(name) for name in self.phone.get("names", [])]
-        for each in phones:
-            if any(name in each["names"] for name in names if name):
-                return each, "name"
+        for phone in phones:
+            if any(name in phone["names"] for name in names if name):
+                return phone, "name"
         gpu = plain(self.phone.get("gpu", ""))
-        for each in phones:  # the slowest phones are first
-            if each["gpu"] and each["gpu"] in gpu:
-                return each, "gpu"
+        for phone in phones:  # the slowest phones are first
+            if phone["gpu"] and phone["gpu"] in gpu:
+                return phone, "gpu"
         speed = self._speed(self.phone.get("cores", []))
-        slower = [each for each in phones if 0 < each["speed"] <= NEARLY * speed]
-        near = [each for each in slower if each["speed"] >= speed / APART] or slower[-1:]
+        slower = [phone for phone in phones if 0 < phone["speed"] <= NEARLY * speed]
+        near = [phone for phone in slower if phone["speed"] >= speed / APART] or slower[-1:]
         measured = self.tiers["measured_tier"]
-        return (max(near, key=lambda each: each["ms"][measured]), "cores") if near else (None, "")
+        return (max(near, key=lambda phone: phone["ms"][measured]), "cores") if near else (None, "")
 
     def _speed(self, cores: list[dict[str, Any]]) -> float:
         """Return 10^9 multiply-accumulates a second of the fastest cores; an unknown core counts as a small one."""
         macs = self.tiers["core_macs"]
-        rates = sorted((macs.get(each.get("part", ""), 4) * each["mhz"] / 1000 for each in cores), reverse=True)
+        rates = sorted((macs.get(core.get("part", ""), 4) * core["mhz"] / 1000 for core in cores), reverse=True)
         return float(sum(rates[:CORES]))

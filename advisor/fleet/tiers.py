@@ -19,7 +19,7 @@ from advisor.engine import DevicePredictor, TargetDevice
 from advisor.exporting import ExportedModel, ShippedModel, Shipping, exported_model, runners
 from advisor.fleet._answer import FleetOption, fleet_answer
 from advisor.fleet._choice import Floats
-from advisor.fleet._phones import THREADS, Fleet, known_socs, speed
+from advisor.fleet._phones import THREADS, Fleet, compute_speed, index_socs
 from advisor.fleet.selector import plain
 from advisor.reporting import text
 
@@ -93,18 +93,18 @@ class KnownPhone:
     device: TargetDevice
 
 
-def known_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
+def list_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
     """Return the phones of a fleet, each once. A selector places other phones among them, by cores and times."""
     known: dict[str, KnownPhone] = {}
     for phone in fleet.known:
         device = phone.device
         if device is None:
             continue
-        soc = known_socs().get(plain(device.profile.soc)) or known_socs().get(plain(device.label))
+        soc = index_socs().get(plain(device.profile.soc)) or index_socs().get(plain(device.label))
         names = {plain(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
         if not names & known.keys():
             gpu = plain(soc.gpu) if soc else ""
-            known |= dict.fromkeys(names, KnownPhone(tuple(sorted(names)), gpu, speed(device.profile), device))
+            known |= dict.fromkeys(names, KnownPhone(tuple(sorted(names)), gpu, compute_speed(device.profile), device))
     return tuple({id(phone): phone for phone in known.values()}.values())
 
 
@@ -123,51 +123,61 @@ def rules_document(
     not exceeded with the confidence.
     """
     rows = [
-        (each, [_figures(one, confidence) for one in predictor.evaluate(files, each.device, None)]) for each in phones
+        (phone, [_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, phone.device, None)])
+        for phone in phones
     ]
     rows = [row for row in rows if all(figures is not None for figures in row[1])]
     if not rows:
         raise UsageError("--tiers: no known phone runs all files", "choose files of other forms with --compressions")
-    fastest = int(np.argmin(np.mean([[np.log(found[0]) for found in figures if found] for _, figures in rows], axis=0)))
+    fastest = int(
+        np.argmin(
+            np.mean(
+                [[np.log(figures_of_file[0]) for figures_of_file in figures if figures_of_file] for _, figures in rows],
+                axis=0,
+            )
+        )
+    )
     return {
         "budget_ms": budget_ms,
         "confidence": confidence,
         "measured_tier": fastest,
         "window_ms": WINDOW_MS,
-        "measuring": _measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
+        "measuring": _describe_measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
         "rules": RULES,
         "core_macs": core_macs(),
         "phones": [
             {
-                "names": each.names,
-                "gpu": each.gpu,
-                "speed": _short(each.speed),
-                "ms": [_short(found[0]) for found in figures if found],
-                "sure_ms": [_short(found[1]) for found in figures if found],
+                "names": phone.names,
+                "gpu": phone.gpu,
+                "speed": _shorten(phone.speed),
+                "ms": [_shorten(figures_of_file[0]) for figures_of_file in figures if figures_of_file],
+                "sure_ms": [_shorten(figures_of_file[1]) for figures_of_file in figures if figures_of_file],
             }
-            for each, figures in sorted(rows, key=lambda row: row[0].speed)
+            for phone, figures in sorted(rows, key=lambda row: row[0].speed)
         ],
     }
 
 
-def _figures(evaluation: Evaluation, confidence: float) -> tuple[float, float] | None:
+def _figures_of(evaluation: Evaluation, confidence: float) -> tuple[float, float] | None:
     distribution = evaluation.latency_distribution
     if evaluation.status is not Status.OK or distribution is None or evaluation.latency is None:
         return None
     return evaluation.latency.value, distribution.at(confidence)
 
 
-def _both(files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor) -> Floats:
+def _figures_of_files(
+    files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor
+) -> Floats:
     """Return the two figures (files, 2) of each file on a phone that runs them all."""
-    rows = (_figures(each, confidence) for each in predictor.evaluate(files, device, None))
-    return np.array([each for each in rows if each is not None])
+    rows = (_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None))
+    return np.array([figures for figures in rows if figures is not None])
 
 
-def _short(value: float) -> float:
+def _shorten(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def measured_on(device: TargetDevice, file: Evaluation, milliseconds: float) -> TargetDevice:
+def set_measured(device: TargetDevice, file: Evaluation, milliseconds: float) -> TargetDevice:
     """Return a device on which a file took some time, for the predictor."""
     form = form_of(file.configuration.compression).like
     row = Measurement(device.target.name, file.configuration.card, form, milliseconds, "median", source_repo=CALIBRATED)
@@ -175,7 +185,7 @@ def measured_on(device: TargetDevice, file: Evaluation, milliseconds: float) -> 
     return replace(device, profile=profile)
 
 
-def _measuring(
+def _describe_measuring(
     files: Sequence[Evaluation],
     fastest: int,
     phones: Sequence[KnownPhone],
@@ -187,14 +197,14 @@ def _measuring(
     The gain is the mean, the factor the largest one. The predictor keeps forms apart that compute otherwise. So a file
     whose form the measurement does not reach is moved in full, and keeps the factor of the prediction alone.
     """
-    ordered = sorted(phones, key=lambda each: each.speed)
+    ordered = sorted(phones, key=lambda phone: phone.speed)
     chosen = [ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))]
     gains = []
     factors = []
     for phone in chosen:
-        base = _both(files, phone.device, confidence, predictor)[fastest, 0]
+        base = _figures_of_files(files, phone.device, confidence, predictor)[fastest, 0]
         low, high = (
-            _both(files, measured_on(phone.device, files[fastest], base * ratio), confidence, predictor)
+            _figures_of_files(files, set_measured(phone.device, files[fastest], base * ratio), confidence, predictor)
             for ratio in (1 / RATIO, RATIO)
         )
         gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
@@ -202,7 +212,10 @@ def _measuring(
     gain = np.clip(np.mean(gains, axis=0), 0.0, 1.0)
     factor = np.max(factors, axis=0)
     gain = np.where(gain < LEAST_GAIN, 1.0, gain)
-    return [{"gain": _short(float(one)), "factor": _short(float(two))} for one, two in zip(gain, factor, strict=True)]
+    return [
+        {"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))}
+        for gain_of_file, factor_of_file in zip(gain, factor, strict=True)
+    ]
 
 
 # ---- the bundle ----
@@ -226,18 +239,18 @@ class TiersPart:
                 "--tiers: the run has no fleet",
                 f"advisor reevaluate {run.folder.path} --fleet phones-2026 makes a run with one; export that",
             )
-        found = fleet_answer(run.question, run.evaluations)
-        option = found.with_files(wanted)
+        answer = fleet_answer(run.question, run.evaluations)
+        option = answer.with_files(wanted)
         models = [exported_model(run, evaluation, False).model for evaluation in option.files]
         limits = run.question.limits
         rules = rules_document(
             option.files,
-            known_phones(found.fleet),
+            list_phones(answer.fleet),
             limits.latency_ms or 0.0,
             limits.confidence,
             DevicePredictor(),
         )
-        return bundle_files(option, models, rules, found.fleet.title)
+        return bundle_files(option, models, rules, answer.fleet.title)
 
 
 PART = TiersPart()
@@ -247,12 +260,12 @@ def bundle_files(
     option: FleetOption, models: Sequence[ShippedModel], rules: Mapping[str, Any], title: str
 ) -> dict[str, bytes]:
     """Return the files of the folder ``tiers`` by their paths in the bundle."""
-    vectors = _vectors(models)
+    vectors = _make_vectors(models)
     tiers = [
         {
             "file": f"tier{place}.tflite",
             "name": text.file(evaluation),
-            "accuracy": _short(accuracy_of(evaluation)),
+            "accuracy": _shorten(accuracy_of(evaluation)),
             "bytes": len(model.content),
             "sha256": hashlib.sha256(model.content).hexdigest(),
             "memory_bytes": round(evaluation.memory.value) if evaluation.memory else None,
@@ -264,7 +277,7 @@ def bundle_files(
             zip(option.files, models, vectors["expected"], strict=True)
         )
     ]
-    content = json.dumps([rules, [each["sha256"] for each in tiers]], sort_keys=True)
+    content = json.dumps([rules, [tier["sha256"] for tier in tiers]], sort_keys=True)
     document = {
         "schema_version": SCHEMA_VERSION,
         "id": hashlib.sha256(content.encode()).hexdigest()[:16],
@@ -284,13 +297,13 @@ def bundle_files(
     texts = {path.rpartition("/")[2]: (folder / path).read_bytes() for path in SELECTORS}
     return {
         f"{FOLDER}/{DOCUMENT}": (json.dumps(document, indent=1) + "\n").encode(),
-        f"{FOLDER}/README.md": _notes(option, document).encode(),
+        f"{FOLDER}/README.md": _render_notes(option, document).encode(),
         **{f"{FOLDER}/tier{place}.tflite": model.content for place, model in enumerate(models)},
         **{f"{FOLDER}/{name}": content for name, content in texts.items()},
     }
 
 
-def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
+def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     """Return eight small images as base64 RGB, and values of the first output of each model for them.
 
     An app repeats each pixel up to the side of a file's input: pixel (x, y) is that of (16 x // side, 16 y // side).
@@ -298,35 +311,38 @@ def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
     kernels of LiteRT here.
     """
     from advisor.compression import photograph_crops
-    from advisor.measurement import redirected_errors
+    from advisor.measurement import redirect_errors
 
     crops = photograph_crops(VECTOR_SIDE, SEED)
     chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
     expected = []
     strides = []
     tolerances = []
-    with redirected_errors():
+    with redirect_errors():
         for model in models:
-            run, other = runners(model, [partial(enlarged, image, model.size) for image in chosen])
+            run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
             outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            others = [np.asarray(other(place)[0], np.float32).ravel() for place in range(VECTORS)]
-            spread = max(float(np.ptp(each)) for each in outputs) or 1.0
-            apart = max(float(np.abs(one - two).max()) for one, two in zip(outputs, others, strict=True))
+            others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+            spread = max(float(np.ptp(output)) for output in outputs) or 1.0
+            apart = max(
+                float(np.abs(output - reference_output).max())
+                for output, reference_output in zip(outputs, others, strict=True)
+            )
             stride = -(-len(outputs[0]) // OUTPUTS)
-            expected.append([[_short(float(value)) for value in each[::stride]] for each in outputs])
+            expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
             strides.append(stride)
-            tolerances.append(_short(max(LEAST_TOLERANCE * spread, 2 * apart)))
+            tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
     pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
     return {"pixels": pixels, "expected": expected, "stride": strides, "tolerance": tolerances}
 
 
-def enlarged(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+def enlarge_image(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """Return a small square image with its pixels repeated up to a side, as apps do it."""
     places = np.arange(side) * len(image) // side
     return np.asarray(image[places][:, places])
 
 
-def _notes(option: FleetOption, document: Mapping[str, Any]) -> str:
+def _render_notes(option: FleetOption, document: Mapping[str, Any]) -> str:
     rows = "".join(
         f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {show_bytes(tier['bytes'])} "
         f"| {tier['delivery']} |\n"
@@ -335,7 +351,8 @@ def _notes(option: FleetOption, document: Mapping[str, Any]) -> str:
     later = [tier["file"] for tier in document["tiers"][1:]]
     files = ", ".join(f"`{name}`" for name in later) or "no file"
     certain = "".join(
-        f"| {place} | {each['gain']:.2f} | {each['factor']:.2f} |\n" for place, each in enumerate(document["measuring"])
+        f"| {place} | {reference['gain']:.2f} | {reference['factor']:.2f} |\n"
+        for place, reference in enumerate(document["measuring"])
     )
     template = (resources("advisor.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
     return template.format(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError, UsageError, install_extra, message_of
-from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, comparison, keep_export
+from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, compare_export, keep_export
 from advisor.isolation import CallLimits, Scratch
 from advisor.tflite import content_of, operator_name, pack, read, unpack
 
@@ -41,11 +41,11 @@ OPSET = 17
 
 def inputs(sha256: str) -> dict[str, str]:
     """Return what an export depends on; see :class:`advisor.devices._connections.protocol.Exporter`."""
-    found = versions()
+    package_versions = versions()
     for package in PACKAGES:
-        if not found[package]:
+        if not package_versions[package]:
             raise UsageError(f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx"))
-    return {"artefact": sha256, **found}
+    return {"artefact": sha256, **package_versions}
 
 
 def write(model: Path, folder: Path) -> None:
@@ -59,15 +59,15 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
     One Transpose brings the image into ONNX's order.
     """
     try:
-        converted = to_uint8(_converted(model))
+        converted = to_uint8(_convert(model))
         Path(export).write_bytes(converted.SerializeToString())
-        facts = comparison(model, partial(_run_onnx, export, _bytes_in(model)), small)
+        facts = compare_export(model, partial(_run_onnx, export, _bytes_in(model)), small)
     except StageError as error:
         return error.message
     return {**facts, "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node)}
 
 
-def _converted(model: str) -> ModelProto:
+def _convert(model: str) -> ModelProto:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from tf2onnx import convert
 
@@ -96,8 +96,8 @@ def plain_tables(data: bytes) -> bytes:
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
         code.deprecatedBuiltinCode = min(code.builtinCode, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
     for graph in tables.subgraphs:
-        widened = _widened_weights(tables, graph)
-        graph.operators = [each for each in graph.operators if int(each.outputs[0]) not in widened]
+        widened = _find_widened(tables, graph)
+        graph.operators = [operator for operator in graph.operators if int(operator.outputs[0]) not in widened]
         for operator in graph.operators:
             operator.inputs = [widened.get(int(index), int(index)) for index in operator.inputs]
         ends = {*graph.inputs, *graph.outputs}
@@ -106,16 +106,16 @@ def plain_tables(data: bytes) -> bytes:
     return pack(tables)
 
 
-def _widened_weights(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, int]:
+def _find_widened(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, int]:
     """Return the 8-bit constant behind each tensor that a DEQUANTIZE operator makes of one."""
-    found = {}
+    widened = {}
     for operator in graph.operators:
         source = graph.tensors[operator.inputs[0]] if len(operator.inputs) else None
         if source is None or operator_name(tables, operator) != "DEQUANTIZE":
             continue
         if source.type == schema.TensorType.INT8 and content_of(tables, source) is not None:
-            found[int(operator.outputs[0])] = int(operator.inputs[0])
-    return found
+            widened[int(operator.outputs[0])] = int(operator.inputs[0])
+    return widened
 
 
 def to_uint8(model: ModelProto) -> ModelProto:
@@ -128,7 +128,7 @@ def to_uint8(model: ModelProto) -> ModelProto:
     from onnx import TensorProto, numpy_helper
 
     graph = model.graph
-    constants = {each.name: each for each in graph.initializer}
+    constants = {initializer.name: initializer for initializer in graph.initializer}
     shifted: dict[str, str] = {}
     for node in graph.node:
         quantizes = node.op_type in ("QuantizeLinear", "DequantizeLinear") and node.input[0] not in constants
@@ -156,15 +156,15 @@ def _run_onnx(export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequen
     import numpy as np
     import onnxruntime
 
-    found = []
+    answers = []
     try:
         session = onnxruntime.InferenceSession(export, providers=["CPUExecutionProvider"])
-        names = [each.name for each in session.get_inputs()]
+        names = [graph_input.name for graph_input in session.get_inputs()]
         for values in inputs:
             shifted = [(v.astype(np.int16) + 128).astype(np.uint8) if v.dtype == np.int8 else v for v in values]
             outputs = session.run(None, dict(zip(names, shifted, strict=True)))
             pairs = zip(outputs, shifted_back, strict=True)
-            found.append([value.astype(np.int16) - 128 if shift else value for value, shift in pairs])
+            answers.append([value.astype(np.int16) - 128 if shift else value for value, shift in pairs])
     except Exception as error:  # ONNX Runtime's errors have no common class
         raise StageError(f"ONNX Runtime cannot run the export: {message_of(error)}") from error
-    return found
+    return answers

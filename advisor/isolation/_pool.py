@@ -95,14 +95,14 @@ class Worker:
 
         StageError if the call crashed or exceeded a limit; the next call gets a new child.
         """
-        process, connection = self._started()
+        process, connection = self._ensure_started()
         held = pause or Pause()
         held.attach(process.send)
         try:
             connection.send((function, args))
             succeeded, value = self._wait(process, connection, limits, held)
         except (EOFError, OSError, psutil.NoSuchProcess):
-            raise StageError(self._death(process)) from None
+            raise StageError(self._describe_death(process)) from None
         finally:
             held.detach()
         if not succeeded:
@@ -111,7 +111,7 @@ class Worker:
 
     def begin(self) -> None:
         """Start the child, if none runs."""
-        self._started()
+        self._ensure_started()
 
     def stop(self) -> None:
         """End the child, also while it works; any thread may call this. The child has ended on return."""
@@ -126,7 +126,7 @@ class Worker:
                 _end_started_by(scratch)
                 scratch.remove()
 
-    def _started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
+    def _ensure_started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
         with self._changing:
             if self._process is None or self._process.status is not None or self._connection is None:
                 self.stop()
@@ -139,14 +139,15 @@ class Worker:
 
     def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits, call: Pause) -> Any:
         watched = psutil.Process(process.pid)
-        before_s = _cpu_s(watched)
-        deadline = time.monotonic() + limits.seconds - _waited_s(process.pid)
+        before_s = _read_cpu_s(watched)
+        # The limit counts work: time that the child waits for a processor is added to the deadline below.
+        deadline = time.monotonic() + limits.seconds - _read_waited_s(process.pid)
         while not connection.poll(_POLL_S):
-            call.cpu_s = _cpu_s(watched) - before_s
+            call.cpu_s = _read_cpu_s(watched) - before_s
             started = [] if limits.processes is None else watched.children(recursive=True)
-            used = _resident_bytes(watched) + sum(map(_resident_bytes, started))
+            used = _read_resident_bytes(watched) + sum(map(_read_resident_bytes, started))
             self.peak_bytes = max(self.peak_bytes, used)
-            if time.monotonic() > deadline + _waited_s(process.pid):
+            if time.monotonic() > deadline + _read_waited_s(process.pid):
                 exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
             elif used > limits.memory_bytes:
                 most = show_bytes(limits.memory_bytes)
@@ -157,11 +158,11 @@ class Worker:
                 continue
             self.stop()
             raise StageError(exceeded)
-        self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
-        call.cpu_s = _cpu_s(watched) - before_s
+        self.peak_bytes = max(self.peak_bytes, _read_resident_bytes(watched))
+        call.cpu_s = _read_cpu_s(watched) - before_s
         return connection.recv()
 
-    def _death(self, process: ChildProcess) -> str:
+    def _describe_death(self, process: ChildProcess) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.popen.wait(timeout=60)  # the system may write a core file first
         code = process.popen.returncode
@@ -177,31 +178,31 @@ def _end_started_by(scratch: Scratch) -> None:
     """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
     until = time.monotonic() + ENDS_IN_S
     while time.monotonic() < until:
-        found = False
+        any_left = False
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if process.environ().get(VARIABLE) == str(scratch.path):
                     process.kill()
-                    found = True
-        if not found:
+                    any_left = True
+        if not any_left:
             return
         time.sleep(_POLL_S / 10)
 
 
-def _resident_bytes(process: psutil.Process) -> int:
+def _read_resident_bytes(process: psutil.Process) -> int:
     with contextlib.suppress(psutil.Error):
         return int(process.memory_info().rss)
     return 0
 
 
-def _waited_s(pid: int) -> float:
+def _read_waited_s(pid: int) -> float:
     """Return how long the main thread of a process was ready to run and had no processor; 0 where nothing tells."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         return float(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
     return 0.0
 
 
-def _cpu_s(process: psutil.Process) -> float:
+def _read_cpu_s(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:4]))  # user, system, and both of the children that ended
 
 
@@ -280,6 +281,7 @@ class ChildPool:
                 closed = self._closed
                 if not closed:
                     self._idle.append(worker)
+            # The pool was closed while this call worked: nobody else ends its worker any more.
             if closed:
                 worker.stop()
 

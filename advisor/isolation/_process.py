@@ -183,14 +183,14 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Kill the program, every process in its session, and what it started outside, as a browser is."""
-        family = _suspended(self.pid)
+        family = _suspend_family(self.pid)
         self.send(signal.SIGKILL)
-        for each in family:
+        for process in family:
             with suppress(psutil.Error):
-                each.kill()
+                process.kill()
         self.popen.communicate()
         until = time.monotonic() + ENDS_IN_S
-        while any(map(_alive, family)) and time.monotonic() < until:
+        while any(map(_is_alive, family)) and time.monotonic() < until:
             time.sleep(0.01)
 
 
@@ -230,19 +230,19 @@ def run_program(
             child.kill()
 
 
-def _suspended(pid: int) -> list[psutil.Process]:
+def _suspend_family(pid: int) -> list[psutil.Process]:
     """Return a process and all that it started, each suspended before its children are listed: nothing new starts."""
     family: list[psutil.Process] = []
     with suppress(psutil.Error):
         family.append(psutil.Process(pid))
-    for each in family:
+    for process in family:
         with suppress(psutil.Error):
-            each.suspend()
-            family.extend(each.children())
+            process.suspend()
+            family.extend(process.children())
     return family
 
 
-def _alive(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     """Return whether a process still does anything; an ended one may stay in the table of processes."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -42,7 +42,7 @@ def usable_cores() -> int:
     A part of a processor counts as one: a quota of 1.5 lets two jobs run side by side, a quota of 0.5 one.
     """
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    allowed = _quota_cores()
+    allowed = _read_quota_cores()
     return there if allowed is None else min(there, math.ceil(allowed))
 
 
@@ -66,7 +66,7 @@ def part_of_a_core() -> float:
 
     Work of one processor takes so many times longer.
     """
-    allowed = _quota_cores()
+    allowed = _read_quota_cores()
     return 1.0 if allowed is None else min(1.0, allowed)
 
 
@@ -80,7 +80,7 @@ def cpu_s_of_tree() -> float:
     return seconds
 
 
-def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
+def _read_quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
     """Return the processors that the CPU quotas of the own control group and those above allow; None without one.
 
     Version 2 has one tree, version 1 one for each controller.
@@ -96,11 +96,11 @@ def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")
         tree = root if not controllers else root / "cpu"
         group = tree / path.strip("/")
         folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(tree)]
-        quotas += [quota for folder in folders for quota in _quotas_of(folder)]
+        quotas += [quota for folder in folders for quota in _read_quota(folder)]
     return min(quotas, default=None)
 
 
-def _quotas_of(folder: Path) -> list[float]:
+def _read_quota(folder: Path) -> list[float]:
     """Return the processors that the quota of one control group allows, in a list that is empty without a quota."""
     try:
         if (folder / "cpu.max").is_file():
@@ -113,17 +113,20 @@ def _quotas_of(folder: Path) -> list[float]:
     return [cores] if cores > 0 else []
 
 
-def waited_share(threads: int, blocks: Sequence[Block]) -> float | None:
+def compute_waited_share(threads: int, blocks: Sequence[Block]) -> float | None:
     """Return the share of the time of blocks that their threads waited for a processor; None if it is unknown."""
-    waits = [each for each in (block.get("waited_ns") for block in blocks) if each is not None]
-    if len(waits) < len(blocks):
-        return None
-    return sum(waits) / (threads * sum(block["elapsed_ns"] for block in blocks))
+    waits_ns = []
+    for block in blocks:
+        waited_ns = block.get("waited_ns")
+        if waited_ns is None:
+            return None
+        waits_ns.append(waited_ns)
+    return sum(waits_ns) / (threads * sum(block["elapsed_ns"] for block in blocks))
 
 
 def free_bytes() -> int:
     """Return how many bytes this process and its children may still take, within the limit of the cgroup."""
-    return min(int(psutil.virtual_memory().available), _within_cgroup())
+    return min(int(psutil.virtual_memory().available), _read_cgroup_room())
 
 
 def memory_there() -> str:
@@ -141,12 +144,12 @@ def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
         raise UsageError(f"{what} needs {needs}: {memory_there()}", "end other programs, or raise the limit")
 
 
-def _within_cgroup(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> int:
+def _read_cgroup_room(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> int:
     """Return what is left of the limits of the own cgroup (v2) and those above; pages that can be dropped count."""
     left = 1 << 62
     with contextlib.suppress(OSError):
-        own = root / listing.read_text(encoding="utf-8").partition("0::/")[2].strip()
-        for folder in (own, *own.parents):
+        group = root / listing.read_text(encoding="utf-8").partition("0::/")[2].strip()
+        for folder in (group, *group.parents):
             with contextlib.suppress(OSError, ValueError):
                 limit, used = (int((folder / f"memory.{name}").read_text("ascii")) for name in ("max", "current"))
                 rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
@@ -197,7 +200,7 @@ class Scratch:
     """A new folder that this process keeps locked as long as it lives; as a context manager, it yields its path."""
 
     def __init__(self) -> None:
-        sweep()
+        sweep_folders()
         self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._lock = os.open(self.path, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
@@ -221,7 +224,7 @@ def remove_own() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep() -> None:
+def sweep_folders() -> None:
     """Delete folders that no living process has locked or is about to lock."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):

@@ -76,7 +76,7 @@ class WindowReading(TypedDict):
 
 
 class AgentJson(TypedDict):
-    """The document of :func:`measure`."""
+    """The document of :func:`measure_series`."""
 
     runtime: str
     runtime_version: str
@@ -91,7 +91,7 @@ class AgentJson(TypedDict):
 
 
 class SustainedDocument(TypedDict):
-    """The document of :func:`sustain`."""
+    """The document of :func:`measure_sustained`."""
 
     runtime: str
     runtime_version: str
@@ -152,10 +152,10 @@ class Series:
         self.model = model_of(path)(path, threads, kernels, shape)
         self.load_ns = time.perf_counter_ns() - start
         self.invoke = self.model.invoker()
-        self.first_ns = self._timed_run()[0]
+        self.first_ns = self._time_run()[0]
         self.blocks: list[Block] = []
 
-    def _timed_run(self) -> tuple[int, int]:
+    def _time_run(self) -> tuple[int, int]:
         """Return the wall time and the thread's CPU time of one run; the CPU clock is read outside the wall time."""
         invoke = self.invoke
         cpu = time.thread_time_ns()
@@ -169,17 +169,17 @@ class Series:
         limit = time.perf_counter() + min(1.0, max(effort.min_seconds, effort.max_seconds / 4) / 4)
         runs = 0
         while runs < 2 or (runs < 50 and time.perf_counter() < limit):
-            self._timed_run()
+            self._time_run()
             runs += 1
 
     def run_block(self, effort: Effort) -> None:
         """Time one block and keep every run; the first run after the pause does not count if there are many runs."""
         time.sleep(effort.pause_seconds)
         if self.first_ns < effort.max_seconds / effort.blocks * 1e9 / 4:
-            self._timed_run()
-        waited = waited_ns()
-        walls, cpus, elapsed = self._runs_until(effort.enough)
-        waited_after = waited_ns()
+            self._time_run()
+        waited = read_waited_ns()
+        walls, cpus, elapsed = self._repeat_until(effort.enough)
+        waited_after = read_waited_ns()
         self.blocks.append(
             {
                 "wall_ns": walls,
@@ -189,13 +189,13 @@ class Series:
             }
         )
 
-    def _runs_until(self, enough: Callable[[int, float], bool]) -> tuple[list[int], list[int], float]:
+    def _repeat_until(self, enough: Callable[[int, float], bool]) -> tuple[list[int], list[int], float]:
         """Run until ``enough(runs, seconds)``; return the wall and CPU time of each run, and the seconds in total."""
         walls: list[int] = []
         cpus: list[int] = []
         start = time.perf_counter()
         while True:
-            wall, cpu = self._timed_run()
+            wall, cpu = self._time_run()
             walls.append(wall)
             cpus.append(cpu)
             elapsed = time.perf_counter() - start
@@ -210,7 +210,7 @@ class Series:
             begin = time.perf_counter()
             # Computed from the start, so that errors do not add up.
             length = start + seconds * (index + 1) / windows - begin
-            walls, cpus, _elapsed = self._runs_until(after(length))
+            walls, cpus, _elapsed = self._repeat_until(stop_after(length))
             rows.append(
                 {
                     "start_s": begin - start,
@@ -233,8 +233,8 @@ class Series:
         }
 
 
-def after(seconds: float) -> Callable[[int, float], bool]:
-    """Return a condition for :meth:`Series._runs_until`: this many seconds have passed."""
+def stop_after(seconds: float) -> Callable[[int, float], bool]:
+    """Return a condition for :meth:`Series._repeat_until`: this many seconds have passed."""
     return lambda _runs, elapsed: elapsed >= seconds
 
 
@@ -242,14 +242,14 @@ class TfliteModel:
     """A ``.tflite`` file in the interpreter of TensorFlow Lite."""
 
     #: imports the runtime and returns its package and version; AgentError if it is not installed.
-    imported = staticmethod(lambda: runtime()[1:])
+    import_runtime = staticmethod(lambda: import_interpreter()[1:])
 
     def __init__(
         self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
     ) -> None:
-        self.runtime = self.imported()
+        self.runtime = self.import_runtime()
         self.interpreter = new_interpreter(path, threads, kernels, content)
-        resize(self.interpreter, shape)
+        resize_input(self.interpreter, shape)
         self.interpreter.allocate_tensors()
 
     def invoker(self) -> Callable[[], object]:
@@ -262,8 +262,8 @@ class OnnxModel:
     """An ``.onnx`` file in ONNX Runtime on the CPU. Inputs and outputs stay bound, as an interpreter's do."""
 
     @staticmethod
-    def imported() -> tuple[str, str]:
-        """See :meth:`TfliteModel.imported`."""
+    def import_runtime() -> tuple[str, str]:
+        """See :meth:`TfliteModel.import_runtime`."""
         try:
             import onnxruntime
         except ImportError as error:
@@ -273,7 +273,7 @@ class OnnxModel:
     def __init__(
         self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
     ) -> None:
-        self.runtime = self.imported()
+        self.runtime = self.import_runtime()
         self.shape = shape
         import onnxruntime
 
@@ -314,7 +314,7 @@ def model_of(path: str) -> Any:
     return MODELS.get(Path(path).suffix, TfliteModel)
 
 
-def runtime() -> tuple[Any, str, str]:
+def import_interpreter() -> tuple[Any, str, str]:
     """Return the interpreter module, its package name and version; AgentError if no runtime is installed."""
     from importlib import import_module, metadata
 
@@ -332,7 +332,7 @@ def runtime() -> tuple[Any, str, str]:
 
 def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None = None) -> Any:
     """Return an interpreter of the memory-mapped file, or of ``content``; AgentError if it cannot be loaded."""
-    module, package, version = runtime()
+    module, package, version = import_interpreter()
     options: dict[str, Any] = {"num_threads": threads}
     if kernels == "builtin":
         options["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -343,7 +343,7 @@ def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None
         raise AgentError("load", f"{package} {version} cannot load the file: {one_line(error)}") from error
 
 
-def resize(interpreter: Any, shape: list[int] | None) -> None:
+def resize_input(interpreter: Any, shape: list[int] | None) -> None:
     """Set the shape of the first input; without ``shape``, refuse unknown dimensions except the batch (taken as 1)."""
     details = interpreter.get_input_details()
     if shape:
@@ -378,7 +378,7 @@ def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
     raise AgentError("input", f"input '{name}' has type {kind}, which cannot be timed")
 
 
-def waited_ns() -> int | None:
+def read_waited_ns() -> int | None:
     """Return how long the threads of this process have waited for a processor so far; None if unknown."""
     try:
         files = list(Path("/proc/self/task").glob("*/schedstat"))
@@ -415,11 +415,11 @@ class Load:
             "elapsed_ns": round(elapsed * 1e9),
             "others_cores": None if others is None else max(0.0, others / elapsed),
             "cores": count_cores(),
-            "governor": governor(),
+            "governor": read_governor(),
         }
 
 
-def governor() -> str:
+def read_governor() -> str:
     """Return the frequency governor of the first processor; empty if the system does not tell."""
     try:
         return Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").read_text(encoding="utf-8").strip()
@@ -442,7 +442,7 @@ def private_bytes() -> dict[str, int] | None:
     return {wanted[row[0]]: int(row[1]) * 1024 for row in rows if row[0] in wanted}
 
 
-def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
+def compare_memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
     """Return the bytes added between two readings of :func:`private_bytes`, and the total of the process."""
     if before is None or after is None:
         return None
@@ -450,16 +450,18 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
     return {"private_bytes": sum(added.values()), "dirty_bytes": added["dirty"], "process_bytes": sum(after.values())}
 
 
-def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> AgentJson:
+def measure_series(
+    models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None
+) -> AgentJson:
     """Load every series, run the blocks interleaved and return the document."""
     series, added = load_series(models, threads, kernels, shape)
     package, version = series[0].model.runtime
-    for one in series:
-        one.warm_up(effort)
+    for one_series in series:
+        one_series.warm_up(effort)
     load = Load()
     for index in range(effort.blocks):
-        for one in series if index % 2 == 0 else reversed(series):
-            one.run_block(effort)
+        for one_series in series if index % 2 == 0 else reversed(series):
+            one_series.run_block(effort)
     load_of_others = load.result()
     content_ns = None
     if effort.load_content:  # reading the file into memory, and loading it from there
@@ -476,7 +478,7 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
         "memory": added,
         "load": load_of_others,
         "load_content_ns": content_ns,
-        "series": [one.result() for one in series],
+        "series": [one_series.result() for one_series in series],
     }
 
 
@@ -489,26 +491,26 @@ def load_series(
     # numpy's import and first call do not count as memory of the model.
     numpy.random.default_rng(INPUT_SEED).uniform(size=8)
     for model in models:  # nor does the import of a runtime, which is no part of the load time either
-        model_of(model).imported()
+        model_of(model).import_runtime()
     before = private_bytes()
     series = [Series(models[0], threads[0], kernels, shape)]
-    added = memory(before, private_bytes())
+    added = compare_memory(before, private_bytes())
     others = [(model, count) for model in models for count in threads][1:]
     return series + [Series(model, count, kernels, shape) for model, count in others], added
 
 
-def sustain(
+def measure_sustained(
     model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
 ) -> SustainedDocument:
     """Run one file without a pause and return the document with a reading for each part of the time."""
-    one = Series(model, threads, kernels, shape)
-    package, version = one.model.runtime
+    series = Series(model, threads, kernels, shape)
+    package, version = series.model.runtime
     load = Load()
     return {
         "runtime": package,
         "runtime_version": version,
         "threads": threads,
-        "windows": one.run_windows(seconds, windows),
+        "windows": series.run_windows(seconds, windows),
         "load": load.result(),
     }
 
@@ -518,7 +520,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or f"no message ({type(error).__name__})"
 
 
-def numbers(text: str) -> list[int]:
+def parse_numbers(text: str) -> list[int]:
     """Parse ``1,2,4`` into positive integers."""
     values = [int(part) for part in text.split(",")]
     if min(values) < 1:
@@ -526,14 +528,14 @@ def numbers(text: str) -> list[int]:
     return values
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Time .tflite files and print one JSON document.")
     parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2")
     parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
     parser.add_argument("--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK")
-    parser.add_argument("--shape", type=numbers, help="shape of the first input, such as 1,224,224,3")
+    parser.add_argument("--shape", type=parse_numbers, help="shape of the first input, such as 1,224,224,3")
     parser.add_argument("--sustained", type=float, help="run the first file without a pause for this many seconds")
     parser.add_argument("--windows", type=int, default=30, help="number of parts of that time to report")
     parser.add_argument("--cpus", type=str, help="pin the process to these processors, such as 0,1")
@@ -543,7 +545,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
-    options = arguments()
+    options = parse_arguments()
     if options.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(part) for part in options.cpus.split(",")})
     if options.memory_limit:
@@ -554,11 +556,11 @@ def main() -> int:
     common = (options.kernels, options.shape)
     if options.sustained:
         first = (options.models[0], options.threads[0], options.sustained, options.windows)
-        return report(lambda: sustain(*first, *common))
-    return report(lambda: measure(options.models, options.threads, effort, *common))
+        return print_document(lambda: measure_sustained(*first, *common))
+    return print_document(lambda: measure_series(options.models, options.threads, effort, *common))
 
 
-def report(work: Callable[[], Mapping[str, Any]]) -> int:
+def print_document(work: Callable[[], Mapping[str, Any]]) -> int:
     """Call ``work``, print its document or its error, and return the exit status."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
     sys.stdout.flush()

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from advisor.core import UsageError, nearest
 from advisor.devices import MAX_YAML_BYTES, NAME_PATTERN, FileKind, shipped_profiles
-from advisor.measurement._microcontrollers import compiled_accelerators
+from advisor.measurement._microcontrollers import list_compiled
 from advisor.store import read_yaml
 from advisor.tflite import BUILTINS, OPTIONS, Model, Operator
 
@@ -70,7 +70,7 @@ class Limits(_Strict):
     most: float | None = None
 
     @model_validator(mode="after")
-    def _sensible(self) -> Limits:
+    def _require_sensible(self) -> Limits:
         if self.least is None and self.most is None:
             raise ValueError("write least, most or both")
         if self.least is not None and self.most is not None and self.least > self.most:
@@ -78,7 +78,7 @@ class Limits(_Strict):
         return self
 
 
-def _known_facts(value: object) -> object:
+def _require_known_facts(value: object) -> object:
     known = {*_SHAPE_FACTS, *OPTIONS}
     for name in value if isinstance(value, dict) else ():
         if name not in known:
@@ -86,16 +86,16 @@ def _known_facts(value: object) -> object:
     return value
 
 
-def _known_operator(value: object) -> object:
+def _require_known_operator(value: object) -> object:
     if value not in BUILTINS.values():
         raise ValueError(f"'{value}' is not a TensorFlow Lite operator{nearest(str(value), BUILTINS.values())}")
     return value
 
 
 Where = Annotated[
-    dict[str, Limits | Annotated[list[int | float | str], Field(min_length=1)]], BeforeValidator(_known_facts)
+    dict[str, Limits | Annotated[list[int | float | str], Field(min_length=1)]], BeforeValidator(_require_known_facts)
 ]
-"""Conditions on facts (:func:`_facts`): limits, or the allowed values."""
+"""Conditions on facts (:func:`_read_facts`): limits, or the allowed values."""
 
 
 class Operators(_Strict):
@@ -104,7 +104,7 @@ class Operators(_Strict):
     ``note`` names conditions that the rules do not check.
     """
 
-    names: Annotated[list[Annotated[str, BeforeValidator(_known_operator)]], Field(min_length=1)]
+    names: Annotated[list[Annotated[str, BeforeValidator(_require_known_operator)]], Field(min_length=1)]
     types: Annotated[list[Annotated[DataTypes, BeforeValidator(DataTypes.parse)]], Field(min_length=1)]
     where: Where = {}
     note: Text = ""
@@ -147,29 +147,31 @@ class Accelerator(_Strict):
     @property
     def supported(self) -> frozenset[str]:
         """Names of the operators that it supports."""
-        return frozenset(name for each in self.operators for name in each.names)
+        return frozenset(name for form in self.operators for name in form.names)
 
     def refusals(self, model: Model) -> tuple[str, ...]:
         """Return for each operator of the main graph why it is not supported, empty if it is."""
         constants = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}  # float16 is expanded
         constants.update(*(operator.outputs for operator in model.operators if expands_constants(model, operator)))
         return tuple(
-            self._refusal(operator, _types(model, operator), _facts(model, operator, constants))
+            self._refusal(operator, _read_types(model, operator), _read_facts(model, operator, constants))
             for operator in model.operators
         )
 
-    def _refusal(self, operator: Operator, types: tuple[str, str, str], found: Mapping[str, Fact]) -> str:
-        ways = [each for each in self.operators if operator.name in each.names]
+    def _refusal(self, operator: Operator, types: tuple[str, str, str], facts: Mapping[str, Fact]) -> str:
+        ways = [operator_rule for operator_rule in self.operators if operator.name in operator_rule.names]
         if not ways:
             return f"{operator.name} is not supported"
-        matching = [each for each in ways if any(form.fits(*types) for form in each.types)]
+        matching = [operator_rule for operator_rule in ways if any(form.fits(*types) for form in operator_rule.types)]
         if not matching:
             data, weights, output = types  # as DataTypes.parse reads them
             shown = (
                 data + (f"*{weights}" if weights not in ("", data) else "") + (f"->{output}" if output != data else "")
             )
             return f"{operator.name} in {shown} is not supported"
-        failures = [_first_failure(self.where, found) or _first_failure(each.where, found) for each in matching]
+        failures = [
+            _find_failure(self.where, facts) or _find_failure(operator_rule.where, facts) for operator_rule in matching
+        ]
         return f"{operator.name} with {failures[0]}" if all(failures) else ""
 
 
@@ -183,44 +185,46 @@ _FILE = FileKind(
 
 def read_folder(folder: Path) -> dict[str, Accelerator]:
     """Read every ``*.yaml`` file in a folder; raise UsageError, which names file and line, if one is not valid."""
-    found = [_FILE.validated(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
-    return {each.name: each for each in found}
+    accelerators_read = [_FILE.validate_file(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
+    return {accelerator.name: accelerator for accelerator in accelerators_read}
 
 
 @cache
-def accelerators() -> Mapping[str, Accelerator]:
+def read_accelerators() -> Mapping[str, Accelerator]:
     """Return the shipped accelerators by name."""
     return MappingProxyType(read_folder(shipped_profiles() / "accelerators"))
 
 
 def accelerator(name: str) -> Accelerator:
     """Return one accelerator by name; raise UsageError, which names the nearest one, if there is none."""
-    known = accelerators()
+    known = read_accelerators()
     if name not in known:
-        names = sorted((*known, *compiled_accelerators()))
+        names = sorted((*known, *list_compiled()))
         raise UsageError(f"unknown accelerator '{name}'{nearest(name, names)}", f"accelerators: {', '.join(names)}")
     return known[name]
 
 
-def serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
+def find_serving(runtime: str, kind: str) -> tuple[Accelerator, ...]:
     """Return the accelerators that a device's target uses, given its runtime and kind (``cpu``, ``gpu``, ...)."""
     return tuple(
-        each
-        for each in accelerators().values()
-        if any((target.runtime, target.accelerator) == (runtime, kind) for target in each.serves)
+        accelerator
+        for accelerator in read_accelerators().values()
+        if any((target.runtime, target.accelerator) == (runtime, kind) for target in accelerator.serves)
     )
 
 
-def _first_failure(where: Where, found: Mapping[str, Fact]) -> str:
+def _find_failure(where: Where, facts: Mapping[str, Fact]) -> str:
     """Return the first condition that fails; empty if all hold. A fact that the operator does not have is ignored."""
     for fact, wanted in where.items():
-        value = found.get(fact)
+        value = facts.get(fact)
         name = fact.replace("_", " ")
         if value is None:
             continue
         if not isinstance(wanted, Limits):
             if value not in wanted:
-                allowed = " or ".join(str(each) or "none" for each in wanted)  # the text of no axes is empty
+                allowed = " or ".join(
+                    str(value_allowed) or "none" for value_allowed in wanted
+                )  # the text of no axes is empty
                 return f"{name} {str(value) or 'none'}, {allowed} only"
         elif wanted.most is not None and float(value) > wanted.most:
             return f"{name} {value:g}, {wanted.most:g} at most"
@@ -234,7 +238,7 @@ def expands_constants(model: Model, operator: Operator) -> bool:
     return all(model.tensors[index].is_constant for index in operator.inputs if index >= 0)
 
 
-def _facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapping[str, Fact]:
+def _read_facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapping[str, Fact]:
     """Return the facts of an operator of the main graph by name, including its options; it may not have all.
 
     ``rank`` is the highest rank of all changing tensors. ``outer_elements`` and ``outer_rows`` are the products of all
@@ -244,7 +248,7 @@ def _facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapp
     present = [index for index in operator.inputs if index >= 0]
     changing = [model.tensors[index] for index in present if index not in constants]
     outputs = [model.tensors[index] for index in operator.outputs]
-    found: dict[str, Fact] = {
+    facts: dict[str, Fact] = {
         **operator.options,
         "version": operator.version,
         "inputs": len(present),
@@ -253,7 +257,7 @@ def _facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapp
     }
     if changing:
         shape = changing[0].shape
-        found |= {
+        facts |= {
             "batch": shape[0] if len(shape) > 1 else 1,
             "elements": math.prod(map(abs, shape)),
             "outer_elements": math.prod(map(abs, shape[:-3])),
@@ -262,17 +266,17 @@ def _facts(model: Model, operator: Operator, constants: Collection[int]) -> Mapp
         }
     if outputs:
         shape = outputs[0].shape
-        found["output_rank"] = len(shape)
+        facts["output_rank"] = len(shape)
         if len(shape) == 4:
-            found |= {"output_height": shape[1], "output_width": shape[2]}
+            facts |= {"output_height": shape[1], "output_width": shape[2]}
     if changing and outputs:
-        found["same_quantization"] = int(changing[0].quantization == outputs[0].quantization)
-    if "filter_height" in found:
-        found["filter_area"] = float(found["filter_height"]) * float(found["filter_width"])
-    return found | _of_indices(model, operator)
+        facts["same_quantization"] = int(changing[0].quantization == outputs[0].quantization)
+    if "filter_height" in facts:
+        facts["filter_area"] = float(facts["filter_height"]) * float(facts["filter_width"])
+    return facts | _read_axes(model, operator)
 
 
-def _of_indices(model: Model, operator: Operator) -> dict[str, Fact]:
+def _read_axes(model: Model, operator: Operator) -> dict[str, Fact]:
     """Return the axes of a reduction or a padding, if they are constants in the file."""
     if len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
         return {}
@@ -282,17 +286,17 @@ def _of_indices(model: Model, operator: Operator) -> dict[str, Fact]:
     stored = tensor.buffer[: len(tensor.buffer) // size * size] if tensor.dtype in _INDICES else b""
     numbers = struct.unpack(f"<{len(stored) // size}{form}", stored)
     if operator.name in _AXES and rank:
-        return {"axes": _listed(number % rank for number in numbers)}
+        return {"axes": _join_numbers(number % rank for number in numbers)}
     if operator.name in _PADS:
-        return {"padded_axes": _listed(position // 2 for position, number in enumerate(numbers) if number)}
+        return {"padded_axes": _join_numbers(position // 2 for position, number in enumerate(numbers) if number)}
     return {}
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _join_numbers(numbers: Iterable[int]) -> str:
     return ",".join(map(str, sorted(set(numbers))))
 
 
-def _types(model: Model, operator: Operator) -> tuple[str, str, str]:
+def _read_types(model: Model, operator: Operator) -> tuple[str, str, str]:
     """Return the data types of an operator's activations, of its weights (empty if it has none) and of its output.
 
     Shapes, axes and integer biases are not weights. Constants that another operator expands (float16) have the type
@@ -301,7 +305,8 @@ def _types(model: Model, operator: Operator) -> tuple[str, str, str]:
     tensors = [model.tensors[index] for index in operator.inputs if index >= 0]
     data = next((tensor for tensor in tensors if not tensor.is_constant), tensors[0] if tensors else None)
     weights = next(
-        (each for each in tensors if each.is_constant and each.dtype not in _INDICES and each is not data), None
+        (tensor for tensor in tensors if tensor.is_constant and tensor.dtype not in _INDICES and tensor is not data),
+        None,
     )
     output = model.tensors[operator.outputs[0]] if operator.outputs else None
     return tuple(tensor.dtype if tensor else "" for tensor in (data, weights, output))  # type: ignore[return-value]

@@ -53,7 +53,7 @@ def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
     return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
 
 
-def captured_answers(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
+def predict_captured(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
     """Return the class of each image under each condition of ``TESTS``, int64 (tests, N); each image is read once."""
     classifier = Classifier(model)
     answers = np.zeros((len(TESTS), len(images)), np.int64)
@@ -129,8 +129,8 @@ class Classifier:
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
-        self._input = _image_input(path.name, self._interpreter.get_input_details())
-        self._output = _output(path.name, self._interpreter, output)
+        self._input = _find_image_input(path.name, self._interpreter.get_input_details())
+        self._output = _find_output(path.name, self._interpreter, output)
         self.classes = int(self._output["shape"][-1])
 
     def __call__(self, image: Floats) -> Floats:
@@ -146,7 +146,7 @@ class Classifier:
         return dequantize(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
 
 
-def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _find_image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the only input, which must be one RGB image."""
     if len(details) != 1 or len(details[0]["shape"]) != 4 or details[0]["shape"][-1] != 3:
         shapes = [[int(side) for side in detail["shape"]] for detail in details]
@@ -154,7 +154,7 @@ def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]
     return details[0]
 
 
-def _output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
+def _find_output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
     """Return the output named ``wanted`` in a signature, or the only one."""
     details = interpreter.get_output_details()
     if len(details) == 1:
@@ -163,8 +163,8 @@ def _output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
         if wanted in signature["outputs"]:
             runner = interpreter.get_signature_runner(key)
             return dict(runner.get_output_details()[wanted])
-    found = ", ".join(str(detail["name"]) for detail in details)
-    raise StageError(f"{name}: {len(details)} outputs ({found}) and none named '{wanted}'")
+    names = ", ".join(str(detail["name"]) for detail in details)
+    raise StageError(f"{name}: {len(details)} outputs ({names}) and none named '{wanted}'")
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,11 +183,11 @@ class Detections:
         sure = self.scores >= least
         return Detections(self.boxes[sure], self.labels[sure], self.scores[sure])
 
-    def relabelled(self, places: Mapping[int, int]) -> Detections:
+    def relabel_boxes(self, places: Mapping[int, int]) -> Detections:
         """Return the boxes of some classes under other labels, without the boxes of all other classes."""
-        kept = np.isin(self.labels, list(places))
-        labels = np.array([places[label] for label in self.labels[kept].tolist()], np.int64)
-        return Detections(self.boxes[kept], labels, self.scores[kept])
+        relabelled_rows = np.isin(self.labels, list(places))
+        labels = np.array([places[label] for label in self.labels[relabelled_rows].tolist()], np.int64)
+        return Detections(self.boxes[relabelled_rows], labels, self.scores[relabelled_rows])
 
 
 class Runner(Generic[Answer]):
@@ -221,24 +221,24 @@ class Runner(Generic[Answer]):
         if not captured:
             return map(self, images)
         seen = (pixels for image in images for pixels in captures(image, self._view.size, STAYING))
-        return (self.found_in(self._view.normalise(pixels)) for pixels in seen)
+        return (self.answer_for(self._view.normalise(pixels)) for pixels in seen)
 
     def __call__(self, path: Path) -> Answer:
         """Return the answer to an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
-        return self.found_in(self._view.read(path))
+        return self.answer_for(self._view.read(path))
 
-    def found_in(self, array: Floats) -> Answer:
+    def answer_for(self, array: Floats) -> Answer:
         """Return the answer to a normalised image, float32 (size, size, 3)."""
         image = quantize(array[None], self._input)
         try:
-            found = self._run(**{self._name: image})
+            outputs = self._run(**{self._name: image})
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
-        return self.read(found)
+        return self.read(outputs)
 
-    def read(self, found: Mapping[str, Any]) -> Answer:
+    def read(self, outputs: Mapping[str, Any]) -> Answer:
         """Return the answer in the outputs: by default the only one, without the batch."""
-        (only,) = found.values()
+        (only,) = outputs.values()
         answer: Answer = only[0]
         return answer
 
@@ -249,14 +249,14 @@ class Detector(Runner[Detections]):
     outputs: tuple[str, ...] = DETECTIONS
     kind = "a detector"
 
-    def read(self, found: Mapping[str, Floats]) -> Detections:
+    def read(self, outputs: Mapping[str, Floats]) -> Detections:
         """Return the boxes in the outputs."""
-        count = int(found["count"].reshape(-1)[0])
-        boxes = np.clip(found["boxes"][0, :count], 0.0, 1.0)
-        return Detections(boxes, found["classes"][0, :count].astype(np.int64), found["scores"][0, :count])
+        count = int(outputs["count"].reshape(-1)[0])
+        boxes = np.clip(outputs["boxes"][0, :count], 0.0, 1.0)
+        return Detections(boxes, outputs["classes"][0, :count].astype(np.int64), outputs["scores"][0, :count])
 
 
-def centres(scores: Floats, least: float) -> Detections:
+def find_centres(scores: Floats, least: float) -> Detections:
     """Return the centres in a map of scores: places with the highest score of their class among their neighbours.
 
     Of several neighbours with equal scores, as integers have, the first one stands for all. The scores are float32
@@ -267,15 +267,15 @@ def centres(scores: Floats, least: float) -> Detections:
     highest = np.lib.stride_tricks.sliding_window_view(around, (side, side), (0, 1)).max(axis=(-2, -1))
     down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
     order = np.argsort(-scores[down, across, labels], kind="stable")
-    kept: list[int] = []
+    peaks: list[int] = []
     for place in order:
-        same = [one for one in kept if labels[one] == labels[place]]
-        if not any(max(abs(down[one] - down[place]), abs(across[one] - across[place])) <= NEAR for one in same):
-            kept.append(int(place))
-    y = (down[kept] + 0.5) / rows
-    x = (across[kept] + 0.5) / columns
+        same = [peak for peak in peaks if labels[peak] == labels[place]]
+        if not any(max(abs(down[peak] - down[place]), abs(across[peak] - across[place])) <= NEAR for peak in same):
+            peaks.append(int(place))
+    y = (down[peaks] + 0.5) / rows
+    x = (across[peaks] + 0.5) / columns
     boxes = np.stack([y, x, y, x], axis=1).astype(np.float32)
-    return Detections(boxes, labels[kept].astype(np.int64), scores[down, across, labels][kept].astype(np.float32))
+    return Detections(boxes, labels[peaks].astype(np.int64), scores[down, across, labels][peaks].astype(np.float32))
 
 
 class CentreFinder(Detector):
@@ -283,27 +283,27 @@ class CentreFinder(Detector):
 
     outputs = (CENTRES,)
 
-    def read(self, found: Mapping[str, Floats]) -> Detections:
+    def read(self, outputs: Mapping[str, Floats]) -> Detections:
         """Return the centres in the outputs, as boxes without area."""
-        return centres(found[CENTRES][0], KEPT)
+        return find_centres(outputs[CENTRES][0], KEPT)
 
 
-def save(path: Path, found: Sequence[Detections]) -> None:
+def save_detections(path: Path, detections: Sequence[Detections]) -> None:
     """Write what was found in images as ``.npz``: ``counts`` (N,), and ``boxes``, ``labels`` and ``scores`` of all."""
     np.savez(
         path,
-        counts=np.array([len(one.labels) for one in found], np.int64),
-        boxes=np.concatenate([np.zeros((0, 4), np.float32), *(one.boxes for one in found)]),
-        labels=np.concatenate([np.zeros(0, np.int64), *(one.labels for one in found)]),
-        scores=np.concatenate([np.zeros(0, np.float32), *(one.scores for one in found)]),
+        counts=np.array([len(image_boxes.labels) for image_boxes in detections], np.int64),
+        boxes=np.concatenate([np.zeros((0, 4), np.float32), *(image_boxes.boxes for image_boxes in detections)]),
+        labels=np.concatenate([np.zeros(0, np.int64), *(image_boxes.labels for image_boxes in detections)]),
+        scores=np.concatenate([np.zeros(0, np.float32), *(image_boxes.scores for image_boxes in detections)]),
     )
 
 
-def load(path: Path) -> list[Detections]:
-    """Read what :func:`save` wrote."""
-    with np.load(path, allow_pickle=False) as kept:
-        ends = np.cumsum(kept["counts"])[:-1]
-        parts = (np.split(kept[name], ends) for name in ("boxes", "labels", "scores"))
+def load_detections(path: Path) -> list[Detections]:
+    """Read what :func:`save_detections` wrote."""
+    with np.load(path, allow_pickle=False) as arrays:
+        ends = np.cumsum(arrays["counts"])[:-1]
+        parts = (np.split(arrays[name], ends) for name in ("boxes", "labels", "scores"))
         return [Detections(*rows) for rows in zip(*parts, strict=True)]
 
 

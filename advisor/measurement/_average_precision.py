@@ -36,9 +36,9 @@ class DetectionScore:
     by_class: tuple[float | None, ...]
 
 
-def score(
+def score_boxes(
     true: Sequence[Detections],
-    found: Sequence[Detections],
+    detected: Sequence[Detections],
     sizes: Sequence[tuple[int, int]],
     classes: int,
     groups: Sequence[int] = (),
@@ -47,64 +47,68 @@ def score(
 
     ``groups`` has the number of the group of each image; empty if each image is one.
     """
-    if not sum(len(one.labels) for one in true):
+    if not sum(len(boxes_of_image.labels) for boxes_of_image in true):
         raise ValueError("no image has a box")
-    judged = evaluated(true, found, sizes, classes)
+    judged = evaluate_matches(true, detected, sizes, classes)
     units = units_of(groups, len(true))
-    precision = _precision(judged, range(len(true)))
+    precision = _compute_precision(judged, range(len(true)))
     count = int(units.max()) + 1
     units = units * min(count, MOST_GROUPS) // count
-    left = [_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)]
-    half = of_other_images(_mean(precision[0]), [_mean(each[0]) for each in left])
-    coco = of_other_images(_mean(precision), [_mean(each) for each in left])
+    left = [_compute_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)]
+    half = of_other_images(
+        _mean_of_known(precision[0]), [_mean_of_known(precision_without[0]) for precision_without in left]
+    )
+    coco = of_other_images(_mean_of_known(precision), [_mean_of_known(precision_without) for precision_without in left])
     by_class = tuple(None if np.isnan(value) else float(value) for value in precision[0])
     return DetectionScore(half, coco, by_class)
 
 
-def shares(
-    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+def split_precision(
+    true: Sequence[Detections], detected: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
 ) -> Floats:
     """Return each image's share in the mAP@0.5: N values whose mean is the mAP@0.5, to compare files image by image.
 
     An average precision is no mean over images. Its jackknife pseudo-values are used instead: N times the figure of
     all images less N - 1 times the figure without one image (B. Efron and R. Tibshirani, "An Introduction to the
     Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
-    Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score`.
+    Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score_boxes`.
     """
-    judged = evaluated(true, found, sizes, classes, HALF)
+    judged = evaluate_matches(true, detected, sizes, classes, HALF)
     count = len(true)
     groups = np.arange(count) * min(count, MOST_GROUPS) // count
-    whole = _mean(_precision(judged, range(count))[0])
+    whole = _mean_of_known(_compute_precision(judged, range(count))[0])
     left = np.zeros(groups[-1] + 1)
     for group in range(len(left)):
-        left[group] = _mean(_precision(judged, np.flatnonzero(groups != group).tolist())[0])
+        left[group] = _mean_of_known(_compute_precision(judged, np.flatnonzero(groups != group).tolist())[0])
     left = np.where(np.isnan(left), whole, left)
     values = (len(left) * whole - (len(left) - 1) * left)[groups]
     return np.asarray((values - values.mean() + whole).astype(np.float32))
 
 
-def threshold(
-    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+def choose_threshold(
+    true: Sequence[Detections], detected: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
 ) -> float:
     """Return the score (0-1) from which on found boxes should count: one for all classes, with the best F1 in all.
 
     F1 is twice the number of right boxes over the number of true and of found ones. A box is right if it overlaps a
     true one of its class by half, and no surer box does. The threshold lies midway between the least score that counts
-    and the next one, so that rounding moves no box across it. Arguments are those of :func:`score`.
+    and the next one, so that rounding moves no box across it. Arguments are those of :func:`score_boxes`.
     """
-    judged = [each for each in evaluated(true, found, sizes, classes, HALF).evalImgs if each]
-    right = np.concatenate([np.zeros(0, bool), *(each["dtMatches"][0] > 0 for each in judged)])
-    scores = np.concatenate([np.zeros(0), *(each["dtScores"] for each in judged)])
+    judged = [
+        image_match for image_match in evaluate_matches(true, detected, sizes, classes, HALF).evalImgs if image_match
+    ]
+    right = np.concatenate([np.zeros(0, bool), *(image_match["dtMatches"][0] > 0 for image_match in judged)])
+    scores = np.concatenate([np.zeros(0), *(image_match["dtScores"] for image_match in judged)])
     order = np.argsort(-scores)
     ends = np.concatenate([[1.0], scores[order], [0.0]])
     hits = np.append(0, np.cumsum(right[order]))
-    f1 = 2 * hits / np.maximum(np.arange(len(hits)) + sum(len(one.labels) for one in true), 1)
+    f1 = 2 * hits / np.maximum(np.arange(len(hits)) + sum(len(boxes_of_image.labels) for boxes_of_image in true), 1)
     f1[ends[:-1] == ends[1:]] = 0.0  # boxes with one score count together
     best = int(f1.argmax())
     return float(ends[best] + ends[best + 1]) / 2
 
 
-def _mean(values: Floats) -> float:
+def _mean_of_known(values: Floats) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
@@ -113,9 +117,9 @@ def require_coco() -> None:
     require_extra("pycocotools", "detection", "boxes are scored by pycocotools, which is not installed")
 
 
-def evaluated(
+def evaluate_matches(
     true: Sequence[Detections],
-    found: Sequence[Detections],
+    detected: Sequence[Detections],
     sizes: Sequence[tuple[int, int]],
     classes: int,
     overlaps: Sequence[float] = (),
@@ -130,8 +134,8 @@ def evaluated(
     images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
     truth = coco.COCO()
     answers = coco.COCO()
-    for documents, rows in ((truth, true), (answers, found)):
-        listed: Any = {"images": images, "categories": categories, "annotations": _rows(rows, sizes)}
+    for documents, rows in ((truth, true), (answers, detected)):
+        listed: Any = {"images": images, "categories": categories, "annotations": _coco_rows(rows, sizes)}
         documents.dataset = listed
         documents.createIndex()
     evaluation = cocoeval.COCOeval(truth, answers, "bbox")
@@ -145,11 +149,13 @@ def evaluated(
     return evaluation
 
 
-def _rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def _coco_rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
     """Return boxes in COCO's form: numbered from 1, as left, top, width and height in pixels."""
     listed: list[dict[str, Any]] = []
-    for number, (one, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
-        for (top, left, bottom, right), label, sureness in zip(one.boxes.tolist(), one.labels, one.scores, strict=True):
+    for number, (boxes_of_image, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
+        for (top, left, bottom, right), label, sureness in zip(
+            boxes_of_image.boxes.tolist(), boxes_of_image.labels, boxes_of_image.scores, strict=True
+        ):
             box = [left * width, top * height, (right - left) * width, (bottom - top) * height]
             listed.append(
                 {
@@ -165,7 +171,7 @@ def _rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[
     return listed
 
 
-def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
+def _compute_precision(evaluation: Any, images: Sequence[int]) -> Floats:
     """Return the average precision over some images, which may repeat: (overlaps, classes), NaN without a true box."""
     chosen = copy.copy(evaluation)
     whole = evaluation.evalImgs
@@ -174,8 +180,8 @@ def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
     chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
     chosen.params.imgIds = list(range(len(images)))
     chosen.accumulate()
-    found = chosen.eval["precision"][:, :, :, 0, 0]  # overlap, recall, class
-    return np.asarray(np.where((found > -1).any(axis=1), found.mean(axis=1), np.nan))
+    precision = chosen.eval["precision"][:, :, :, 0, 0]  # overlap, recall, class
+    return np.asarray(np.where((precision > -1).any(axis=1), precision.mean(axis=1), np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,36 +205,36 @@ class Matched:
         return int((~self.seen).sum() + (~self.right).sum())
 
 
-def match(
+def match_boxes(
     true: Sequence[Detections],
-    found: Sequence[Detections],
+    detected: Sequence[Detections],
     sizes: Sequence[tuple[int, int]],
     classes: int,
     threshold: float,
 ) -> list[Matched]:
     """Match found boxes to true ones of their class that they overlap by half, the surest first, as COCO does.
 
-    Boxes with a score below the threshold do not count. Arguments are those of :func:`score`.
+    Boxes with a score below the threshold do not count. Arguments are those of :func:`score_boxes`.
     """
-    sure = [one.above(threshold) for one in found]
-    judged = [each for each in evaluated(true, sure, sizes, classes, HALF).evalImgs if each]
-    seen = _flags(true, [(each["gtIds"], each["gtMatches"][0]) for each in judged])
-    right = _flags(sure, [(each["dtIds"], each["dtMatches"][0]) for each in judged])
-    return [Matched(*each) for each in zip(true, sure, seen, right, strict=True)]
+    sure = [boxes_of_image.above(threshold) for boxes_of_image in detected]
+    judged = [image_match for image_match in evaluate_matches(true, sure, sizes, classes, HALF).evalImgs if image_match]
+    seen = _flag_matches(true, [(image_match["gtIds"], image_match["gtMatches"][0]) for image_match in judged])
+    right = _flag_matches(sure, [(image_match["dtIds"], image_match["dtMatches"][0]) for image_match in judged])
+    return [Matched(*image_facts) for image_facts in zip(true, sure, seen, right, strict=True)]
 
 
-def counts(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
+def count_boxes(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
     """Return the true, the found and the right boxes of each image and class, int64 (images, classes, 3)."""
     table = np.zeros((len(matched), classes, 3), np.int64)
-    for row, one in zip(table, matched, strict=True):
-        for place, labels in enumerate((one.true.labels, one.found.labels, one.found.labels[one.right])):
+    for row, image in zip(table, matched, strict=True):
+        for place, labels in enumerate((image.true.labels, image.found.labels, image.found.labels[image.right])):
             row[:, place] = np.bincount(labels, minlength=classes)
     return table
 
 
-def _flags(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Flags]]) -> list[Flags]:
+def _flag_matches(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Flags]]) -> list[Flags]:
     """Return whether each box of each image has a match; boxes are numbered from 1 over all images."""
-    ends = np.cumsum([0, *(len(one.labels) for one in rows)])
+    ends = np.cumsum([0, *(len(boxes_of_image.labels) for boxes_of_image in rows)])
     flags = np.zeros(ends[-1], bool)
     for ids, partners in matches:
         flags[np.asarray(ids, np.int64) - 1] = partners > 0
@@ -246,17 +252,21 @@ class CentreScore:
     by_class: tuple[float | None, ...]
 
 
-def match_centres(true: Sequence[Detections], found: Sequence[Detections], least: float = LEAST_SCORE) -> list[Matched]:
+def match_centres(
+    true: Sequence[Detections], detected: Sequence[Detections], least: float = LEAST_SCORE
+) -> list[Matched]:
     """Match what was found to true objects by its centres.
 
     A centre with at least the ``least`` score is right if it is inside the box of an object of its class that no surer
     centre has taken; of several ones it takes the one whose own centre is nearest.
     """
     matched = []
-    for objects, marks in zip(true, (one.above(least) for one in found), strict=True):
+    for objects, marks in zip(true, (boxes_of_image.above(least) for boxes_of_image in detected), strict=True):
         seen = np.zeros(len(objects.labels), bool)
         right = np.zeros(len(marks.labels), bool)
-        middles, places = ((one.boxes[:, :2] + one.boxes[:, 2:]) / 2 for one in (objects, marks))
+        middles, places = (
+            (boxes_of_image.boxes[:, :2] + boxes_of_image.boxes[:, 2:]) / 2 for boxes_of_image in (objects, marks)
+        )
         for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
             inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
             free = np.flatnonzero(inside & ~seen & (objects.labels == label))
@@ -268,36 +278,36 @@ def match_centres(true: Sequence[Detections], found: Sequence[Detections], least
 
 def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()) -> CentreScore:
     """Return F1: of each class and on average; raise ValueError if there is no true object. ``groups`` as above."""
-    table = counts(matched, classes)
+    table = count_boxes(matched, classes)
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")
     total = table.sum(axis=0)
     units = units_of(groups, len(table))
     by_class = f1_of(total)
-    without = _class_mean(f1_of(total - sums_of_units(table, units)))
+    without = _mean_over_classes(f1_of(total - sums_of_units(table, units)))
     mean = of_other_images(float(np.nanmean(by_class)), without)
     listed = tuple(None if np.isnan(value) else float(value) for value in by_class)
     return CentreScore(mean, listed)
 
 
 def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
-    """Return each image's share in the mean F1; :func:`shares` does so for the mAP."""
-    table = counts(matched, classes)
+    """Return each image's share in the mean F1; :func:`split_precision` does so for the mAP."""
+    table = count_boxes(matched, classes)
     images = len(table)
     total = table.sum(axis=0)
-    whole = float(_class_mean(f1_of(total)))
-    left = _class_mean(f1_of(total - table))
+    whole = float(_mean_over_classes(f1_of(total)))
+    left = _mean_over_classes(f1_of(total - table))
     values = images * whole - (images - 1) * np.where(np.isnan(left), whole, left)
     return np.asarray((values - values.mean() + whole).astype(np.float32))
 
 
 def f1_of(table: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return F1 (..., C) of counts (..., C, 3), see :func:`counts`; NaN for a class without an object."""
-    true, found, right = (table[..., place] for place in range(3))
-    return np.asarray(np.where(true, 2 * right / np.maximum(true + found, 1), np.nan))
+    """Return F1 (..., C) of counts (..., C, 3), see :func:`count_boxes`; NaN for a class without an object."""
+    true, detected, right = (table[..., place] for place in range(3))
+    return np.asarray(np.where(true, 2 * right / np.maximum(true + detected, 1), np.nan))
 
 
-def _class_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mean_over_classes(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean over the classes that have objects, NaN without one."""
     listed = np.isfinite(values)
     number = listed.sum(axis=-1)

@@ -23,10 +23,10 @@ from advisor.measurement._confidence import (
     Flags,
     Floats,
     Labels,
-    binned_error,
-    interval,
-    reached,
-    threshold,
+    compute_calibration_error,
+    find_reached,
+    find_threshold,
+    interval_of,
 )
 
 # Kinds of a guarantee: of the found boxes, and of the true ones.
@@ -115,16 +115,16 @@ class BoxAnswers:
 
 def answers_of(matched: Sequence[Matched]) -> BoxAnswers:
     """Return the found boxes of images that were matched without a threshold."""
-    sizes = [len(one.right) for one in matched]
+    sizes = [len(image.right) for image in matched]
     return BoxAnswers(
-        np.concatenate([np.zeros(0), *(one.found.scores for one in matched)]),
-        np.concatenate([np.zeros(0, bool), *(one.right for one in matched)]),
+        np.concatenate([np.zeros(0), *(image.found.scores for image in matched)]),
+        np.concatenate([np.zeros(0, bool), *(image.right for image in matched)]),
         np.repeat(np.arange(len(matched)), sizes),
-        np.array([len(one.seen) for one in matched], int),
+        np.array([len(image.seen) for image in matched], int),
     )
 
 
-def calibration(given: BoxAnswers) -> ScoreCalibration:
+def fit_score_calibration(given: BoxAnswers) -> ScoreCalibration:
     """Return slope and offset with the best likelihood; those that change nothing if the gain may be chance."""
     from scipy.optimize import minimize
 
@@ -138,20 +138,20 @@ def calibration(given: BoxAnswers) -> ScoreCalibration:
         drawn = float(np.logaddexp(0, -signs * (math.exp(values[0]) * logits + values[1])).sum())
         return apart * drawn + float(np.square(values / SPREADS).sum()) / 2
 
-    found = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
-    gained = loss(np.zeros(2)) - float(found.fun)
-    return ScoreCalibration(math.exp(found.x[0]), float(found.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
+    fit = minimize(loss, np.zeros(2), method="L-BFGS-B", bounds=((-2, 2), (-6, 6)))
+    gained = loss(np.zeros(2)) - float(fit.fun)
+    return ScoreCalibration(math.exp(fit.x[0]), float(fit.x[1])) if gained > LEAST_GAIN else ScoreCalibration()
 
 
 def crossfit_scores(given: BoxAnswers) -> Floats:
     """Return calibrated scores (M,), those of an image by the boxes of other images."""
     order = np.random.default_rng(0).permutation(len(given.true))
-    found = np.array(given.scores, float)
+    scores = np.array(given.scores, float)
     for fold in range(min(FOLDS, len(order)) if len(order) > 1 else 0):
         out = np.isin(given.images, order[fold::FOLDS])
-        kept = calibration(given.among(np.setdiff1d(order, order[fold::FOLDS])))
-        found[out] = kept.of(given.scores[out])
-    return found
+        fold_calibration = fit_score_calibration(given.among(np.setdiff1d(order, order[fold::FOLDS])))
+        scores[out] = fold_calibration.of(given.scores[out])
+    return scores
 
 
 def calibration_error(given: BoxAnswers, scores: Floats) -> Interval:
@@ -159,11 +159,11 @@ def calibration_error(given: BoxAnswers, scores: Floats) -> Interval:
     draw = np.random.default_rng(0)
     scored = BoxAnswers(scores, given.right, given.images, given.true)
     rows = [scored.among(draw.integers(0, len(given.true), len(given.true))) for _ in range(RESAMPLES)]
-    drawn = [binned_error(row.scores, row.right) for row in rows if len(row.scores)]
-    return interval(binned_error(scores, given.right), np.array(drawn))
+    drawn = [compute_calibration_error(row.scores, row.right) for row in rows if len(row.scores)]
+    return interval_of(compute_calibration_error(scores, given.right), np.array(drawn))
 
 
-def promised(given: BoxAnswers, guarantees: Guarantees, batch: float) -> tuple[float, BoxGuarantee | None]:
+def guarantee_threshold(given: BoxAnswers, guarantees: Guarantees, batch: float) -> tuple[float, BoxGuarantee | None]:
     """Return the threshold that keeps what was asked for, with a probability of 95 %, and the guarantee.
 
     For a precision it is the lowest score from which on the wanted share of boxes is right, for a recall the highest
@@ -173,18 +173,18 @@ def promised(given: BoxAnswers, guarantees: Guarantees, batch: float) -> tuple[f
     precision = guarantees.precision.plain
     recall = guarantees.recall.plain
     if precision is not None:
-        found = threshold(given.scores, given.right, precision, batch, given.apart)
-        return (found.score if found else 0.0), BoxGuarantee(PRECISION, precision, found is not None)
+        lowest = find_threshold(given.scores, given.right, precision, batch, given.apart)
+        return (lowest.score if lowest else 0.0), BoxGuarantee(PRECISION, precision, lowest is not None)
     if recall is None:
         return 0.0, None
     scores, numbers = given.of_true
-    first, _ = reached(scores, recall, batch)
+    first, _ = find_reached(scores, recall, batch)
     apart = BoxAnswers(scores, (scores > 0) & (scores >= first), numbers, given.true).apart
-    score, kept = reached(scores, recall, batch, apart)
-    return score, BoxGuarantee(RECALL, recall, score > 0 and kept >= recall)
+    score, guaranteed = find_reached(scores, recall, batch, apart)
+    return score, BoxGuarantee(RECALL, recall, score > 0 and guaranteed >= recall)
 
 
-def seen_at(given: BoxAnswers, score: float, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
+def complete_guarantee(given: BoxAnswers, score: float, chosen: BoxGuarantee | None) -> BoxGuarantee | None:
     """Return a guarantee with what these images show of it from a score on."""
     if chosen is None:
         return None

@@ -51,8 +51,8 @@ ALIKE = 0.95
 compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985."""
 
 LEVEL = 0.95
-MOST_SEQUENCES = 4  # Sequences of :func:`threshold`, at most
-MOST_ENDS = 2000  # Numbers of answers that :func:`threshold` tries, at most; of more, some evenly placed ones
+MOST_SEQUENCES = 4  # Sequences of :func:`find_threshold`, at most
+MOST_ENDS = 2000  # Numbers of answers that :func:`find_threshold` tries, at most; of more, some evenly placed ones
 MOST_STARTS = 5000  # Answers that are all right within which :data:`LEVEL` is reached for each share below 99.6 %
 AT_ONCE = 1_000_000  # Probabilities of numbers of failures that are in memory at once, at most
 POINTS = 40  # Points of a risk-coverage curve, at most
@@ -91,15 +91,15 @@ class OutOfFold:
 
         A file that answers otherwise than the head's own has those to the validation part alone.
         """
-        found = np.load(self.answers, allow_pickle=False)
+        known_answers = np.load(self.answers, allow_pickle=False)
         same = np.load(self.floats, allow_pickle=False).argmax(axis=1) == probabilities.argmax(axis=1)
-        known = found.any(axis=1)
+        known = known_answers.any(axis=1)
         if same.mean() < ALIKE or not known.any():
             return probabilities, labels
-        return np.vstack([found[known], probabilities]), np.append(np.asarray(self.labels)[known], labels)
+        return np.vstack([known_answers[known], probabilities]), np.append(np.asarray(self.labels)[known], labels)
 
 
-def temperature(probabilities: Floats, labels: Labels) -> float:
+def fit_temperature(probabilities: Floats, labels: Labels) -> float:
     """Return the temperature with the best likelihood of the labels, between 0.2 and 5; 1 if the gain may be chance.
 
     It may be chance if a likelihood-ratio test does not reject a temperature of 1 at 5 % (S. Wilks, "The large-sample
@@ -114,11 +114,11 @@ def temperature(probabilities: Floats, labels: Labels) -> float:
         rows = log_softmax(logits / math.exp(log_temperature), axis=1)
         return float(-rows[np.arange(len(labels)), labels].sum()) + (log_temperature / SPREAD) ** 2 / 2
 
-    found = minimize_scalar(loss, bounds=(math.log(COOLEST), math.log(HOTTEST)), method="bounded")
-    return math.exp(float(found.x)) if loss(0.0) - loss(float(found.x)) > LEAST_GAIN else 1.0
+    fit = minimize_scalar(loss, bounds=(math.log(COOLEST), math.log(HOTTEST)), method="bounded")
+    return math.exp(float(fit.x)) if loss(0.0) - loss(float(fit.x)) > LEAST_GAIN else 1.0
 
 
-def tempered(probabilities: Floats, degrees: float) -> Floats:
+def apply_temperature(probabilities: Floats, degrees: float) -> Floats:
     """Return probabilities (N, C) as if the logits had been divided by the temperature ``degrees``."""
     from scipy.special import softmax
 
@@ -134,15 +134,17 @@ def crossfit_probabilities(probabilities: Floats, labels: Labels) -> Floats:
     flatter the temperature that is fitted to all of them.
     """
     order = np.random.default_rng(0).permutation(len(labels))
-    found = np.array(probabilities, float)
+    calibrated = np.array(probabilities, float)
     for fold in range(min(FOLDS, len(labels)) if len(labels) > 1 else 0):
         out = order[fold::FOLDS]
-        kept = np.setdiff1d(order, out)
-        found[out] = tempered(probabilities[out], temperature(probabilities[kept], labels[kept]))
-    return found
+        fitting_rows = np.setdiff1d(order, out)
+        calibrated[out] = apply_temperature(
+            probabilities[out], fit_temperature(probabilities[fitting_rows], labels[fitting_rows])
+        )
+    return calibrated
 
 
-def reliability(probabilities: Floats, labels: Labels) -> Reliability:
+def assess_reliability(probabilities: Floats, labels: Labels) -> Reliability:
     """Return how well probabilities (N, C) agree with the true labels (N,), with 95 % intervals over the images."""
     if not len(labels):
         raise ValueError("reliability: no image")
@@ -150,24 +152,26 @@ def reliability(probabilities: Floats, labels: Labels) -> Reliability:
     right = probabilities.argmax(axis=1) == labels
     squares = np.square(probabilities - np.eye(probabilities.shape[1])[labels]).sum(axis=1)
     draws = np.random.default_rng(0).integers(0, len(labels), (RESAMPLES, len(labels)))
-    means, shares, sizes = _binned(sure[None], right[None])
+    means, shares, sizes = _bin_answers(sure[None], right[None])
     return Reliability(
-        interval(_errors(means, shares, sizes)[0], _errors(*_binned(sure[draws], right[draws]))),
-        interval(squares.mean(), squares[draws].mean(axis=1)),
+        interval_of(
+            _compute_errors(means, shares, sizes)[0], _compute_errors(*_bin_answers(sure[draws], right[draws]))
+        ),
+        interval_of(squares.mean(), squares[draws].mean(axis=1)),
         tuple(map(Bin, means[0].tolist(), shares[0].tolist(), sizes.tolist())),
     )
 
 
-def binned_error(sure: Floats, right: Flags) -> float:
+def compute_calibration_error(sure: Floats, right: Flags) -> float:
     """Return the expected calibration error, see :class:`Reliability`; 0 without an answer."""
-    return float(_errors(*_binned(sure[None], right[None]))[0]) if len(sure) else 0.0
+    return float(_compute_errors(*_bin_answers(sure[None], right[None]))[0]) if len(sure) else 0.0
 
 
-def _errors(means: Floats, shares: Floats, sizes: Labels) -> Floats:
+def _compute_errors(means: Floats, shares: Floats, sizes: Labels) -> Floats:
     return np.asarray((np.abs(means - shares) * sizes).sum(axis=1) / sizes.sum())
 
 
-def _binned(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
+def _bin_answers(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
     """Return mean probability and share of right answers (R, B) of the bins of each row (R, N), and their sizes."""
     count = sure.shape[1]
     order = np.argsort(sure, axis=1, kind="stable")
@@ -175,19 +179,21 @@ def _binned(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
     starts = np.arange(bins) * count // bins
     sizes = np.diff(np.append(starts, count))
     means, shares = (
-        np.add.reduceat(np.take_along_axis(each, order, axis=1).astype(float), starts, axis=1) / sizes
-        for each in (sure, right)
+        np.add.reduceat(np.take_along_axis(values, order, axis=1).astype(float), starts, axis=1) / sizes
+        for values in (sure, right)
     )
     return means, shares, sizes
 
 
-def interval(value: float, drawn: Floats) -> Interval:
+def interval_of(value: float, drawn: Floats) -> Interval:
     """Return a figure with the spread of its resamples, whose mean is shifted to it: chance alone adds to an error."""
     low, high = np.quantile(drawn - drawn.mean() + value, [0.025, 0.975])
     return Interval(float(value), max(0.0, min(float(value), float(low))), max(float(value), float(high)))
 
 
-def threshold(sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apart: float = 1.0) -> Threshold | None:
+def find_threshold(
+    sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apart: float = 1.0
+) -> Threshold | None:
     """Return the lowest score from which on answers are right often enough, with the probability ``LEVEL``.
 
     A score passes if the wanted share of new answers from it on is right with that probability. Scores are tried from
@@ -196,33 +202,35 @@ def threshold(sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apa
     sequences: they begin with as many answers as pass if all are right, with twice as many, and so on, and share the
     probability of an error. None if no score passes. An answer counts as ``apart`` independent ones (0-1).
     """
-    order, ends, hits = _ranked(sure, right)
-    starts = [math.ceil(each / apart) for each in _starts(wanted, int(len(order) * apart), batch)]
+    order, ends, hits = _rank_answers(sure, right)
+    starts = [math.ceil(start / apart) for start in _starts(wanted, int(len(order) * apart), batch)]
     best = 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
     ends = ends[np.unique(np.linspace(0, len(ends) - 1, min(MOST_ENDS, len(ends))).round().astype(int))]
-    fails = _likely(hits[ends - 1] * apart, ends * apart, wanted, batch) < 1 - (1 - LEVEL) / max(1, len(starts))
+    fails = _probability_of_share(hits[ends - 1] * apart, ends * apart, wanted, batch) < 1 - (1 - LEVEL) / max(
+        1, len(starts)
+    )
     for start in starts:
         failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
         best = max(best, int(ends[(ends >= start) & (ends < failed)].max(initial=0)))
     if not best:
         return None
-    return at_score(_below(float(np.asarray(sure)[order[best - 1]]), sure), sure, right)
+    return at_score(_middle_below(float(np.asarray(sure)[order[best - 1]]), sure), sure, right)
 
 
-def reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
+def find_reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
     """Return the largest share of right answers that a score can guarantee, to half a point; 0 for less than 0.5.
 
     It says what to ask for; asked for alone, it is a guarantee chosen by its data.
     """
     low = 99
     high = 200
-    found = None
+    best = None
     while high - low > 1:
         middle = (low + high) // 2
-        one = threshold(sure, right, middle / 200, batch)
-        low, high, found = (low, middle, found) if one is None else (middle, high, one)
-    return Reachable(low / 200, found.coverage) if found else Reachable(0.0, 0.0)
+        reached_threshold = find_threshold(sure, right, middle / 200, batch)
+        low, high, best = (low, middle, best) if reached_threshold is None else (middle, high, reached_threshold)
+    return Reachable(low / 200, best.coverage) if best else Reachable(0.0, 0.0)
 
 
 def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
@@ -232,7 +240,7 @@ def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
     return Threshold(score, _share(hits, taken), taken, len(sure))
 
 
-def reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float = 1.0) -> tuple[float, float]:
+def find_reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float = 1.0) -> tuple[float, float]:
     """Return the highest score that a wanted share of new images reaches, and the share that is guaranteed.
 
     Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1) variable, whatever
@@ -247,54 +255,54 @@ def reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float = 1.
     new = np.array([_new(count * apart, batch)])
 
     def keeps(place: int) -> bool:
-        first, second = (np.array([each * apart]) for each in (place + 1, count - place))
+        first, second = (np.array([successes * apart]) for successes in (place + 1, count - place))
         return bool(_chance(first, second, new, wanted)[0] >= LEVEL)
 
     place = min(bisect_left(range(count), True, key=keeps), count - 1)
-    guaranteed = _guaranteed((place + 1) * apart, (count - place) * apart, int(new[0]))
-    return _below(float(np.sort(scores)[::-1][place]), scores), guaranteed
+    guaranteed = _find_guaranteed((place + 1) * apart, (count - place) * apart, int(new[0]))
+    return _middle_below(float(np.sort(scores)[::-1][place]), scores), guaranteed
 
 
-def covering(sure: Floats, right: Flags, wanted: float, batch: float = 0.0) -> CoverageThreshold:
+def find_covering(sure: Floats, right: Flags, wanted: float, batch: float = 0.0) -> CoverageThreshold:
     """Return the threshold from which on a wanted share of new images is answered, and the precision guaranteed there.
 
     The score depends on no label, so the precision of the answers from it on has a single bound. Each guarantee holds
     with the probability ``LEVEL``.
     """
-    score, guaranteed = reached(sure, wanted, batch)
+    score, guaranteed = find_reached(sure, wanted, batch)
     at = at_score(score, sure, right)
     hits = round(at.precision.value * at.images) if at.precision else 0
-    parameters = _precision(hits, at.images, batch)
-    precision = _guaranteed(*parameters, _new(at.images, batch)) if hits else 0.0
+    parameters = _beta_of_precision(hits, at.images, batch)
+    precision = _find_guaranteed(*parameters, _new(at.images, batch)) if hits else 0.0
     return CoverageThreshold(wanted, guaranteed, precision, at)
 
 
-def recalling(column: Floats, members: Flags, wanted: float, batch: float = 0.0) -> RecallThreshold:
+def find_recalling(column: Floats, members: Flags, wanted: float, batch: float = 0.0) -> RecallThreshold:
     """Return the probability of a class that a wanted share of its new images reaches.
 
     ``column`` (N,) is the probability of the class for each image, and ``members`` (N,) says which are of the class.
     """
-    score, guaranteed = reached(column[members], wanted, batch)
+    score, guaranteed = find_reached(column[members], wanted, batch)
     return at_recall(RecallThreshold(wanted, guaranteed, score, None, None, 0, 0), column, members)
 
 
 def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> RecallThreshold:
-    """Return a threshold with its figures on other images; arguments as of :func:`recalling`."""
+    """Return a threshold with its figures on other images; arguments as of :func:`find_recalling`."""
     flagged = column >= chosen.score
-    found = int(members[flagged].sum())
+    members_flagged = int(members[flagged].sum())
     images = int(flagged.sum())
-    recall = _share(found, int(members.sum()))
-    precision = _share(found, images)
+    recall = _share(members_flagged, int(members.sum()))
+    precision = _share(members_flagged, images)
     return RecallThreshold(chosen.wanted, chosen.guaranteed, chosen.score, recall, precision, images, len(column))
 
 
-def curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
+def draw_curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
     """Return the risk-coverage curve: right answers among the surest ones, for growing numbers of them.
 
     R. El-Yaniv and Y. Wiener, "On the foundations of noise-free selective classification" (2010). Answers with one
     score count together.
     """
-    order, ends, hits = _ranked(sure, right)
+    order, ends, hits = _rank_answers(sure, right)
     if not len(order):
         return ()
     steps = np.linspace(len(order) / POINTS, len(order), POINTS)
@@ -302,7 +310,7 @@ def curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
     return tuple(Point(round(float(sure[order[end - 1]]), 4), int(end), int(hits[end - 1])) for end in taken)
 
 
-def _ranked(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
+def _rank_answers(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
     """Return the order of the answers, the surest first; the numbers at which a score ends; right answers so far."""
     order = np.argsort(-sure, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(sure[order]) < 0, True)) + 1 if len(order) else np.zeros(0, int)
@@ -314,7 +322,7 @@ def _new(taken: float, batch: float) -> int:
     return max(1, round(taken * batch)) if batch else 0
 
 
-def _precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
+def _beta_of_precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
     """Return the parameters of the Beta variable that the share of right answers is, given ``hits`` of ``taken``.
 
     With Jeffreys' prior they are hits + 1/2 and misses + 1/2. For any number of new answers, Clopper and Pearson's hits
@@ -324,9 +332,11 @@ def _precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
     return hits + half, taken - hits + 1 - half
 
 
-def _likely(hits: Floats | Labels, taken: Floats | Labels, wanted: float, batch: float) -> Floats:
+def _probability_of_share(hits: Floats | Labels, taken: Floats | Labels, wanted: float, batch: float) -> Floats:
     """Return the probability that a share of new answers is right, given ``hits`` of ``taken``."""
-    return _chance(*_precision(hits, taken, batch), np.array([_new(count, batch) for count in taken], int), wanted)
+    return _chance(
+        *_beta_of_precision(hits, taken, batch), np.array([_new(count, batch) for count in taken], int), wanted
+    )
 
 
 def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted: float) -> Floats:
@@ -342,18 +352,18 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
 
     def chances(rows: slice) -> Floats:
         count = new[rows, None].astype(float)
-        one = np.maximum(first[rows], 1e-9)[:, None]
-        other = second[rows, None]
+        alpha = np.maximum(first[rows], 1e-9)[:, None]
+        beta = second[rows, None]
         left = np.maximum(count - failures, 0.0)
-        logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + one, failures + other)
+        logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + alpha, failures + beta)
         allowed = failures <= count - np.ceil(wanted * count - 1e-9)
-        return np.asarray(np.where(allowed, np.exp(logs - betaln(one, other)), 0.0).sum(axis=1))
+        return np.asarray(np.where(allowed, np.exp(logs - betaln(alpha, beta)), 0.0).sum(axis=1))
 
     step = max(1, AT_ONCE // failures.size)
     return np.concatenate([chances(slice(start, start + step)) for start in range(0, len(new), step)])
 
 
-def _guaranteed(first: float, second: float, new: int) -> float:
+def _find_guaranteed(first: float, second: float, new: int) -> float:
     """Return the largest share of new images that succeeds with the probability ``LEVEL``; see :func:`_chance`."""
     from scipy.special import betaincinv, betaln  # importing scipy.stats takes a second
 
@@ -365,7 +375,7 @@ def _guaranteed(first: float, second: float, new: int) -> float:
     return 1 - int(np.searchsorted(likely, LEVEL)) / new
 
 
-def _below(score: float, scores: Floats) -> float:
+def _middle_below(score: float, scores: Floats) -> float:
     """Return the middle between a score and the next lower one, so that rounding cannot move the score below it."""
     return (score + float(scores[scores < score].max(initial=0.0))) / 2
 
@@ -382,7 +392,7 @@ def _starts(wanted: float, images: int, batch: float) -> list[int]:
     if not 0 < wanted < 1:
         raise ValueError(f"a share of right answers of {wanted} cannot be guaranteed")
     counts = np.arange(1, min(images, MOST_STARTS) + 1)
-    likely = _likely(counts, counts, wanted, batch)
+    likely = _probability_of_share(counts, counts, wanted, batch)
     for sequences in range(MOST_SEQUENCES, 0, -1):
         fails = np.flatnonzero(likely < 1 - (1 - LEVEL) / sequences)
         least = int(fails.max(initial=-1)) + 2

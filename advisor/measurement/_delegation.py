@@ -64,16 +64,18 @@ class Delegation(Written):
         if not self.taken:
             reason = next(iter(self.reasons), "")
             return (f"it runs no operator{': ' if reason else ''}{reason}",)
-        found = []
+        reasons = []
         if self.taken_macs < self.accelerator.least_macs:
             wanted = self.accelerator.least_macs / 1e6
-            found.append(f"only {self.taken_macs / 1e6:.2f} million MACs are delegated, fewer than {wanted:g} million")
+            reasons.append(
+                f"only {self.taken_macs / 1e6:.2f} million MACs are delegated, fewer than {wanted:g} million"
+            )
         if self.partitions > self.accelerator.most_partitions:
             left = ", ".join(dict.fromkeys(row.operator for row in self.refused))
-            found.append(
+            reasons.append(
                 f"{self.partitions} partitions, more than {self.accelerator.most_partitions}, separated by {left}"
             )
-        return tuple(found)
+        return tuple(reasons)
 
     @property
     def worth_it(self) -> bool:
@@ -96,23 +98,23 @@ class Delegation(Written):
         return dict(Counter(row.reason for row in self.refused).most_common())
 
 
-def delegate(model: Model, accelerator: Accelerator) -> Delegation:
+def delegate_operators(model: Model, accelerator: Accelerator) -> Delegation:
     """Return the delegation of a file's main graph to an accelerator."""
     reasons = list(accelerator.refusals(model))
-    found = partitions(model, {index for index, reason in enumerate(reasons) if reason})
+    pieces = form_partitions(model, {index for index, reason in enumerate(reasons) if reason})
     macs = [cost.macs for cost in count(model).operators]
-    kept, otherwise = _delegated(found, accelerator, macs)
-    delegated = {index for partition in kept for index in partition}
-    for index in {index for partition in found for index in partition} - delegated:
+    delegated_pieces, otherwise = _select_partitions(pieces, accelerator, macs)
+    delegated = {index for partition in delegated_pieces for index in partition}
+    for index in {index for partition in pieces for index in partition} - delegated:
         reasons[index] = otherwise
     refused = tuple(RefusedOperator(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
     taken_macs = sum(macs) - sum(macs[row.index] for row in refused)
     operators = len(reasons)
     taken = len(reasons) - len(refused)
-    return Delegation(accelerator, operators, taken, sum(macs), taken_macs, len(found), len(kept), refused)
+    return Delegation(accelerator, operators, taken, sum(macs), taken_macs, len(pieces), len(delegated_pieces), refused)
 
 
-def partitions(model: Model, left: set[int]) -> list[list[int]]:
+def form_partitions(model: Model, left: set[int]) -> list[list[int]]:
     """Return the partitions that the runtime forms of all operators except ``left``.
 
     An operator that only expands constants (float16 to float32) runs once, when the file is loaded, and belongs to no
@@ -150,11 +152,11 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
     return order
 
 
-def _delegated(
-    found: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]
+def _select_partitions(
+    pieces: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]
 ) -> tuple[list[list[int]], str]:
     """Return the partitions that the runtime delegates, and why it does not delegate the others."""
-    large = [piece for piece in found if len(piece) >= accelerator.least_operators]
+    large = [piece for piece in pieces if len(piece) >= accelerator.least_operators]
     keeps = accelerator.keeps
     if keeps is None:
         return large, f"in a partition of fewer than {accelerator.least_operators} operators"

@@ -76,7 +76,7 @@ def describe() -> Host:
         architecture=platform.machine(),
         cores=usable_cores(),
         memory_bytes=int(psutil.virtual_memory().total),
-        system=_system(),
+        system=_read_system(),
         features=tuple(name for name in _FEATURES if name in flags),
         virtual="hypervisor" in flags if flags else None,
         governor=read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
@@ -88,7 +88,9 @@ def trains_on(driver: Path = GPU_DRIVER) -> str:
 
     TensorFlow is not imported: that takes seconds.
     """
-    texts = (read_text(each / "information") for each in sorted(driver.iterdir())) if driver.is_dir() else ()
+    texts = (
+        (read_text(card_folder / "information") for card_folder in sorted(driver.iterdir())) if driver.is_dir() else ()
+    )
     lines = (line.partition(":") for text in texts for line in text.splitlines())
     names = [name.strip() for key, _, name in lines if key == "Model"]
     if not names:
@@ -103,7 +105,7 @@ def trains_on(driver: Path = GPU_DRIVER) -> str:
     return f"GPU: {shown}"
 
 
-def _system() -> str:
+def _read_system() -> str:
     """Return the operating system and its version, such as ``Debian GNU/Linux 12 (bookworm)``."""
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
@@ -131,18 +133,18 @@ class Conditions:
 
     def objections(self, threads: int) -> tuple[str, ...]:
         """Return the reasons why a timing with this many threads would be meaningless."""
-        found = []
+        reasons = []
         if self.others_cores is not None and self.others_cores > max(0, self.cores - threads) + TOLERATED:
             busy = f"{self.others_cores:.1f} of {self.cores} processors busy"
-            found.append(f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}")
+            reasons.append(f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}")
         if self.governor == "powersave" and self.driver not in SCALING_POWERSAVE:
-            found.append(f"the frequency governor '{self.governor}' holds the processors at their lowest frequency")
+            reasons.append(f"the frequency governor '{self.governor}' holds the processors at their lowest frequency")
         if self.quota_cores is not None and self.quota_cores < threads:
-            found.append(f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for")
-        return tuple(found)
+            reasons.append(f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for")
+        return tuple(reasons)
 
 
-def observe(seconds: float = OBSERVED_S) -> Conditions:
+def observe_load(seconds: float = OBSERVED_S) -> Conditions:
     """Observe the machine for ``seconds`` and return its conditions."""
     load = Load()
     time.sleep(seconds)
@@ -153,7 +155,7 @@ def observe(seconds: float = OBSERVED_S) -> Conditions:
         others_cores=seen["others_cores"],
         governor=read_text(frequency / "scaling_governor"),
         driver=read_text(frequency / "scaling_driver"),
-        quota_cores=quota(read_text(Path("/sys/fs/cgroup/cpu.max"))),
+        quota_cores=parse_quota(read_text(Path("/sys/fs/cgroup/cpu.max"))),
     )
 
 
@@ -164,7 +166,7 @@ def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIE
     """
     end = time.monotonic() + patience_s
     while True:
-        conditions = observe()
+        conditions = observe_load()
         objections = conditions.objections(max(threads))
         if force or not objections:
             return conditions
@@ -175,7 +177,7 @@ def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIE
             )
 
 
-def quota(text: str) -> float | None:
+def parse_quota(text: str) -> float | None:
     """Return how many processors a cgroup's ``cpu.max`` (``<quota> <period>`` or ``max <period>``) allows."""
     fields = text.split()
     if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:

@@ -68,13 +68,13 @@ class Score:
 
 def scores(judged: Judged, names: Iterable[str] = METRICS) -> dict[str, Score]:
     """Return those of some metrics that the images allow, by name."""
-    found = {name: SCORES[name](judged) for name in names}
-    return {name: score for name, score in found.items() if score is not None}
+    by_name = {name: SCORES[name](judged) for name in names}
+    return {name: score for name, score in by_name.items() if score is not None}
 
 
 def top1(judged: Judged) -> Score:
     """Return the share of right answers, with Wilson's interval."""
-    return _of_flags(_answers(judged) == judged.labels)
+    return _of_flags(_answers_of(judged) == judged.labels)
 
 
 def top5(judged: Judged) -> Score | None:
@@ -88,9 +88,9 @@ def top5(judged: Judged) -> Score | None:
     return _of_flags((best == judged.labels[:, None]).any(axis=1))
 
 
-def balanced_accuracy(judged: Judged) -> Score:
+def mean_recall(judged: Judged) -> Score:
     """Return the mean recall of the classes that have images."""
-    right = _answers(judged) == judged.labels
+    right = _answers_of(judged) == judged.labels
     labels = judged.labels
     classes = judged.probabilities.shape[1]
     sizes = np.bincount(labels, minlength=classes)
@@ -103,11 +103,14 @@ def balanced_accuracy(judged: Judged) -> Score:
 
 def macro_f1(judged: Judged) -> Score:
     """Return the mean F1 of the classes that have images."""
-    answers = _answers(judged)
+    answers = _answers_of(judged)
     labels = judged.labels
     classes = judged.probabilities.shape[1]
     right = answers == labels
-    table = np.stack([np.bincount(each, minlength=classes) for each in (labels, answers, labels[right])], axis=1)
+    table = np.stack(
+        [np.bincount(classes_of_images, minlength=classes) for classes_of_images in (labels, answers, labels[right])],
+        axis=1,
+    )
     by_class = f1_of(table)
     sizes = table[:, 0]
     there = sizes > 0
@@ -127,7 +130,7 @@ def mean_probability(judged: Judged) -> Score:
     rows = judged.probabilities if judged.calibrated is None else judged.calibrated
     logs = np.log(np.clip(rows[np.arange(len(rows)), judged.labels].astype(float), FLOOR, 1.0))
     mean = float(logs.mean())
-    error = _error(logs)
+    error = _standard_error(logs)
     value, low, high = (math.exp(min(0.0, mean + side * DEVIATIONS * error)) for side in (0, -1, 1))
     return Score(Interval(value, low, high), value * (1 + logs - mean))
 
@@ -141,14 +144,14 @@ def cost_saved(judged: Judged) -> Score | None:
     """
     if judged.costs is None:
         return None
-    each = judged.costs[judged.labels, _answers(judged)]
+    costs = judged.costs[judged.labels, _answers_of(judged)]
     constant = judged.costs[judged.labels]
     usual = constant[:, constant.mean(axis=0).argmin()]
     base = float(usual.mean())
     if base <= 0:
         return None
-    value = 1 - float(each.mean()) / base
-    shares = value - (each - (1 - value) * usual) / base
+    value = 1 - float(costs.mean()) / base
+    shares = value - (costs - (1 - value) * usual) / base
     wrong = float(constant.sum(axis=1).mean()) / max(len(judged.costs) - 1, 1) / base
     half = DEVIATIONS * math.sqrt((float(shares.var()) + wrong**2 / len(shares)) / (len(shares) + 1))
     return Score(Interval(value, value - half, min(1.0, value + half)), shares)
@@ -159,7 +162,7 @@ def worst_group(judged: Judged) -> Score | None:
 
     Of equal groups, the largest one counts.
     """
-    right = _answers(judged) == judged.labels
+    right = _answers_of(judged) == judged.labels
     groups = np.asarray(judged.groups)
     names, sizes = np.unique(groups, return_counts=True)
     compared = names[sizes >= LEAST_GROUP_IMAGES]
@@ -177,7 +180,7 @@ def worst_group(judged: Judged) -> Score | None:
 
 SCORES: Mapping[str, Callable[[Judged], Score | None]] = {
     TOP1: top1,
-    BALANCED_ACCURACY: balanced_accuracy,
+    BALANCED_ACCURACY: mean_recall,
     MACRO_F1: macro_f1,
     TOP5: top5,
     LOG_LOSS: mean_probability,
@@ -187,7 +190,7 @@ SCORES: Mapping[str, Callable[[Judged], Score | None]] = {
 """The function of each metric."""
 
 
-def _answers(judged: Judged) -> Labels:
+def _answers_of(judged: Judged) -> Labels:
     return np.asarray(judged.probabilities.argmax(axis=1))
 
 
@@ -208,12 +211,12 @@ def _of_share(value: float, shares: Floats, worth: float) -> Interval:
 
     The number is the smaller one of ``worth`` and of what the spread of the shares tells.
     """
-    error = _error(shares)
+    error = _standard_error(shares)
     trials = min(worth, value * (1 - value) / error**2) if error > 0 and 0 < value < 1 else worth
-    found = wilson(min(trials, value * trials), trials)
-    return Interval(value, min(value, found.low), max(value, found.high))
+    wilson_interval = wilson(min(trials, value * trials), trials)
+    return Interval(value, min(value, wilson_interval.low), max(value, wilson_interval.high))
 
 
-def _error(values: Floats) -> float:
+def _standard_error(values: Floats) -> float:
     """Return the standard error of a mean."""
     return float(values.std()) / math.sqrt(len(values))

@@ -101,14 +101,16 @@ class Interpreter(Protocol):
 
 def interpreter_of(runtime: str) -> Interpreter | None:
     """Return the interpreter of a runtime that runs on this machine too; None for another runtime."""
-    found: Interpreter | None = integration(INTERPRETERS, runtime) if runtime in registered(INTERPRETERS) else None
-    return found
+    interpreter: Interpreter | None = (
+        integration(INTERPRETERS, runtime) if runtime in registered(INTERPRETERS) else None
+    )
+    return interpreter
 
 
-def installed_interpreter(runtime: str) -> Interpreter | None:
+def find_interpreter(runtime: str) -> Interpreter | None:
     """Return the interpreter of a runtime if it is installed; None if not, and for another runtime."""
-    found = interpreter_of(runtime)
-    return found if found is not None and found.available() else None
+    interpreter = interpreter_of(runtime)
+    return interpreter if interpreter is not None and interpreter.available() else None
 
 
 @dataclass(frozen=True)
@@ -209,10 +211,10 @@ class Compiler(Protocol):
 def compiler_of(accelerator: str) -> Compiler | None:
     """Return the compiler for an accelerator; None for an accelerator whose rules are known."""
     prefix = next(filter(accelerator.startswith, registered(COMPILERS)), None)
-    found: Compiler | None = None if prefix is None else integration(COMPILERS, prefix)
-    return found
+    compiler: Compiler | None = None if prefix is None else integration(COMPILERS, prefix)
+    return compiler
 
 
-def compiled_accelerators() -> tuple[str, ...]:
+def list_compiled() -> tuple[str, ...]:
     """Return the names of the accelerators that compilers are for."""
-    return tuple(name for each in registered(COMPILERS) for name in integration(COMPILERS, each).NAMES)
+    return tuple(name for prefix in registered(COMPILERS) for name in integration(COMPILERS, prefix).NAMES)

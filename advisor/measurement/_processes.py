@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import RuntimeRefusal, StageError, UsageError, last_line, show_bytes
-from advisor.isolation import Finished, report, run_program
+from advisor.isolation import Finished, print_document, run_program
 
 if TYPE_CHECKING:
     from advisor.tflite import Model
@@ -111,7 +111,7 @@ def run_json(arguments: Sequence[str], timeout_s: float, subject: str, python: P
             f"{subject}: no result after {timeout_s:g} s, the measuring process was killed",
             "the model hangs, or it needs a longer time limit",
         ) from error
-    return _document(finished, subject)
+    return _read_document(finished, subject)
 
 
 def call_json(function: str, timeout_s: float, subject: str, **arguments: object) -> dict[str, Any]:
@@ -128,10 +128,10 @@ def call_json(function: str, timeout_s: float, subject: str, **arguments: object
 def main() -> None:
     """Make the call of :func:`call_json` in the child, print its document, and exit."""
     module, _, name = sys.argv[2].partition(":")
-    sys.exit(report(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
+    sys.exit(print_document(lambda: getattr(import_module(module), name)(**json.loads(sys.argv[3]))))
 
 
-def _document(finished: Finished, subject: str) -> dict[str, Any]:
+def _read_document(finished: Finished, subject: str) -> dict[str, Any]:
     """Return the child's document, or raise an error that says in one line why there is none."""
     process = f"{subject}: the measuring process"
     if finished.death:
@@ -145,10 +145,10 @@ def _document(finished: Finished, subject: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise StageError(f"{process} printed no JSON object")
     if "error" in document:
-        told = document["error"]
-        kind = str(told.get("kind", ""))
+        error_facts = document["error"]
+        kind = str(error_facts.get("kind", ""))
         refused = Refused if kind in ("load", "run") else Reported
-        raise refused(f"{subject}: {told.get('message', 'unknown error')}", _HINTS.get(kind, ""), kind)
+        raise refused(f"{subject}: {error_facts.get('message', 'unknown error')}", _HINTS.get(kind, ""), kind)
     if finished.status != 0:
         raise StageError(f"{process} ended with status {finished.status}")
     return document

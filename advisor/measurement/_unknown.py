@@ -48,7 +48,7 @@ class Neighbours:
         """Return the best approximation of features (N, F) by at most a rank (C. Eckart and G. Young, 1936)."""
         from scipy.linalg import eigh
 
-        rows = _unit(features)
+        rows = _normalise_features(features)
         count, width = rows.shape
         most = min(rank, count, width)
         least = min(count, width)
@@ -64,7 +64,7 @@ class Neighbours:
 
     def similarity(self, features: Floats) -> Floats:
         """Return the cosine of each row (N, F) with the nearest training image, (N,)."""
-        rows = _unit(features) @ self.axes
+        rows = _normalise_features(features) @ self.axes
         step = max(1, MOST_COSINES // self.images.shape[1])
         parts = (rows[start : start + step] @ self.images for start in range(0, max(1, len(rows)), step))
         return np.concatenate([cosines.max(axis=1) for cosines in parts])
@@ -82,7 +82,7 @@ class UnknownRule:
         return np.asarray(self.offset - self.weight * similarity - logits.max(axis=1))
 
 
-def rule(logits: Floats, similarity: Floats, kept: float = KEPT) -> UnknownRule:
+def make_rule(logits: Floats, similarity: Floats, share_kept: float = KEPT) -> UnknownRule:
     """Return the rule that keeps a share of known images, in which both parts of the score vary equally.
 
     Nothing was fitted to these images, with logits (N, C) and similarities (N,) with the nearest training image.
@@ -90,10 +90,10 @@ def rule(logits: Floats, similarity: Floats, kept: float = KEPT) -> UnknownRule:
     spread = float(similarity.std())
     weight = float(logits.max(axis=1).std()) / spread if spread > LEAST_SPREAD else 0.0
     largest = logits.max(axis=1) + weight * similarity
-    return UnknownRule(weight, float(np.quantile(largest, 1 - kept)))
+    return UnknownRule(weight, float(np.quantile(largest, 1 - share_kept)))
 
 
-def auroc(known: Floats, unknown: Floats) -> Interval:
+def compute_auroc(known: Floats, unknown: Floats) -> Interval:
     """Return the probability that an unknown image has a higher score than a known one, with a 95 % interval.
 
     It is the area under the receiver operating characteristic. The interval is that of E. R. DeLong et al., "Comparing
@@ -107,21 +107,27 @@ def auroc(known: Floats, unknown: Floats) -> Interval:
     below = (ranks[len(known) :] - rankdata(unknown)) / len(known)
     above = 1 - (ranks[: len(known)] - rankdata(known)) / len(unknown)
     value = float(below.mean())
-    error = math.sqrt(sum(float(each.var(ddof=1)) / len(each) for each in (below, above) if len(each) > 1))
+    error = math.sqrt(
+        sum(
+            float(ranks_of_side.var(ddof=1)) / len(ranks_of_side)
+            for ranks_of_side in (below, above)
+            if len(ranks_of_side) > 1
+        )
+    )
     return Interval(value, max(0.0, value - DEVIATIONS * error), min(1.0, value + DEVIATIONS * error))
 
 
-def accepted(known: Floats, unknown: Floats) -> float:
+def share_accepted(known: Floats, unknown: Floats) -> float:
     """Return the share (0-1) of unknown images that pass as known at the score that keeps ``KEPT`` of the known."""
     return float((unknown <= np.quantile(known, KEPT)).mean())
 
 
 def mean_of(intervals: Sequence[Interval]) -> Interval:
     """Return the mean of independent shares (0-1) with its interval."""
-    value = sum(each.value for each in intervals) / len(intervals)
-    error = math.sqrt(sum(((each.high - each.low) / 2) ** 2 for each in intervals)) / len(intervals)
+    value = sum(interval.value for interval in intervals) / len(intervals)
+    error = math.sqrt(sum(((interval.high - interval.low) / 2) ** 2 for interval in intervals)) / len(intervals)
     return Interval(value, max(0.0, value - error), min(1.0, value + error))
 
 
-def _unit(features: Floats) -> Floats:
+def _normalise_features(features: Floats) -> Floats:
     return np.asarray(features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-6))

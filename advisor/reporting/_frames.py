@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from advisor.core import METRICS, TOP1, Evaluation, UsageError, nearest, units
-from advisor.store import COUNT, FLAG, TEXT, cell, frame, type_of, value_at
+from advisor.store import COUNT, FLAG, TEXT, build_frame, type_cell, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ class Rows(Generic[T]):
     def cells(self, item: T) -> dict[str, Any]:
         """Return the values of an item by column, as the columns hold them; None for a missing one."""
         row = self.row(item)
-        return {column: cell(column, row.get(column)) for column in self.columns}
+        return {column: type_cell(column, row.get(column)) for column in self.columns}
 
     def select(self, sort: str | None = None, filters: Sequence[str] | None = None) -> Selection[T]:
         """Return what ``--sort`` and ``--filter`` ask for, or raise a ``UsageError``.
@@ -233,7 +233,7 @@ the run, which ``metric`` names."""
 
 def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
     """Return evaluations of a run as a table: one row each, the unit in the name of each column."""
-    return frame(tuple(COLUMNS), (_row((view, each)) for each in evaluations))
+    return build_frame(tuple(COLUMNS), (_row((view, each)) for each in evaluations))
 
 
 def _row(item: tuple[RunView, Evaluation]) -> dict[str, object]:

@@ -13,7 +13,7 @@ import typer
 from advisor.catalog import listing
 from advisor.core import HOST, TASKS, plain, plural, show_bytes, show_latency, show_ms
 from advisor.devices import LocalRuntime, listing as devices, local_runtimes
-from advisor.measurement import serving
+from advisor.measurement import find_serving
 from advisor.reporting._blocks import WIDE, TableColumn, show, table_of
 from advisor.reporting._frames import Rows
 from advisor.reporting._text import MISSING
@@ -81,7 +81,7 @@ DEVICE_COLUMNS: tuple[TableColumn[DeviceProfile], ...] = (
     TableColumn("SoC", lambda profile: profile.soc, left=True),
     TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
     TableColumn("targets", lambda profile: len(profile.targets), width=100),
-    TableColumn("measurements", devices.measured, short="known"),
+    TableColumn("measurements", devices.count_measured, short="known"),
     TableColumn("from", _whence, left=True, width=130),
 )
 
@@ -257,7 +257,7 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
     kinds = dict.fromkeys(each.kind for each in profiles) if by_kind else [""]
     groups = ([each for each in profiles if kind in ("", each.kind)] for kind in kinds)
     show([table_of(DEVICE_COLUMNS, group) for group in groups])
-    known = sum(map(devices.measured, profiles))
+    known = sum(map(devices.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
 
@@ -295,8 +295,8 @@ def print_device(profile: DeviceProfile) -> None:
         for name, runtime in local_runtimes().items():
             typer.echo(f"  {name}: {plain(runtime.title)}; {_versions(runtime)}")
     typer.secho("measurements", bold=True)
-    unused = devices.flagged(profile)
-    typer.echo(f"  {devices.measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
+    unused = devices.count_flagged(profile)
+    typer.echo(f"  {devices.count_measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))
     for source, count in devices.measurement_sources(profile).items():
         typer.echo(f"  {count:,} from {plain(source)}")
     typer.secho("sources", bold=True)
@@ -310,14 +310,14 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         " ".join(part for part in (target.runtime, target.version) if part),
         f"cpu, {plural(target.threads, 'thread')}" if target.accelerator == "cpu" else target.accelerator,
         "/".join(target.precisions),
-        f"{devices.measured(profile, target):,} measured",
+        f"{devices.count_measured(profile, target):,} measured",
         f"{plural(kernels, 'kernel')} timed" if kernels else "",
         "default" if target.name == profile.default_target else "",
     )
     typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
-    for each in serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
+    for each in find_serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
         takes = f"supports {plural(len(each.supported), 'kind')} of operators, {each.about}"
         typer.echo(f"    {plain(each.title)}: {plain(takes)}")
         typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {each.name}")

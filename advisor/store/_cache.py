@@ -18,7 +18,7 @@ from platformdirs import user_cache_path
 from advisor.core import StageError, UsageError
 from advisor.isolation import TimedOut, run_program
 from advisor.store._files import (
-    changed_file,
+    find_changed_file,
     full_disk,
     is_full_disk,
     is_unchanged,
@@ -26,7 +26,7 @@ from advisor.store._files import (
     write_atomically,
     write_hashes,
 )
-from advisor.store._limit import RESULTS, Hold, evict, hold_of_process, limit_bytes, warn_if_too_small
+from advisor.store._limit import RESULTS, Hold, evict_results, hold_of_process, limit_bytes, warn_if_too_small
 from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class ArtifactCache:
         if self.has(folder):
             return folder
         try:
-            made = filled(folder, make, waits)
+            made = fill_folder(folder, make, waits)
             self._trim()
             return made
         except (OSError, StageError) as error:
@@ -113,7 +113,7 @@ class ArtifactCache:
     def _trim(self) -> None:
         if self._most_bytes is not None and time.monotonic() - self._trimmed_s > _TRIM_EVERY_S:
             self._trimmed_s = time.monotonic()
-            evict(self.root.parent, self._most_bytes)
+            evict_results(self.root.parent, self._most_bytes)
 
 
 @contextlib.contextmanager
@@ -126,23 +126,23 @@ def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[A
     root.mkdir(parents=True, exist_ok=True)
     hold = Hold(root, run)
     most = limit_bytes(root, size_bytes)
-    _evict(root, most)
+    _try_to_evict(root, most)
     try:
         yield ArtifactCache(root / RESULTS, hold, most)
     finally:
         hold.release()
         warn_if_too_small(root, hold, most)
-        _evict(root, most)
+        _try_to_evict(root, most)
 
 
-def _evict(root: Path, most_bytes: int) -> None:
+def _try_to_evict(root: Path, most_bytes: int) -> None:
     try:
-        evict(root, most_bytes)
+        evict_results(root, most_bytes)
     except OSError as error:  # the search itself can go on
         _log.warning("the cache '%s' could not be brought within its limit: %s", root, error.strerror or error)
 
 
-def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:
+def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:
     """Return a folder; ``make`` fills it in a temporary place if it does not exist or has changed.
 
     See :meth:`ArtifactCache.get`.
@@ -150,8 +150,8 @@ def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], No
     if is_unchanged(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _held(folder, waits):
-        if folder.is_dir() and changed_file(folder) is None:
+    with _hold_lock(folder, waits):
+        if folder.is_dir() and find_changed_file(folder) is None:
             return folder
         shutil.rmtree(folder, ignore_errors=True)
         for left in folder.parent.glob(f"{_MAKING}{escape(folder.name)}-*"):
@@ -171,7 +171,7 @@ def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], No
 
 
 @contextlib.contextmanager
-def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
+def _hold_lock(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
     """Hold a folder's lock, and write the holder's name next to it."""
     lock = FileLock(f"{folder}.lock")
     holder = Path(f"{folder}.holder")
@@ -206,7 +206,7 @@ class Packages:
 
 def is_installed(packages: Packages) -> bool:
     """Return whether the packages are in the cache already."""
-    return _folder(packages).is_dir()
+    return _folder_of(packages).is_dir()
 
 
 def import_path(packages: Packages) -> str:
@@ -218,11 +218,11 @@ def import_path(packages: Packages) -> str:
         hint = "check the connection to the package index; advisor uses your pip settings"
         install(packages.name, ["--target", str(folder), *packages.options, "--requirement", str(listed)], hint)
 
-    found = str(filled(_folder(packages), fill))
-    return os.pathsep.join(path for path in (found, os.environ.get("PYTHONPATH", "")) if path)
+    installed = str(fill_folder(_folder_of(packages), fill))
+    return os.pathsep.join(path for path in (installed, os.environ.get("PYTHONPATH", "")) if path)
 
 
-def _folder(packages: Packages) -> Path:
+def _folder_of(packages: Packages) -> Path:
     inputs = [packages.requirements, packages.options, sys.implementation.cache_tag]
     return cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
 
@@ -232,8 +232,8 @@ def install(name: str, arguments: Sequence[str], hint: str, python: Path | None 
 
     ``name`` is what is installed. The UsageError has the last error that pip printed, and ``hint``.
     """
-    other = ["--python", str(python)] if python else []
-    pip = [sys.executable, "-P", "-m", "pip", *other, "--disable-pip-version-check", "--no-input"]
+    for_python = ["--python", str(python)] if python else []
+    pip = [sys.executable, "-P", "-m", "pip", *for_python, "--disable-pip-version-check", "--no-input"]
     command = [*pip, "install", "--quiet", "--only-binary", ":all:", *arguments]
     environment = {**os.environ, "PIP_USER": "0"}  # the user's folder is no place for them
     try:

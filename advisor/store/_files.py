@@ -99,7 +99,7 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _hashes(folder: Path) -> Path:
+def _hashes_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.sha256")
 
 
@@ -110,24 +110,25 @@ def write_hashes(folder: Path, place: Path) -> None:
     """
     files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
     hashes = {str(file.relative_to(folder)): sha256_file(file) for file in files if file.parent.name != "__pycache__"}
-    if _hashes(place).is_dir() and not _hashes(place).is_symlink():
-        shutil.rmtree(_hashes(place))
-    write_atomically(_hashes(place), json.dumps(hashes, indent=0, sort_keys=True))
+    if _hashes_of(place).is_dir() and not _hashes_of(place).is_symlink():
+        shutil.rmtree(_hashes_of(place))
+    write_atomically(_hashes_of(place), json.dumps(hashes, indent=0, sort_keys=True))
 
 
-def changed_file(folder: Path) -> Path | None:
+def find_changed_file(folder: Path) -> Path | None:
     """Return a file of a cached result whose content is not what was written, None if there is none.
 
     The result of an older version has no hashes, and counts as unchanged.
     """
-    if not (kept := _hashes(folder)).exists():
+    hashes = _hashes_of(folder)
+    if not hashes.exists():
         return None
     try:
-        for file, sha256 in ((folder / str(name), sha256) for name, sha256 in json.loads(read_bytes(kept)).items()):
+        for file, sha256 in ((folder / str(name), sha256) for name, sha256 in json.loads(read_bytes(hashes)).items()):
             if not file.is_file() or sha256_file(file) != sha256:
                 return file
     except (UsageError, OSError, ValueError, AttributeError, TypeError, RecursionError):
-        return kept
+        return hashes
     return None
 
 
@@ -138,10 +139,10 @@ def is_unchanged(folder: Path) -> bool:
     """
     if not folder.is_dir():
         return False
-    if (changed := changed_file(folder)) is not None:
+    if (changed := find_changed_file(folder)) is not None:
         _log.warning("%s has changed since it was cached: the result is made again", changed)
         return False
-    if not _hashes(folder).exists():
+    if not _hashes_of(folder).exists():
         with contextlib.suppress(OSError):  # a full disk, or a cache that is read only
             write_hashes(folder, folder)
     with contextlib.suppress(OSError):
@@ -149,10 +150,10 @@ def is_unchanged(folder: Path) -> bool:
     return True
 
 
-def cached_sha256(file: Path) -> str:
+def read_cached_sha256(file: Path) -> str:
     """Return the SHA-256 of a file of a result: as it was written to the cache, computed if it is not there."""
     try:
-        return str(json.loads(read_bytes(_hashes(file.parent)))[file.name])
+        return str(json.loads(read_bytes(_hashes_of(file.parent)))[file.name])
     except (UsageError, ValueError, LookupError, TypeError, RecursionError):
         return sha256_file(file)
 
@@ -204,7 +205,7 @@ def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
 # killed before it adds its block to the list, only the work for this block is lost.
 
 
-def cached_rows(
+def compute_cached_rows(
     blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
     """Return the float32 rows (N, F) of these names (N hashes of 32 bytes); compute those that no block contains.
@@ -213,7 +214,7 @@ def cached_rows(
     """
     import numpy as np
 
-    known = _known(blocks, set(names))
+    known = _read_known_rows(blocks, set(names))
     missing = [position for position, name in enumerate(names) if name not in known]
     fresh = compute(missing)
     rows = np.empty((len(names), fresh.shape[1]), np.float32)
@@ -247,16 +248,16 @@ def add_block(blocks: Path, folder: Path) -> None:
             file.write((b"" if written.endswith(b"\n") or not written else b"\n") + line)
 
 
-def _known(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
+def _read_known_rows(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
     """Return the wanted rows that the blocks contain; the newest block counts."""
-    found: dict[bytes, NDArray[np.float32]] = {}
+    rows_by_name: dict[bytes, NDArray[np.float32]] = {}
     listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.is_file() else []
     for block in reversed(listed):
         for name, row in _read(blocks.parent / Path(block).name, wanted):
-            found.setdefault(name, row)
-        if len(found) == len(wanted):
+            rows_by_name.setdefault(name, row)
+        if len(rows_by_name) == len(wanted):
             break
-    return found
+    return rows_by_name
 
 
 def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[np.float32]]]:
@@ -272,5 +273,5 @@ def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[
         return []
     if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
         return []
-    found = [(name.tobytes(), row) for name, row in zip(names, rows, strict=True) if name.tobytes() in wanted]
-    return found if found and is_unchanged(folder) else []
+    wanted_rows = [(name.tobytes(), row) for name, row in zip(names, rows, strict=True) if name.tobytes() in wanted]
+    return wanted_rows if wanted_rows and is_unchanged(folder) else []

@@ -135,15 +135,15 @@ def parse_json(text: str) -> object:
         raise ContentError(f"line {error.lineno}: {error.msg}") from None
     except ValueError:  # Python converts at most 4,300 digits
         raise ContentError("a number of more than 4,300 digits") from None
-    if fault := _fault(value, 0):
+    if fault := _find_fault(value, 0):
         raise ContentError(fault.lstrip(".: "))
     return value
 
 
-def _fault(value: object, depth: int) -> str:
+def _find_fault(value: object, depth: int) -> str:
     """Return the keys to the first value that is beyond the limits and what it is; empty if there is none."""
     if isinstance(value, str):
-        return _text_fault(value)
+        return _find_text_fault(value)
     if isinstance(value, float):
         return "" if math.isfinite(value) else ": a number that is not finite"
     if isinstance(value, int):
@@ -153,15 +153,15 @@ def _fault(value: object, depth: int) -> str:
     if depth == MAX_DEPTH:
         return f": values nested more than {MAX_DEPTH} deep"
     entries: Iterable[tuple[object, object]] = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]
-    for key, each in entries:
-        if isinstance(key, str) and (fault := _text_fault(key)):
+    for key, entry in entries:
+        if isinstance(key, str) and (fault := _find_text_fault(key)):
             return f": a key with {fault.removeprefix(': ')}"
-        if fault := _fault(each, depth + 1):
+        if fault := _find_fault(entry, depth + 1):
             return f".{visible(str(key)[:_SHOWN])}{fault}"
     return ""
 
 
-def _text_fault(value: str) -> str:
+def _find_text_fault(value: str) -> str:
     if len(value) > MAX_STRING:
         return f": a text of {len(value)} characters"
     if "\0" in value:
@@ -182,20 +182,20 @@ class Document:
 def read_document(path: Path) -> Document:
     """Read a document of a run folder; it never fails, because every document can be missing."""
     try:
-        found = read_json(path)
+        content = read_json(path)
     except UsageError as error:
         return Document({}, (f"is damaged ({error.message.removeprefix(f'{path}: ')}): its content is ignored",))
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return Document({}, ("is damaged (it is not a mapping): its content is ignored",))
     kinds = KINDS.get(path.name, {})
-    fitting = parse_known(kinds, found)
-    wrong = [name for name in found if name in kinds and name not in fitting]
+    fitting = parse_known(kinds, content)
+    wrong = [name for name in content if name in kinds and name not in fitting]
     problems = [f"is damaged ({name} is of a wrong type): this entry is ignored" for name in wrong]
-    version = found.get("schema_version")
+    version = content.get("schema_version")
     if version != SCHEMA_VERSION:
         shown = version if isinstance(version, int) else "unknown"
         problems.append(f"is of schema {shown}, not {SCHEMA_VERSION}: its content may be misread")
-    return Document({name: value for name, value in found.items() if name not in wrong}, tuple(problems))
+    return Document({name: value for name, value in content.items() if name not in wrong}, tuple(problems))
 
 
 def type_of(column: str) -> str:
@@ -207,7 +207,7 @@ def type_of(column: str) -> str:
     return NUMBER if column.endswith(NUMBERS) else TEXT
 
 
-def cell(column: str, value: Any) -> Any:
+def type_cell(column: str, value: Any) -> Any:
     """Return a value as its column holds it, see :func:`type_of`; None for a missing one."""
     if value is None or value != value:
         return None
@@ -226,7 +226,7 @@ def value_at(value: Any, path: str) -> Any:
     return value
 
 
-def frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
+def build_frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
     """Return a table with these columns, typed by :func:`type_of`; None and a missing key are missing values."""
     require_extra("pandas", "parquet", "a table of pandas needs pandas, which is not installed")
     import pandas as pd

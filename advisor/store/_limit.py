@@ -117,7 +117,7 @@ class Hold:
                 return
             self.keys.add(key)
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with _exclusive(self.root):
+            with _lock_cache(self.root):
                 self._lock.acquire()
                 fresh = not self._file.exists()
                 with self._file.open("a", encoding="utf-8") as file:
@@ -125,7 +125,7 @@ class Hold:
 
     def release(self) -> None:
         """Let the results go; what a run used stays known, so that it can be kept."""
-        with self._mutex, contextlib.suppress(OSError, UsageError), _exclusive(self.root):
+        with self._mutex, contextlib.suppress(OSError, UsageError), _lock_cache(self.root):
             self._lock.release(force=True)
             if self._run is None:
                 for left in (self._file, Path(f"{self._file}.lock")):
@@ -143,7 +143,7 @@ def _record_name(run: Path) -> str:
 
 
 @contextlib.contextmanager
-def _exclusive(root: Path) -> Iterator[None]:
+def _lock_cache(root: Path) -> Iterator[None]:
     lock = _folder_of_uses(root) / ".lock"
     if lock.is_symlink() or lock.is_dir():
         raise UsageError(f"{lock} is no plain file: the cache locks itself with it", "remove it")
@@ -164,24 +164,24 @@ def entries_of(root: Path) -> tuple[CacheEntry, ...]:
 
     What the cache did not name itself is no entry, and neither is what a link leads to: it is never removed.
     """
-    found = []
-    for stage in _listed(root / RESULTS):
+    entries = []
+    for stage in _list_folder(root / RESULTS):
         if stage.is_symlink() or not _STAGE.fullmatch(stage.name):
             continue
         parts: dict[str, list[Path]] = defaultdict(list)
-        for path in _listed(stage):
+        for path in _list_folder(stage):
             name, _, suffix = path.name.partition(".")
             if _RESULT.fullmatch(name) and (not suffix or f".{suffix}" in _PARTS):
                 parts[name].append(path)
         kind = stage.name.rpartition("-")[0] or stage.name
-        found += [_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
+        entries += [_describe_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
     for kind in (kind for kind in DOWNLOADS if not (root / kind).is_symlink()):
-        there = (each for each in _listed(root / kind) if each.suffix != ".lock" and not each.name.startswith("."))
-        found += [_entry(f"{kind}/{each.name}", kind, [each]) for each in there]
-    return tuple(found)
+        there = (path for path in _list_folder(root / kind) if path.suffix != ".lock" and not path.name.startswith("."))
+        entries += [_describe_entry(f"{kind}/{path.name}", kind, [path]) for path in there]
+    return tuple(entries)
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     """Return what is in a folder; nothing if it is not there."""
     try:
         return list(folder.iterdir())
@@ -189,13 +189,13 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
+def _describe_entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
     sizes = [0]
     used = [0.0]
     for path in paths:
         with contextlib.suppress(OSError):  # removed meanwhile
             used.append(0.0 if path.suffix == ".sha256" else path.lstat().st_mtime)
-            sizes += [each.lstat().st_size for each in ([path] if path.is_file() else path.rglob("*"))]
+            sizes += [file.lstat().st_size for file in ([path] if path.is_file() else path.rglob("*"))]
     return CacheEntry(key, kind, sum(sizes), max(used))
 
 
@@ -207,31 +207,31 @@ def uses_of(root: Path) -> tuple[CacheUse, ...]:
     if not os.path.lexists(root / _USES):
         return ()
     try:
-        with _exclusive(root):
-            return _uses(root)
+        with _lock_cache(root):
+            return _read_uses(root)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-        return _uses(root, read_only=True)
+        return _read_uses(root, read_only=True)
 
 
-def _uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
-    found = []
+def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
+    uses = []
     for file in _records(root):
         run, *keys = _lines(file)
         live = not read_only and _is_live(file)
         kept = file.with_suffix(_KEPT).exists()
         if live or kept or (run and os.path.isdir(run)):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
-            found.append(CacheUse(run, frozenset(keys), live, kept))
+            uses.append(CacheUse(run, frozenset(keys), live, kept))
             continue
         for left in () if read_only else (file, Path(f"{file}.lock")):
             left.unlink(missing_ok=True)
-    return tuple(found)
+    return tuple(uses)
 
 
 def _records(root: Path) -> list[Path]:
     """Return the records that :class:`Hold` wrote: their folder may be a link to one that has other files too."""
-    named = [path for path in _listed(root / _USES) if _RECORD.fullmatch(path.name)]
+    named = [path for path in _list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
     return [path for path in named if path.is_file() and not path.is_symlink()]
 
 
@@ -267,7 +267,7 @@ def keep_run(root: Path, run: Path, keep: bool = True) -> CacheUse:
     return next((use for use in uses_of(root) if use.run == name), CacheUse(name, frozenset(), live=False, kept=False))
 
 
-def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
+def evict_results(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
     """Remove the least recently used results until the cache has at most ``most_bytes``.
 
     Results that a running process or a kept run uses stay. With ``kinds``, only these go, all of them, downloads too if
@@ -278,13 +278,13 @@ def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
     going = list[Path]()
     _folder_of_uses(root).mkdir(parents=True, exist_ok=True)
     count = freed = 0
-    with _exclusive(root):
-        users = _uses(root)
-        found = entries_of(root)
+    with _lock_cache(root):
+        users = _read_uses(root)
+        entries = entries_of(root)
         running = any(use.live for use in users)
         held = {key for use in users if use.live or use.kept for key in use.keys}
-        left = sum(entry.size_bytes for entry in found)
-        for entry in sorted(found, key=lambda entry: (entry.used_s, entry.key)):
+        left = sum(entry.size_bytes for entry in entries)
+        for entry in sorted(entries, key=lambda entry: (entry.used_s, entry.key)):
             result = entry.key.startswith(f"{RESULTS}/")
             goes = entry.kind in wanted and (result or not running) if wanted else result and left > most_bytes
             if goes and entry.key not in held and (aside := _set_aside(root / entry.key)):
@@ -294,7 +294,7 @@ def evict(root: Path, most_bytes: int, kinds: Iterable[str] = ()) -> Evicted:
                 left = left - entry.size_bytes
     for path in going:
         _remove(path)
-    held_bytes = sum(entry.size_bytes for entry in found if entry.key in held)
+    held_bytes = sum(entry.size_bytes for entry in entries if entry.key in held)
     return Evicted(count, freed, left, held_bytes, most_bytes)
 
 
@@ -312,7 +312,7 @@ def _set_aside(place: Path) -> list[Path]:
 
 def _sweep(root: Path) -> None:
     """Remove what evictions left that were killed, or that met an error."""
-    folders = (*_listed(root / RESULTS), *(root / kind for kind in DOWNLOADS))
+    folders = (*_list_folder(root / RESULTS), *(root / kind for kind in DOWNLOADS))
     for folder in (folder for folder in folders if not folder.is_symlink()):
         for left in folder.glob(f"{_GOING}*"):
             _remove(left)
@@ -354,7 +354,7 @@ class CacheContents:
 
     def alone(self, use: CacheUse) -> tuple[CacheEntry, ...]:
         """Return those that no other run used."""
-        others = {key for each in self.uses if each is not use for key in each.keys}
+        others = {key for other_use in self.uses if other_use is not use for key in other_use.keys}
         return tuple(entry for entry in self.used_by(use) if entry.key not in others)
 
 
@@ -366,7 +366,7 @@ def sum_bytes(entries: Iterable[CacheEntry]) -> int:
 def warn_if_too_small(root: Path, hold: Hold, most_bytes: int) -> None:
     """Log what the limit must be for the same command to find all its results again, if it is below that."""
     entries = entries_of(root)
-    needed = sum_bytes(each for each in entries if each.key in hold.keys or not each.key.startswith(f"{RESULTS}/"))
+    needed = sum_bytes(entry for entry in entries if entry.key in hold.keys or not entry.key.startswith(f"{RESULTS}/"))
     if needed > most_bytes:
         _log.warning(
             "this command needs %s of the cache, downloads included, and the limit is %s: some of its results go, and "

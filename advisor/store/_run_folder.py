@@ -99,7 +99,7 @@ class RunFolder:
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
         try:
             out.mkdir(parents=True, exist_ok=True)
-            path = _new_folder(out, name)
+            path = _make_folder(out, name)
             (path / "artifacts").mkdir()
             (path / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
             if is_latest:
@@ -129,15 +129,15 @@ class RunFolder:
             )
         root = path.resolve()
         for entry in (Path(top, name) for top, folders, files in os.walk(root) for name in (*folders, *files)):
-            if not _inside(entry, root) and os.path.lexists(entry):  # files that a running search replaces are gone
+            if not _is_inside(entry, root) and os.path.lexists(entry):  # files that a running search replaces are gone
                 name = entry.relative_to(root)
                 raise UsageError(
                     f"the run folder '{path}' is damaged: {name} is neither a file nor a folder in it",
                     f"remove {name}, or restore it",
                 )
-        version = _mapping(request).get("schema_version", 0)
+        version = _read_mapping(request).get("schema_version", 0)
         if not isinstance(version, int):
-            raise _damaged(request, f"its schema_version is '{version}'")
+            raise _damage_error(request, f"its schema_version is '{version}'")
         if version > SCHEMA_VERSION:
             raise UsageError(
                 f"'{path}' was written by a newer advisor (schema {version}, this one reads {SCHEMA_VERSION})",
@@ -210,17 +210,17 @@ class RunFolder:
 
     def read_request(self) -> dict[str, Any]:
         """Return the resolved request."""
-        return _mapping(self.path / "request.yaml")
+        return _read_mapping(self.path / "request.yaml")
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON document with its ``schema_version``; the manifest gets its :class:`Seal`."""
         document = {"schema_version": SCHEMA_VERSION, **value}
         if name == MANIFEST:
-            document = with_hash(document | {SEAL: self._new_seal()})
+            document = with_hash(document | {SEAL: self._make_seal()})
             self._written.clear()
         self.write(name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
-    def _new_seal(self) -> dict[str, Any]:
+    def _make_seal(self) -> dict[str, Any]:
         """Return the seal of the run as it is now, without reports: a search writes them again until it has ended.
 
         A file that was not written here keeps the hash that it had, so that a changed one does not get one that fits.
@@ -244,10 +244,10 @@ class RunFolder:
     @property
     def seal(self) -> Seal:
         """What the manifest says of the other files."""
-        found: Seal = self._kept(self.path / MANIFEST, _read_seal)
-        return found
+        seal: Seal = self._read_once(self.path / MANIFEST, _read_seal)
+        return seal
 
-    def _kept(self, path: Path, read: Callable[[Path], Any]) -> Any:
+    def _read_once(self, path: Path, read: Callable[[Path], Any]) -> Any:
         """Return what ``read`` makes of a file, which is read again only if it has changed."""
         facts = path.stat() if path.is_file() else None
         stamp = facts and (facts.st_ino, facts.st_mtime_ns, facts.st_size)
@@ -261,7 +261,12 @@ class RunFolder:
             return self.seal.whole
         path = self.path / name
         sha256 = self.seal.files.get(name)
-        return sha256 is None or name in self._written or not path.is_file() or self._kept(path, sha256_file) == sha256
+        return (
+            sha256 is None
+            or name in self._written
+            or not path.is_file()
+            or self._read_once(path, sha256_file) == sha256
+        )
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return a JSON document of the run; see :func:`advisor.store.read_document`. Empty if changed."""
@@ -269,7 +274,7 @@ class RunFolder:
         if not self.unchanged(name):
             return {}
         small = path.is_file() and path.stat().st_size <= KEPT_BYTES
-        return dict((self._kept(path, read_document) if small else read_document(path)).entries)
+        return dict((self._read_once(path, read_document) if small else read_document(path)).entries)
 
     def append(self, evaluation: Evaluation) -> None:
         """Add one evaluation; one that took work is on the disk then. StageError if the disk is full."""
@@ -280,7 +285,7 @@ class RunFolder:
                 torn = file.read(1) not in (b"", b"\n")  # the last line has no end
                 if size != self._head[0]:
                     self._head = size, next((row.hash for row in reversed(self.rows()) if row.hash), "")
-                line, head = chained([evaluation], self._head[1])
+                line, head = chain_lines([evaluation], self._head[1])
                 file.write(("\n" * torn + line).encode())
                 self._head = file.tell(), head
                 file.flush()
@@ -298,8 +303,8 @@ class RunFolder:
 
     def rows(self) -> list[Row]:
         """Return the lines of the evaluations that are not empty."""
-        found: list[Row] = self._kept(self.evaluations_file, _rows)
-        return found
+        rows: list[Row] = self._read_once(self.evaluations_file, _read_rows)
+        return rows
 
     def keep_answers(self, name: str, answers: Sequence[float]) -> str:
         """Write the predicted label of each image, and return the file's path in the run.
@@ -331,7 +336,7 @@ class RunFolder:
         return target
 
 
-def _inside(entry: Path, root: Path) -> bool:
+def _is_inside(entry: Path, root: Path) -> bool:
     """Return whether an entry of the run folder ``root`` is a file or a folder that does not lead out of it."""
     if not (entry.is_file() or entry.is_dir()):
         return False
@@ -346,7 +351,7 @@ def _link_latest(out: Path, name: str) -> None:
     unfinished.replace(out / "latest")
 
 
-def _new_folder(out: Path, name: str) -> Path:
+def _make_folder(out: Path, name: str) -> Path:
     for suffix in ("", *(f"-{count}" for count in range(2, 1000))):
         path = out / f"{name}{suffix}"
         with contextlib.suppress(FileExistsError):
@@ -355,17 +360,17 @@ def _new_folder(out: Path, name: str) -> Path:
     raise FileExistsError(f"{out / name} and 998 others exist")
 
 
-def _mapping(file: Path) -> dict[str, Any]:
+def _read_mapping(file: Path) -> dict[str, Any]:
     try:
         data = read_yaml(file, REQUEST_BYTES).values
     except UsageError as error:
-        raise _damaged(file, error.message.removeprefix(str(file)).lstrip(": ")) from None
+        raise _damage_error(file, error.message.removeprefix(str(file)).lstrip(": ")) from None
     if not isinstance(data, dict):
-        raise _damaged(file, "it is not a mapping")
+        raise _damage_error(file, "it is not a mapping")
     return data
 
 
-def _damaged(file: Path, why: str) -> UsageError:
+def _damage_error(file: Path, why: str) -> UsageError:
     return UsageError(
         f"the run folder '{file.parent}' is damaged: {file.name} cannot be read ({why})",
         "restore this file; advisor does not change the other files of the run",
@@ -383,56 +388,62 @@ class Row:
     fault: str = ""  # what does not fit
 
 
-def chained(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str, str]:
+def chain_lines(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str, str]:
     """Return the lines of evaluations and the hash of the last one.
 
     Each line has the hash of the line ``before`` it, and at its end the SHA-256 of its own text without this ``hash``.
     """
     lines = []
-    for each in evaluations:
-        text = json.dumps({**evaluation_to_json(each), "before": last}, ensure_ascii=False)
+    for evaluation in evaluations:
+        text = json.dumps({**evaluation_to_json(evaluation), "before": last}, ensure_ascii=False)
         last = hashlib.sha256(text.encode()).hexdigest()
         lines.append(f'{text[:-1]}, "hash": "{last}"}}\n')
     return "".join(lines), last
 
 
-def _rows(file: Path) -> list[Row]:
+def _read_rows(file: Path) -> list[Row]:
     rows = list[Row]()
     last = ""
     text = read_text(file, MAX_BYTES, errors="replace") if file.is_file() else ""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            rows.append(_row(number, line, last))
+            rows.append(_read_row(number, line, last))
             last = rows[-1].hash or last
     return rows
 
 
-def _row(number: int, line: str, last: str) -> Row:
+def _read_row(number: int, line: str, last: str) -> Row:
     """Return a line; ``last`` is the hash of the last line before it that has one."""
     try:
-        found: Any = parse_json(line)
-        own, before = (str(found.get(name, "")) for name in ("hash", "before"))
-        evaluation = evaluation_from_json(found)
+        values: Any = parse_json(line)
+        own_hash, before = (str(values.get(name, "")) for name in ("hash", "before"))
+        evaluation = evaluation_from_json(values)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Row(number)
-    text = line.rstrip().removesuffix(f', "hash": "{own}"}}') + "}"
+    text = line.rstrip().removesuffix(f', "hash": "{own_hash}"}}') + "}"
     fault = ""
-    if own and hashlib.sha256(text.encode()).hexdigest() != own:
+    if own_hash and hashlib.sha256(text.encode()).hexdigest() != own_hash:
         fault = "has changed since it was written"
-    elif last and not own:
+    elif last and not own_hash:
         fault = "has no hash, as the lines before it have"
-    elif rule := broken_rule(evaluation, found.get("key")):
+    elif rule := broken_rule(evaluation, values.get("key")):
         fault = f"breaks the rule that {rule}"
-    elif own and before != last:
+    elif own_hash and before != last:
         moved = "does not follow the line before it: a line was removed, added or moved"
-        return Row(number, evaluation, own, evaluation.configuration.key, moved)
-    return Row(number, None if fault else evaluation, own, evaluation.configuration.key, fault and f"{fault}: left out")
+        return Row(number, evaluation, own_hash, evaluation.configuration.key, moved)
+    key = evaluation.configuration.key
+    if fault:
+        return Row(number, None, own_hash, key, f"{fault}: left out")
+    return Row(number, evaluation, own_hash, key)
 
 
 def files_of(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
     """Return path and hash of each model file that an evaluation names."""
-    more = ((each.file, each.sha256) for each in (evaluation.unknown, evaluation.on_all) if each is not None)
-    return tuple(pair for pair in ((evaluation.artefact, evaluation.artefact_sha256), *more) if pair[0])
+    files = [(evaluation.artefact, evaluation.artefact_sha256)]
+    for variant in (evaluation.unknown, evaluation.on_all):
+        if variant is not None:
+            files.append((variant.file, variant.sha256))
+    return tuple((file, sha256) for file, sha256 in files if file)
 
 
 @dataclass(frozen=True)
@@ -460,8 +471,8 @@ def _read_seal(manifest: Path) -> Seal:
         document: Any = read_json(manifest)
         if with_hash(document)[SEAL] != document[SEAL]:
             return Seal(hash=str(document[SEAL]), whole=False)
-        found: Seal = parse(Seal, document[SEAL])
-        return found
+        seal: Seal = parse(Seal, document[SEAL])
+        return seal
     return Seal()
 
 
@@ -514,34 +525,34 @@ def seal_problems(run: RunFolder) -> Iterator[Problem]:
 
 def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
     """Return all problems of a run; ``artefacts``: also hash every artefact (a second a gigabyte)."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for name in KINDS:
         if (path := run.path / name).exists():
-            found += [Problem(name, what) for what in read_document(path).problems]
+            problems += [Problem(name, what) for what in read_document(path).problems]
         elif name == MANIFEST:
-            found.append(Problem(name, "is missing: versions, host and weights are not known"))
+            problems.append(Problem(name, "is missing: versions, host and weights are not known"))
     lines = run.evaluations_file
     unread = [str(row.number) for row in run.rows() if not row.key]
     if not lines.is_file():
-        found.append(Problem(lines.name, "is missing: nothing was evaluated"))
+        problems.append(Problem(lines.name, "is missing: nothing was evaluated"))
     if unread:
         shown = ", ".join(unread[:SHOWN]) + (", ..." if len(unread) > SHOWN else "")
-        found.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
-    found += seal_problems(run)
+        problems.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
+    problems += seal_problems(run)
     evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
     for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
         if not (run.path / name).is_file():
             what = "is missing: ties are decided by intervals, not by a paired test"
-            found.append(Problem(name, what, CHANGED if name in run.seal.files else ""))
+            problems.append(Problem(name, what, CHANGED if name in run.seal.files else ""))
     if artefacts:
         shipped = {
-            file: replace(each, artefact=file, artefact_sha256=sha256)
-            for each in evaluations
-            for file, sha256 in files_of(each)
+            file: replace(evaluation, artefact=file, artefact_sha256=sha256)
+            for evaluation in evaluations
+            for file, sha256 in files_of(evaluation)
         }
-        unnamed = (each for each in evaluations if not each.artefact)
-        found += filter(None, (artefact_problem(run, each) for each in (*unnamed, *shipped.values())))
-    return tuple(found)
+        unnamed = (evaluation for evaluation in evaluations if not evaluation.artefact)
+        problems += filter(None, (artefact_problem(run, evaluation) for evaluation in (*unnamed, *shipped.values())))
+    return tuple(problems)
 
 
 def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:

@@ -112,11 +112,11 @@ def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
         raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
     except ValueError as error:  # a NUL character in the path
         raise UsageError(f"{path}: cannot be read ({error})", "check the path") from error
-    found = os.fstat(handle)
-    if stat.S_ISREG(found.st_mode) and found.st_size <= max_bytes:
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
         return os.fdopen(handle, "rb")
     os.close(handle)
-    if stat.S_ISREG(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
         raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
     raise UsageError(f"{path}: is not a plain file", "give the path of a file")
 
@@ -140,95 +140,95 @@ class _Reading:
         self._next()  # the stream begins
         if isinstance(self._next(), yaml.StreamEndEvent):
             raise UsageError(f"{self._path}: the file is empty", "see the documentation for an example")
-        value, _ = self._value(self._next(), 0)
+        value, _ = self._read_value(self._next(), 0)
         self._next()  # the document ends
         event = self._next()
         if not isinstance(event, yaml.StreamEndEvent):
-            raise self._refused(event, "a second document")
+            raise self._refusal(event, "a second document")
         return value
 
-    def _value(self, event: Any, depth: int) -> tuple[Any, int]:
+    def _read_value(self, event: Any, depth: int) -> tuple[Any, int]:
         if type(event) is yaml.ScalarEvent and event.anchor is None:
-            return self._scalar(event), 1
+            return self._read_scalar(event), 1
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise self._refused(event, f"the alias '{event.anchor}' without an anchor")
+                raise self._refusal(event, f"the alias '{event.anchor}' without an anchor")
             if self._anchors[event.anchor][1] == 0:
-                raise self._refused(event, "a value that contains itself")
+                raise self._refusal(event, "a value that contains itself")
             return self._anchors[event.anchor]
         if depth > MAX_DEPTH:
-            raise self._refused(event, f"values nested more than {MAX_DEPTH} deep")
+            raise self._refusal(event, f"values nested more than {MAX_DEPTH} deep")
         if event.anchor is not None:
             self._anchors[event.anchor] = (None, 0)
         if isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event)
+            value = self._read_scalar(event)
             size = 1
         else:
             is_sequence = isinstance(event, yaml.SequenceStartEvent)
             if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):
-                raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
-            value, size = self._sequence(depth) if is_sequence else self._mapping(depth)
+                raise self._refusal(event, f"the tag '{event.tag}', which is more than plain data")
+            value, size = self._read_sequence(depth) if is_sequence else self._read_mapping(depth)
         if size > MAX_VALUES:
-            raise self._refused(event, f"aliases that grow to more than {MAX_VALUES} values")
+            raise self._refusal(event, f"aliases that grow to more than {MAX_VALUES} values")
         if event.anchor is not None:
             self._anchors[event.anchor] = (value, size)
         return value, size
 
-    def _sequence(self, depth: int) -> tuple[list[Any], int]:
+    def _read_sequence(self, depth: int) -> tuple[list[Any], int]:
         values: list[Any] = []
         total = 1
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
-            value, size = self._value(event, depth + 1)
+            value, size = self._read_value(event, depth + 1)
             values.append(value)
             total += size
         return values, total
 
-    def _mapping(self, depth: int) -> tuple[dict[Any, Any], int]:
+    def _read_mapping(self, depth: int) -> tuple[dict[Any, Any], int]:
         values: dict[Any, Any] = {}
         total = 1
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                raise self._refused(event, "a key that is not plain text")
-            key, _ = self._value(event, depth)
+                raise self._refusal(event, "a key that is not plain text")
+            key, _ = self._read_value(event, depth)
             if not isinstance(key, str):
-                raise self._refused(event, f"the key {key!r} is not text: quote it")
+                raise self._refusal(event, f"the key {key!r} is not text: quote it")
             if key in values:
-                raise self._refused(event, f"the key '{key}' is there twice in the same mapping")
-            values[key], size = self._value(self._next(), depth + 1)
+                raise self._refusal(event, f"the key '{key}' is there twice in the same mapping")
+            values[key], size = self._read_value(self._next(), depth + 1)
             total += size + 1
         return values, total
 
-    def _scalar(self, event: Any) -> Any:
+    def _read_scalar(self, event: Any) -> Any:
         if event.tag is not None or not event.implicit[0]:
             tag = event.tag if event.tag not in (None, "!") else _STRING
-            return self._constructed(event, tag)
+            return self._construct_scalar(event, tag)
         if event.value not in self._plain:
             tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
             if tag == _MERGE:
-                raise self._refused(event, "a merge of mappings ('<<'), which is not supported")
-            self._plain[event.value] = self._constructed(event, _STRING if self._as_text else tag)
+                raise self._refusal(event, "a merge of mappings ('<<'), which is not supported")
+            self._plain[event.value] = self._construct_scalar(event, _STRING if self._as_text else tag)
         return self._plain[event.value]
 
-    def _constructed(self, event: Any, tag: str) -> Any:
+    def _construct_scalar(self, event: Any, tag: str) -> Any:
         if "\0" in event.value:
-            raise self._refused(event, "a NUL character")
+            raise self._refusal(event, "a NUL character")
         if tag == _STRING:
             return event.value
         kind = tag.rpartition(":")[2]
         if tag in _NUMBERS and len(event.value) > MAX_NUMBER:
-            raise self._refused(event, f"a number of {len(event.value)} characters")
+            raise self._refusal(event, f"a number of {len(event.value)} characters")
         if tag in _NUMBERS and ":" in event.value:
-            raise self._refused(event, f"'{event.value}', which YAML takes for a number in sixties: quote it")
+            raise self._refusal(event, f"'{event.value}', which YAML takes for a number in sixties: quote it")
         if kind == "binary":
-            raise self._refused(event, "the tag 'binary', which is more than plain data")
+            raise self._refusal(event, "the tag 'binary', which is more than plain data")
         if kind == "null" and event.value.lower() not in ("", "~", "null"):
-            raise self._refused(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind 'null'")
+            raise self._refusal(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind 'null'")
         try:
             return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
         except yaml.YAMLError:
             raise
         except Exception as error:  # PyYAML's constructors end in many ways on text that is not of the tag's kind
-            raise self._refused(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind '{kind}'") from error
+            raise self._refusal(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind '{kind}'") from error
 
-    def _refused(self, event: Any, what: str) -> UsageError:
+    def _refusal(self, event: Any, what: str) -> UsageError:
         return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")

@@ -10,12 +10,12 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.training._detection.boxes import box_detector_head, centre_detector_head
-    from advisor.training._expectation import EXPECTATION_VERSION, expect
-    from advisor.training._features import AS_IT_IS, CAPTURED, CaptureAugmentation, extract, joined
+    from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
+    from advisor.training._features import AS_IT_IS, CAPTURED, CaptureAugmentation, extract_features, join_parts
     from advisor.training._finetune import NO_LIMIT, TuningImages, epochs_done, ship_as_compared, tune
     from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS
     from advisor.training._finetune.hyperparameters import FINETUNING, Finetuning, TrainingTime, Trials
-    from advisor.training._finetune.network import flatbuffer
+    from advisor.training._finetune.network import convert_to_flatbuffer
     from advisor.training._flatgraph import Change, Graph, read_graph
     from advisor.training._flatgraph.retraining import (
         Masked,
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
         Shared,
         TrainingSummary,
         Weight,
-        learn,
-        refit,
-        rounded_activation,
+        refit_kernels,
+        round_activation,
+        train_weights,
     )
     from advisor.training._head import HEAD_VERSION, fit_head, train_head
-    from advisor.training._head.quantized import matched, refitted
+    from advisor.training._head.quantized import match_logits, refit_head
     from advisor.training._head.trials import LAST_LAYER
-    from advisor.training._labels import LANDMARKS, Suspect, left_out, suspects
-    from advisor.training._on_maps import last, pyramid, separable
+    from advisor.training._labels import LANDMARKS, Suspect, find_suspects, predict_left_out
+    from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
     from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
-    from advisor.training._on_maps.kept import ImageSection, LabelledImages, Labels, listed, objects_of
+    from advisor.training._on_maps.kept import ImageSection, LabelledImages, Labels, list_outputs, objects_of
     from advisor.training._on_maps.train import HeadKind, TrainingStart, train
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -73,29 +73,29 @@ __all__ = [
     "Trials",
     "TuningImages",
     "Weight",
+    "add_last",
     "box_detector_head",
+    "build_pyramid",
     "centre_detector_head",
+    "convert_to_flatbuffer",
+    "convolve_separably",
     "epochs_done",
-    "expect",
-    "extract",
+    "expect_new_conditions",
+    "extract_features",
+    "find_suspects",
     "fit_head",
-    "flatbuffer",
-    "joined",
-    "last",
-    "learn",
-    "left_out",
-    "listed",
-    "matched",
+    "join_parts",
+    "list_outputs",
+    "match_logits",
     "objects_of",
-    "pyramid",
+    "predict_left_out",
     "read_graph",
-    "refit",
-    "refitted",
-    "rounded_activation",
-    "separable",
+    "refit_head",
+    "refit_kernels",
+    "round_activation",
     "ship_as_compared",
-    "suspects",
     "train",
     "train_head",
+    "train_weights",
     "tune",
 ]

@@ -19,11 +19,11 @@ COLUMNS = 3
 """Most columns of a depthwise kernel whose gradient is computed at once."""
 
 
-def depthwise(
+def convolve_depthwise(
     maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
 ) -> tf.Tensor:
     """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m), ``padding`` SAME or VALID."""
-    height, width, *channels = (int(each) for each in kernel.shape)
+    height, width, *channels = (int(side) for side in kernel.shape)
     steps, (down, right) = [1, *strides, 1], strides
 
     def in_parts(maps: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
@@ -34,7 +34,7 @@ def depthwise(
             rows = (after.shape[1] - 1) * down + height
             last = (after.shape[2] - 1) * right
             around = [0, rows - maps.shape[1], last + width - maps.shape[2], 0] if padding == "SAME" else [0] * 4
-            padded = tf.pad(maps, [(max(each, 0) // 2, max(each, 0) - max(each, 0) // 2) for each in around])
+            padded = tf.pad(maps, [(max(border, 0) // 2, max(border, 0) - max(border, 0) // 2) for border in around])
             parts = [
                 tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
                     input=padded[:, :rows, first : first + last + columns],
@@ -43,7 +43,9 @@ def depthwise(
                     strides=steps,
                     padding="VALID",
                 )
-                for first, columns in ((each, min(COLUMNS, width - each)) for each in range(0, width, COLUMNS))
+                for first, columns in (
+                    (first_column, min(COLUMNS, width - first_column)) for first_column in range(0, width, COLUMNS)
+                )
             ]
             return below, tf.concat(parts, axis=1)
 
@@ -63,20 +65,22 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         self._norm = norm
 
     def call(self, maps: tf.Tensor) -> tf.Tensor:
-        own = self._convolution
+        convolution = self._convolution
         norm = self._norm
         scale = tf.math.rsqrt(norm.moving_variance + norm.epsilon)
         scale = scale * norm.gamma if norm.scale else scale
-        offset = (own.bias if own.use_bias else 0.0) - norm.moving_mean
+        offset = (convolution.bias if convolution.use_bias else 0.0) - norm.moving_mean
         offset = offset * scale + (norm.beta if norm.center else 0.0)
-        deep = isinstance(own, keras.layers.DepthwiseConv2D)
-        kernel = own.kernel * (tf.reshape(scale, own.kernel.shape[2:]) if deep else scale)
-        maps, kernel, offset = (tf.cast(each, own.compute_dtype) for each in (maps, kernel, offset))
+        deep = isinstance(convolution, keras.layers.DepthwiseConv2D)
+        kernel = convolution.kernel * (tf.reshape(scale, convolution.kernel.shape[2:]) if deep else scale)
+        maps, kernel, offset = (tf.cast(value, convolution.compute_dtype) for value in (maps, kernel, offset))
         if deep:
-            found = depthwise(maps, kernel, own.strides, own.padding.upper(), own.dilation_rate)
+            convolved = convolve_depthwise(
+                maps, kernel, convolution.strides, convolution.padding.upper(), convolution.dilation_rate
+            )
         else:
-            found = own.convolution_op(maps, kernel)
-        return tf.nn.bias_add(found, offset)
+            convolved = convolution.convolution_op(maps, kernel)
+        return tf.nn.bias_add(convolved, offset)
 
 
 class _Live(keras.layers.Layer):  # type: ignore[misc]
@@ -90,7 +94,7 @@ class _Live(keras.layers.Layer):  # type: ignore[misc]
         return self._norm(maps, training=True)
 
 
-def folded(model: keras.Model, live: Sequence[keras.layers.BatchNormalization] = ()) -> keras.Model:
+def fold_norms(model: keras.Model, live: Sequence[keras.layers.BatchNormalization] = ()) -> keras.Model:
     """Return a model with the same weights and inputs, in which convolutions take the scale of BatchNorm.
 
     The BatchNorm layers in ``live`` normalise by the statistics of each batch instead, and their running statistics
@@ -101,16 +105,16 @@ def folded(model: keras.Model, live: Sequence[keras.layers.BatchNormalization] =
 
     def call(layer: keras.layers.Layer, *inputs: Any, **options: Any) -> Any:
         if isinstance(layer, keras.Model):
-            return folded(layer, live)(*inputs)
+            return fold_norms(layer, live)(*inputs)
         if id(layer) in apart:
             return _Live(layer)(*inputs)
         if isinstance(layer, keras.layers.BatchNormalization) and id(inputs[0]) in made:
             convolution, before, _ = made[id(inputs[0])]
             return _Folded(convolution, layer)(before)
-        found = layer(*inputs, **options)
+        output = layer(*inputs, **options)
         convolves = type(layer) in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D)
         if convolves and layer.activation is keras.activations.linear:
-            made[id(found)] = layer, inputs[0], found
-        return found
+            made[id(output)] = layer, inputs[0], output
+        return output
 
     return keras.models.clone_model(model, clone_function=lambda layer: layer, call_function=call)

@@ -73,7 +73,7 @@ class _Ridge:
     weights: Doubles
 
     @classmethod
-    def fitted(cls, rows: Floats, labels: Numbers) -> _Ridge:
+    def fit_rows(cls, rows: Floats, labels: Numbers) -> _Ridge:
         """Fit to rows (N, F) of length one and labels (N,)."""
         kernel = (rows @ rows.T).astype(np.float64) + 1.0
         kernel[np.diag_indices_from(kernel)] += PENALTY
@@ -96,46 +96,51 @@ class _Ridge:
         return right
 
 
-def expect(features: Floats, labels: Sequence[int], validation: Sequence[int], grouped: bool = False) -> NewConditions:
+def expect_new_conditions(
+    features: Floats, labels: Sequence[int], validation: Sequence[int], grouped: bool = False
+) -> NewConditions:
     """Estimate which share of a head's right answers on validation stays right on images of another occasion.
 
     ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the rows on which the plain
     figure is measured. If the images are not known to come in groups (``grouped``), clear clusters must show it.
     """
-    chosen = _evenly(np.asarray(labels, dtype=np.int64))
+    chosen = _draw_evenly(np.asarray(labels, dtype=np.int64))
     targets = np.unique(np.asarray(labels)[chosen], return_inverse=True)[1].astype(np.int64)
     compared = np.flatnonzero(np.isin(chosen, np.asarray(validation)))
     with threadpool_limits(limits=1):
         some = features[chosen]
         rows = (some - some.mean(axis=0)) / np.maximum(some.std(axis=0), 1e-6)
         rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(np.float32)
-        classes = [_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
-        return _judge(_Ridge.fitted(rows, targets), classes, compared, grouped)
+        classes = [_cluster_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
+        return _judge(_Ridge.fit_rows(rows, targets), classes, compared, grouped)
 
 
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
-    clear = [[silhouettes(each.distances, each.clusters(alike)) for each in classes] for alike in STRUCTURE_AT]
-    silhouette = float(np.mean([np.concatenate(found).mean() for found in clear]))
+    clear = [
+        [silhouettes(class_images.distances, class_images.clusters(alike)) for class_images in classes]
+        for alike in STRUCTURE_AT
+    ]
+    silhouette = float(np.mean([np.concatenate(scores).mean() for scores in clear]))
     low, high = STRUCTURE
     weight = 1.0 if grouped else min(1.0, max(0.0, (silhouette - low) / (high - low)))
     plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
-    cuts = [_everywhere(classes, alike, len(ridge.labels)) for alike in ALIKE]
+    cuts = [_number_clusters(classes, alike, len(ridge.labels)) for alike in ALIKE]
     answered = [ridge.right_without(cut) for cut in cuts]
-    reached = [_reached(right, cut, ridge.labels, plain) for cut, right in zip(cuts, answered, strict=True)]
-    kept = [1.0 - weight * (1.0 - (min(1.0, share / plain) if plain else 1.0)) for share in reached]
-    seen = [_between(right, cut, ridge.labels) for cut, right in zip(cuts, answered, strict=True)]
+    reached = [_compute_reached(right, cut, ridge.labels, plain) for cut, right in zip(cuts, answered, strict=True)]
+    kept_shares = [1.0 - weight * (1.0 - (min(1.0, share / plain) if plain else 1.0)) for share in reached]
+    seen = [_deviation_between(right, cut, ridge.labels) for cut, right in zip(cuts, answered, strict=True)]
     return NewConditions(
-        kept=float(np.mean(kept)),
-        kept_low=min(kept),
-        kept_high=max(kept),
-        sd=weight * max(float(np.mean(seen)), _unseen(float(np.mean(reached)), ridge.labels)),
+        kept=float(np.mean(kept_shares)),
+        kept_low=min(kept_shares),
+        kept_high=max(kept_shares),
+        sd=weight * max(float(np.mean(seen)), _deviation_unseen(float(np.mean(reached)), ridge.labels)),
         silhouette=silhouette,
         clusters=int(cuts[0].max()) + 1,
         images=len(ridge.labels),
     )
 
 
-def _evenly(labels: Numbers) -> Numbers:
+def _draw_evenly(labels: Numbers) -> Numbers:
     """Return the places of ``MAX_IMAGES`` of the images at most, in proportion to the classes, with two of each."""
     ordered = np.argsort(labels, kind="stable")
     if len(ordered) <= MAX_IMAGES:
@@ -145,7 +150,7 @@ def _evenly(labels: Numbers) -> Numbers:
     return np.unique(np.concatenate([taken, ordered[starts], ordered[np.minimum(starts + 1, len(ordered) - 1)]]))
 
 
-def _class(rows: Floats, places: Numbers) -> _Class:
+def _cluster_class(rows: Floats, places: Numbers) -> _Class:
     """Return the clusters' tree of one class, by average linkage of cosine distances."""
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
@@ -159,18 +164,18 @@ def _class(rows: Floats, places: Numbers) -> _Class:
     return _Class(places, distances, tree, float(np.median(pairs)) if len(pairs) else 0.0)
 
 
-def _everywhere(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
+def _number_clusters(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
     """Return the cluster (N,) of each image of all classes."""
-    found = np.zeros(count, np.int64)
+    clusters = np.zeros(count, np.int64)
     number = 0
-    for each in classes:
-        inside = each.clusters(alike)
-        found[each.places] = number + inside
+    for class_images in classes:
+        inside = class_images.clusters(alike)
+        clusters[class_images.places] = number + inside
         number += int(inside.max()) + 1
-    return found
+    return clusters
 
 
-def _reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: float) -> float:
+def _compute_reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: float) -> float:
     """Return the accuracy without the own group, or the plain one if it cannot be known.
 
     It is that of classes with several groups: of another, nothing would be left to learn from.
@@ -180,7 +185,7 @@ def _reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: 
     return float(right[several].mean()) if several.any() else plain
 
 
-def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:
+def _deviation_between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:
     """Return the standard deviation of the accuracy if each class shows one of its clusters, drawn by its size."""
     share_of = np.bincount(clusters, right) / np.bincount(clusters)
     shares = share_of[clusters]
@@ -190,7 +195,7 @@ def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> fl
     return float(np.sqrt((counts**2 * variances).sum())) / len(labels)
 
 
-def _unseen(accuracy: float, labels: Numbers) -> float:
+def _deviation_unseen(accuracy: float, labels: Numbers) -> float:
     """Return the least standard deviation to expect, from the correlation of the answers to one class: as if one more
     class were right and one more wrong, as three classes without an error are no proof of none.
     """

@@ -58,7 +58,7 @@ AS_IT_IS = CaptureAugmentation()
 CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))  # Each image twice more, as phones take it
 
 
-def extract(
+def extract_features(
     model_path: Path | str, images: Sequence[Path], spec: InputSpec, augmentation: CaptureAugmentation = AS_IT_IS
 ) -> NDArray[np.float32]:
     """Run a float feature model on images, one at a time, at one thread: float32 (N, F).
@@ -76,7 +76,7 @@ def extract(
     return features
 
 
-def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
+def join_parts(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
     """Return all or some of the concatenated rows of parts (``.npy`` files, float32); one part is in memory at a time.
 
     Raises IndexError if a row is in no part.
@@ -104,7 +104,7 @@ class Augmentation:
     turn: float = 0.0  # largest tilt in degrees; half of the images are tilted
 
 
-def augmented(
+def augment_images(
     photos: tf.Tensor, targets: tf.Tensor, augmentation: Augmentation, seed: tf.Tensor, side: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Augment images (N, S, S, 3), RGB 0..255, and targets (N, C); equal seeds (2,) give equal changes.
@@ -115,7 +115,7 @@ def augmented(
 
     seeds = tf.random.split(seed, 3)
     side = tf.shape(photos)[1] if side is None else side
-    photos = _framed(photos, augmentation.crop, augmentation.turn, seeds[0], side)
+    photos = _frame_images(photos, augmentation.crop, augmentation.turn, seeds[0], side)
     count = tf.shape(photos)[0]
     factors = 1.0 + augmentation.colour * tf.random.stateless_uniform((3, count, 1, 1, 1), seeds[1], -1.0, 1.0)
     grey = tf.reduce_mean(photos, axis=3, keepdims=True)
@@ -123,11 +123,11 @@ def augmented(
     mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
     photos = tf.clip_by_value((mean + (photos - mean) * factors[1]) * factors[2], 0.0, 255.0)
     if augmentation.mixup > 0:
-        photos, targets = mixed(photos, targets, augmentation.mixup, seeds[2])
+        photos, targets = mix_images(photos, targets, augmentation.mixup, seeds[2])
     return photos, targets
 
 
-def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
+def _frame_images(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
     """Crop each image at a random place, size and tilt, mirror half of them, and resize; borders are mirrored."""
     import tensorflow as tf
 
@@ -149,7 +149,7 @@ def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side:
     lines = [(right, down, at - middle * (right + down)) for right, down, at in rows]
     nothing = tf.zeros(count)
     transforms = tf.stack([*lines[0], *lines[1], nothing, nothing], axis=1)
-    found = tf.raw_ops.ImageProjectiveTransformV3(
+    framed = tf.raw_ops.ImageProjectiveTransformV3(
         images=photos,
         transforms=transforms,
         output_shape=tf.stack([side, side]),
@@ -157,11 +157,11 @@ def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side:
         interpolation="BILINEAR",
         fill_mode="REFLECT",
     )
-    return tf.ensure_shape(found, (None, None, None, 3))
+    return tf.ensure_shape(framed, (None, None, None, 3))
 
 
 def change_pixels(photos: Pixels, augmentation: Augmentation, seed: Sequence[int]) -> NDArray[np.float32]:
-    """Augment images uint8 (N, S, S, 3) as :func:`augmented` does, without mixing; equal seeds give equal changes.
+    """Augment images uint8 (N, S, S, 3) as :func:`augment_images` does, without mixing; equal seeds give equal changes.
 
     It serves maps that are computed once. For one image after the other, Pillow takes an eighth of the CPU time of a
     graph of TensorFlow. The result is float32, 0..255.
@@ -169,11 +169,11 @@ def change_pixels(photos: Pixels, augmentation: Augmentation, seed: Sequence[int
     random = np.random.default_rng(list(seed))
     changed = np.empty(photos.shape, np.float32)
     for place, photo in enumerate(photos):
-        changed[place] = _recoloured(_reframed(photo, augmentation, random), augmentation.colour, random)
+        changed[place] = _recolour_image(_reframe_image(photo, augmentation, random), augmentation.colour, random)
     return changed
 
 
-def _reframed(photo: Pixels, augmentation: Augmentation, random: np.random.Generator) -> Pixels:
+def _reframe_image(photo: Pixels, augmentation: Augmentation, random: np.random.Generator) -> Pixels:
     """Return a crop of one image at a random place, size and tilt, mirrored half of the time; borders are mirrored."""
     from PIL import Image
 
@@ -191,7 +191,10 @@ def _reframed(photo: Pixels, augmentation: Augmentation, random: np.random.Gener
         middle = margin + side * (left + 0.5 * across), margin + side * (top + 0.5 * down)
         right = (across * cosine, across * sine)
         below = (-down * sine, down * cosine)
-        start = [at - 0.5 * side * (one + other) for at, one, other in zip(middle, right, below, strict=True)]
+        start = [
+            at - 0.5 * side * (along_row + along_column)
+            for at, along_row, along_column in zip(middle, right, below, strict=True)
+        ]
         lines = (right[0], below[0], start[0], right[1], below[1], start[1])
         image = image.transform((side, side), Image.Transform.AFFINE, lines, Image.Resampling.BILINEAR)
     else:
@@ -201,7 +204,7 @@ def _reframed(photo: Pixels, augmentation: Augmentation, random: np.random.Gener
     return pixels[:, ::-1] if mirrored else pixels
 
 
-def _recoloured(photo: Pixels, colour: float, random: np.random.Generator) -> NDArray[np.float32]:
+def _recolour_image(photo: Pixels, colour: float, random: np.random.Generator) -> NDArray[np.float32]:
     """Return one image with another saturation, contrast and brightness, by one product for each pixel."""
     saturation, contrast, brightness = 1.0 + colour * random.uniform(-1.0, 1.0, 3)
     to_grey = np.full((3, 3), (1.0 - saturation) / 3.0)
@@ -214,7 +217,9 @@ def _recoloured(photo: Pixels, colour: float, random: np.random.Generator) -> ND
     return changed
 
 
-def mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def mix_images(
+    photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Mix each image, or its maps, and its target with those of the reversed batch, with one share for all."""
     import tensorflow as tf
 

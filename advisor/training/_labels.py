@@ -42,7 +42,7 @@ class Suspect:
     better: float  # probability of the suggested one
 
 
-def suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
+def find_suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
     """Return the images whose labels are likely wrong, the least likely label first.
 
     ``probabilities`` (N, C) are of a classifier that was not trained on the image. Each class has an image.
@@ -50,10 +50,10 @@ def suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
     from cleanlab.filter import find_label_issues
 
     given = np.asarray(labels)
-    found = find_label_issues(
+    issues = find_label_issues(
         given, probabilities, filter_by="low_self_confidence", return_indices_ranked_by="self_confidence", n_jobs=1
     )
-    rows = ((int(index), probabilities[index]) for index in found)
+    rows = ((int(index), probabilities[index]) for index in issues)
     return tuple(
         Suspect(index, int(row.argmax()), float(row[given[index]]), float(row.max()))
         for index, row in rows
@@ -61,7 +61,7 @@ def suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
     )
 
 
-def left_out(
+def predict_left_out(
     features: Rows, labels: Sequence[int], together: Sequence[Sequence[int]], seed: int, landmarks: int = LANDMARKS
 ) -> Rows:
     """Return the class probabilities of each image, trained without it and its group: float32 (N, C).
@@ -97,7 +97,7 @@ class _Regression:
     def without_each(self) -> Floats:
         """Return the prediction for each row, trained without that row."""
         answers = np.empty_like(self.wanted)
-        for part, kernel in _kernels(self.rows, self.places):
+        for part, kernel in _compute_kernels(self.rows, self.places):
             weighted = kernel @ self.inverse
             influence = np.einsum("nm,nm->n", weighted, kernel)
             missed = self.wanted[part] - weighted @ self.moments
@@ -108,46 +108,46 @@ class _Regression:
         """Return the predictions for a group of rows, trained without the group."""
         wanted = self.wanted[group]
         if len(group) > len(self.places):
-            return self._fitted_without(group)
-        kernel = _kernel(self.rows, self.places, group)
+            return self._fit_without(group)
+        kernel = _compute_kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
         return np.asarray(wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed))
 
-    def _fitted_without(self, group: list[int]) -> Floats:
+    def _fit_without(self, group: list[int]) -> Floats:
         """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
         normal = self.normal.copy()
         moments = self.moments.copy()
-        for part, kernel in _kernels(self.rows, self.places, group):
+        for part, kernel in _compute_kernels(self.rows, self.places, group):
             normal -= kernel.T @ kernel
             moments -= kernel.T @ self.wanted[part]
         weights = np.linalg.solve(normal, moments)
-        return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
+        return np.concatenate([kernel @ weights for _part, kernel in _compute_kernels(self.rows, self.places, group)])
 
 
 def _fit(rows: Rows, wanted: Floats, seed: int, landmarks: int) -> _Regression:
     from scipy.linalg import inv
 
     places = np.sort(np.random.default_rng(seed).permutation(len(rows))[:landmarks])
-    normal = RIDGE * (_kernel(rows, places, places) + _JITTER * np.eye(len(places)))
+    normal = RIDGE * (_compute_kernel(rows, places, places) + _JITTER * np.eye(len(places)))
     moments = np.zeros((len(places), wanted.shape[1]))
-    for part, kernel in _kernels(rows, places):
+    for part, kernel in _compute_kernels(rows, places):
         normal += kernel.T @ kernel
         moments += kernel.T @ wanted[part]
     return _Regression(rows, wanted, places, normal, moments, inv(normal))
 
 
-def _kernels(
+def _compute_kernels(
     rows: Rows, places: NDArray[np.int64], chosen: Sequence[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield chunks of row indices, of all rows or of those chosen, with their kernels."""
     indices = np.arange(len(rows)) if chosen is None else np.asarray(chosen)
     for start in range(0, len(indices), _ROWS):
         part = indices[start : start + _ROWS]
-        yield part, _kernel(rows, places, part)
+        yield part, _compute_kernel(rows, places, part)
 
 
-def _kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
+def _compute_kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
     """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
     these = rows[part].astype(np.float64)
     those = rows[places].astype(np.float64)
@@ -163,9 +163,9 @@ def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:
     from scipy.optimize import minimize_scalar
     from scipy.special import logsumexp
 
-    own = scores[np.arange(len(labels)), labels]
+    own_scores = scores[np.arange(len(labels)), labels]
 
     def surprise(scale: float) -> float:
-        return float(np.mean(logsumexp(scale * scores, axis=1) - scale * own))
+        return float(np.mean(logsumexp(scale * scores, axis=1) - scale * own_scores))
 
     return float(minimize_scalar(surprise, bounds=_SCALES, method="bounded").x)

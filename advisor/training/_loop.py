@@ -14,7 +14,7 @@ Batch = TypeVar("Batch")
 
 
 class Training(Protocol[Batch]):
-    """A training that :func:`run` performs."""
+    """A training that :func:`run_training` performs."""
 
     def goes_on(self) -> bool:
         """Return whether to begin another epoch."""
@@ -32,7 +32,7 @@ class Training(Protocol[Batch]):
         """Take the losses of the epoch, which has one step or more."""
 
 
-def run(training: Training[Batch]) -> None:
+def run_training(training: Training[Batch]) -> None:
     """Train epoch after epoch. Each has at least one step, so that a training without time has a result too."""
     while training.goes_on():
         losses: list[Any] = []
@@ -79,8 +79,8 @@ class Adam:
         import tensorflow as tf
 
         self.moments = [
-            (tf.Variable(tf.zeros_like(one), trainable=False), tf.Variable(tf.zeros_like(one), trainable=False))
-            for one in weights
+            (tf.Variable(tf.zeros_like(weight), trainable=False), tf.Variable(tf.zeros_like(weight), trainable=False))
+            for weight in weights
         ]
 
     def take(self, gradients: Sequence[tf.Tensor], number: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
@@ -89,10 +89,10 @@ class Adam:
         """
         import tensorflow as tf
 
-        clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], 1.0)
-        found = []
+        clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(gradient) for gradient in gradients], 1.0)
+        means = []
         for gradient, (first, second) in zip(clipped, self.moments, strict=True):
             first.assign(0.9 * first + 0.1 * gradient)
             second.assign(0.999 * second + 0.001 * tf.square(gradient))
-            found.append((first / (1.0 - 0.9**number), tf.sqrt(second / (1.0 - 0.999**number)) + 1e-8))
-        return found
+            means.append((first / (1.0 - 0.9**number), tf.sqrt(second / (1.0 - 0.999**number)) + 1e-8))
+        return means

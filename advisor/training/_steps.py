@@ -32,17 +32,19 @@ Tensors = Sequence[Any]
 """Tensors with the images along their first axis, or lists and tuples of such."""
 
 
-def gpus() -> tuple[str, ...]:
+def list_gpus() -> tuple[str, ...]:
     """Return the names of the GPUs that TensorFlow trains on; it takes their memory as it needs it."""
     import tensorflow as tf
 
-    found = tf.config.list_physical_devices("GPU")
-    for device in found:
+    devices = tf.config.list_physical_devices("GPU")
+    for device in devices:
         try:
             tf.config.experimental.set_memory_growth(device, True)
         except RuntimeError:  # it is in use, with the memory that it took
             break
-    return tuple(str(tf.config.experimental.get_device_details(each).get("device_name", each.name)) for each in found)
+    return tuple(
+        str(tf.config.experimental.get_device_details(device).get("device_name", device.name)) for device in devices
+    )
 
 
 class Steps:
@@ -50,7 +52,7 @@ class Steps:
 
     ``gradients`` takes the tensors of a batch and further values; it returns the loss, a mean over the images, and the
     gradients of the weights. ``update`` takes these and further values. ``layers`` may compute in bfloat16, see
-    :func:`halvable`. ``names`` are those of the GPUs; None for the ones that TensorFlow sees.
+    :func:`find_halvable`. ``names`` are those of the GPUs; None for the ones that TensorFlow sees.
     """
 
     def __init__(
@@ -64,20 +66,22 @@ class Steps:
 
         self._gradients = gradients
         self._layers = layers
-        self._names = gpus() if names is None else tuple(names)
+        self._names = list_gpus() if names is None else tuple(names)
         self._parts = 1
 
         def whole(batch: Tensors, values: Tensors, after: Tensors) -> tf.Tensor:
-            loss, found = gradients(*batch, *values)
-            update(found, *after)
+            loss, computed = gradients(*batch, *values)
+            update(computed, *after)
             return loss
 
         self._whole = tf.function(whole, autograph=False, reduce_retracing=True)
-        self._update = tf.function(lambda found, after: update(found, *after), autograph=False, reduce_retracing=True)
+        self._update = tf.function(
+            lambda computed, after: update(computed, *after), autograph=False, reduce_retracing=True
+        )
         # None until the precision is chosen
-        self._some = None if self._names and layers else self._compiled(half=False)
+        self._some = None if self._names and layers else self._compile_step(half=False)
 
-    def _compiled(self, half: bool) -> Gradients:
+    def _compile_step(self, half: bool) -> Gradients:
         import tensorflow as tf
 
         def some(batch: Tensors, values: Tensors) -> LossAndGradients:
@@ -93,8 +97,8 @@ class Steps:
         """
         if not self._names:
             return self._whole(batch, values, after)
-        loss, found = self._fitting(batch, values)
-        self._update(found, after)
+        loss, computed = self._fitting(batch, values)
+        self._update(computed, after)
         return loss
 
     def _fitting(self, batch: Tensors, values: Tensors) -> LossAndGradients:
@@ -109,27 +113,31 @@ class Steps:
                 if self._parts >= (images := len(tf.nest.flatten(batch)[0])):
                     raise
                 self._parts = min(2 * self._parts, images)
-                _note(f"the memory of {self._names[0]} does not hold the batch: it is computed in {self._parts} parts")
+                _note_line(
+                    f"the memory of {self._names[0]} does not hold the batch: it is computed in {self._parts} parts"
+                )
 
     def _in_parts(self, compiled: Gradients, batch: Tensors, values: Tensors) -> LossAndGradients:
         """Return the means of loss and gradients over the images, computed in parts one after the other."""
         import tensorflow as tf
 
         images = len(tf.nest.flatten(batch)[0])
-        bounds = [images * each // self._parts for each in range(self._parts + 1)]
+        bounds = [images * part_number // self._parts for part_number in range(self._parts + 1)]
         loss = tf.constant(0.0)
         summed = list[Any]()
         for first, last in pairwise(bounds):
             share = (last - first) / images
-            part, found = compiled(tf.nest.map_structure(lambda one, at=slice(first, last): one[at], batch), values)
+            part, computed = compiled(
+                tf.nest.map_structure(lambda values_of_batch, at=slice(first, last): values_of_batch[at], batch), values
+            )
             loss += share * part
-            summed = [share * one + (summed[place] if summed else 0.0) for place, one in enumerate(found)]
+            summed = [share * gradient + (summed[place] if summed else 0.0) for place, gradient in enumerate(computed)]
         return loss, summed
 
     def _faster(self, batch: Tensors, values: Tensors) -> Gradients:
         """Time gradients in both precisions and return those of the faster one; the weights stay."""
-        whole = self._compiled(half=False)
-        half = self._compiled(half=True)
+        whole = self._compile_step(half=False)
+        half = self._compile_step(half=True)
         seconds = []
         for compiled in (whole, half):
             float(self._in_parts(compiled, batch, values)[0])  # compiles
@@ -140,11 +148,11 @@ class Steps:
             seconds.append((time.perf_counter() - began) / TIMED)
         gains = seconds[1] < GAIN * seconds[0]
         times = f"{1e3 * seconds[0]:.1f} ms in float32, {1e3 * seconds[1]:.1f} in bfloat16"
-        _note(f"trains on {self._names[0]} in {'bfloat16' if gains else 'float32'}: {times}")
+        _note_line(f"trains on {self._names[0]} in {'bfloat16' if gains else 'float32'}: {times}")
         return half if gains else whole
 
 
-def halvable(network: keras.Model) -> list[keras.layers.Layer]:
+def find_halvable(network: keras.Model) -> list[keras.layers.Layer]:
     """Return the layers of a network, and of networks in it, that may compute in bfloat16.
 
     Others keep float32: statistics, sums of many values, and linear layers, from whose outputs come scores.
@@ -152,14 +160,14 @@ def halvable(network: keras.Model) -> list[keras.layers.Layer]:
     import keras
 
     layers = keras.layers
-    kept = (
+    never_halved = (
         *(layers.BatchNormalization, layers.Dense, layers.GlobalAveragePooling2D),
         *(layers.InputLayer, layers.Normalization, layers.Rescaling),
     )
-    found = list[Any]()
+    layers_inside = list[Any]()
     for layer in network.layers:
-        found += halvable(layer) if isinstance(layer, keras.Model) else [layer]
-    return [layer for layer in found if not isinstance(layer, kept)]
+        layers_inside += find_halvable(layer) if isinstance(layer, keras.Model) else [layer]
+    return [layer for layer in layers_inside if not isinstance(layer, never_halved)]
 
 
 @contextmanager
@@ -175,5 +183,5 @@ def in_half(layers: Sequence[keras.layers.Layer]) -> Iterator[None]:
             layer.dtype_policy = policy
 
 
-def _note(line: str) -> None:
+def _note_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # into the log of the run

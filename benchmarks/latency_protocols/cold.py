@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.devices import Cluster, DeviceProfile, DeviceTarget, column_of
 from advisor.devices._latency.base import Base, fit_base
-from advisor.devices._latency.model import estimate, queries_of_known
+from advisor.devices._latency.model import estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
 from advisor.devices._latency.table import Column, LatencyTable, runtime_family
 from benchmarks.latency_protocols.baselines import Floats, Indices
@@ -192,7 +192,7 @@ def _predict(group: _Figures, base: Base, machine: Machine, seen: Indices, calib
     column = machine.column
     rest = np.setdiff1d(np.arange(len(machine.models)), seen)
     posterior = posterior_of(base, column, machine.models[seen], machine.truth[seen])
-    found = estimate(posterior, queries_of_known(posterior.base, machine.models[rest]))
+    found = estimate_latencies(posterior, queries_of_known(posterior.base, machine.models[rest]))
     for place, truth in enumerate(machine.truth[rest]):
         regime = regime_of(column.kind, posterior.reference, len(seen), SUPPORT[found.support[place]])
         ends = []

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from advisor.devices._latency.base import Base, fit_base
-from advisor.devices._latency.model import choose, estimate, queries_of_known
+from advisor.devices._latency.model import choose_models, estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import Column, LatencyTable, related_releases, runtime_family
+from advisor.devices._latency.table import Column, LatencyTable, are_related_releases, runtime_family
 from benchmarks.latency_protocols import baselines
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.protocols import FEATURES, NEAREST, OURS, Score, Scores, Selector, held_out
@@ -33,7 +33,9 @@ def few_alike(table: LatencyTable, chosen: Selector, anchors: Sequence[int], dra
         generator = np.random.default_rng(fold_of(repr(column), 2**32))
         for count in anchors:
             sets = [(f"k={count}", np.sort(generator.choice(known, count, replace=False))) for _ in range(draws)]
-            sets.append((f"k={count}, chosen of all", np.sort(choose(base, column, [int(i) for i in known], count))))
+            sets.append(
+                (f"k={count}, chosen of all", np.sort(choose_models(base, column, [int(i) for i in known], count)))
+            )
             for name, seen in sets:
                 rest = np.setdiff1d(known, seen)
                 scores[name, OURS].add(_from(base, column, seen, values[seen], rest), values[rest])
@@ -76,7 +78,7 @@ def wrong_anchor(table: LatencyTable, chosen: Selector, count: int, factors: Seq
 
 def _from(base: Base, column: Column, seen: Indices, values: Floats, models: Indices) -> Floats:
     posterior = posterior_of(base, column, seen, values)
-    return estimate(posterior, queries_of_known(posterior.base, models)).mean
+    return estimate_latencies(posterior, queries_of_known(posterior.base, models)).mean
 
 
 def next_release(table: LatencyTable, chosen: Selector) -> Scores:
@@ -104,5 +106,5 @@ def _later_releases(table: LatencyTable, chosen: Selector) -> Iterator[tuple[int
         for sibling, other in enumerate(columns if chosen(column) else ()):
             both = (~np.isnan(table.values[[index, sibling]])).all(axis=0).sum()
             earlier = other.device == column.device and other.target.startswith(f"{column.target}-")
-            if earlier and related_releases(other, column) and both >= _LEAST:
+            if earlier and are_related_releases(other, column) and both >= _LEAST:
                 yield index, sibling, same

@@ -15,7 +15,7 @@ import numpy as np
 from advisor.devices import Cluster, DeviceProfile, DeviceTarget, column_of
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import FeatureTable
-from advisor.devices._latency.model import estimate, queries_of_known
+from advisor.devices._latency.model import estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
 from advisor.devices._latency.table import Column, LatencyTable, build_table
 from benchmarks.latency_protocols.baselines import Floats, Indices, spearman
@@ -162,7 +162,7 @@ def judge(
 def _verdicts(base: Base, row: Judged, calibration: Calibration, level: float) -> list[Verdict]:
     none = np.array([], dtype=np.intp)
     posterior = posterior_of(base, row.column, none, np.zeros(0))
-    found = estimate(posterior, queries_of_known(posterior.base, row.models))
+    found = estimate_latencies(posterior, queries_of_known(posterior.base, row.models))
     verdicts = []
     for i, model in enumerate(row.models):
         column = row.column

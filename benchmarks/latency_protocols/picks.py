@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.devices._latency.base import Base, fit_base
-from advisor.devices._latency.model import choose, decisive, estimate, queries_of_known
+from advisor.devices._latency.model import choose_decisive, choose_models, estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
 from advisor.devices._latency.table import Column, LatencyTable
 from benchmarks.latency_protocols.baselines import Floats, Indices
@@ -108,7 +108,7 @@ def _one_by_one(
         seen = np.array([], dtype=np.intp)
         for _ in range(ONE_BY_ONE[condition]):
             chances, distance = _chances(base, column, seen, values, known, float(budget), calibration)
-            chosen = decisive(chances, rated[known], distance, np.isin(known, seen))
+            chosen = choose_decisive(chances, rated[known], distance, np.isin(known, seen))
             seen = np.sort(np.append(seen, known[chosen]))
         chances, _ = _chances(base, column, seen, values, known, float(budget), calibration)
         yield _Tried(chances, values[known], rated[known], float(budget), column.silicon)
@@ -119,7 +119,7 @@ def _chances(
 ) -> tuple[Floats, Floats]:
     """Return the probability that each asked network meets the budget, and its distance; ``seen`` were measured."""
     posterior = posterior_of(base, column, seen, values[seen])
-    found = estimate(posterior, queries_of_known(posterior.base, asked))
+    found = estimate_latencies(posterior, queries_of_known(posterior.base, asked))
     regimes = [regime_of(column.kind, posterior.reference, len(seen), SUPPORT[support]) for support in found.support]
     errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
     chances = np.array([calibration.below(*pair) for pair in zip(regimes, errors, strict=True)])
@@ -134,7 +134,7 @@ def _seen(base: Base, column: Column, known: Indices, condition: str) -> Indices
     if condition == CONDITIONS[1]:
         generator = np.random.default_rng(fold_of(repr(column), 2**32))
         return np.asarray(np.sort(generator.choice(known, 5, replace=False)))
-    return np.sort(np.array(choose(base, column, [int(i) for i in known], 5), dtype=np.intp))
+    return np.sort(np.array(choose_models(base, column, [int(i) for i in known], 5), dtype=np.intp))
 
 
 def _summary(group: str, condition: str, tried: list[_Tried]) -> Picks:

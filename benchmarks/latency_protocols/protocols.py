@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.devices._latency.base import Base, fit_base
-from advisor.devices._latency.model import choose
+from advisor.devices._latency.model import choose_models
 from advisor.devices._latency.table import Column, LatencyTable
 from benchmarks.latency_protocols import baselines
 from benchmarks.latency_protocols.baselines import Floats, Indices
@@ -99,10 +99,10 @@ def new_target(table: LatencyTable, chosen: Selector, anchors: Sequence[int], dr
                 _score_all(scores, f"k={count}", base, whole, index, pool, seen, np.setdiff1d(known, seen))
                 # The advisor chooses among what a user can have: two thirds of the models.
                 ready = generator.choice(known, max(count, round(len(known) * 2 / 3)), replace=False)
-                seen = np.sort(choose(base, whole.columns[index], [int(i) for i in ready], count))
+                seen = np.sort(choose_models(base, whole.columns[index], [int(i) for i in ready], count))
                 rest = np.setdiff1d(known, seen)
                 _score_all(scores, f"k={count}, chosen", base, whole, index, pool, np.array(seen), rest)
-            seen = np.sort(choose(base, whole.columns[index], [int(i) for i in known], count))
+            seen = np.sort(choose_models(base, whole.columns[index], [int(i) for i in known], count))
             name = f"k={count}, chosen of all"
             _score_all(scores, name, base, whole, index, pool, seen, np.setdiff1d(known, seen))
     return dict(scores)
@@ -148,7 +148,7 @@ def new_runtime(table: LatencyTable, chosen: Selector, anchors: Sequence[int], d
             for _ in range(draws):
                 seen = np.sort(generator.choice(known, count, replace=False))
                 _score_all(scores, f"k={count}", base, table, index, pool, seen, np.setdiff1d(known, seen))
-            seen = np.sort(choose(base, column, [int(i) for i in known], count))
+            seen = np.sort(choose_models(base, column, [int(i) for i in known], count))
             name = f"k={count}, chosen of all"
             _score_all(scores, name, base, table, index, pool, seen, np.setdiff1d(known, seen))
     return dict(scores)

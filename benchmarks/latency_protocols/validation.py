@@ -13,9 +13,16 @@ from functools import lru_cache
 import numpy as np
 
 from advisor.devices._latency.base import Base, Indices, fit_base
-from advisor.devices._latency.model import Estimate, choose, estimate, queries_of_known
+from advisor.devices._latency.model import Estimate, choose_models, estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import Column, Floats, LatencyTable, reference_of, related_releases, runtime_family
+from advisor.devices._latency.table import (
+    Column,
+    Floats,
+    LatencyTable,
+    are_related_releases,
+    reference_of,
+    runtime_family,
+)
 
 FOLDS = 12
 ANCHORS = (0, 2, 5, 10)
@@ -129,7 +136,7 @@ def _hidden_releases(table: LatencyTable, fold: int, anchors: Sequence[int]) -> 
             of_release[column.kind, runtime_family(column.runtime), column.version].append(i)
     for members in of_release.values():
         of_fold = [i for i in members if fold_of(table.columns[i].silicon, _FEW_FOLDS) == fold]
-        related = [i for i in of_fold if any(related_releases(table.columns[i], c) for c in table.columns)]
+        related = [i for i in of_fold if any(are_related_releases(table.columns[i], c) for c in table.columns)]
         if related:
             yield from _hidden_targets(table, fit_base(hide(table, of_fold)[0]), related, (), anchors)
 
@@ -146,7 +153,7 @@ def _hidden_targets(
             if len(choice) >= count + _EVALUATED:
                 sets = [generator.permutation(choice)[:count]]
                 # ``devices calibrate`` chooses what it measures; others measure what they have.
-                sets += [choose(base, table.columns[index], [int(m) for m in choice], count)] if count else []
+                sets += [choose_models(base, table.columns[index], [int(m) for m in choice], count)] if count else []
                 for each in sets:
                     seen = np.sort(np.array(each, dtype=np.intp))
                     yield predict_hidden(table, base, index, seen, np.setdiff1d(measured, seen))
@@ -193,4 +200,4 @@ def predict_hidden(
     queries = queries_of_known(posterior.base, hidden)
     # A model that no column of the base has measured is described by its features alone.
     truth = table.values[index, hidden]
-    return Errors(column, len(seen), hidden, estimate(posterior, queries), truth, posterior.reference)
+    return Errors(column, len(seen), hidden, estimate_latencies(posterior, queries), truth, posterior.reference)

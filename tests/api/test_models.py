@@ -175,7 +175,7 @@ def test_this_machine_is_ready() -> None:
 
 
 def test_an_install_without_training_is_a_warning_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
+    monkeypatch.setattr(runtimes, "find_version", lambda _package: "")
     training = next(check for check in doctor(run_model=False) if check.name == "training")
     assert (training.state, training.found) == (State.WARNING, "not installed")
     assert training.hint.endswith(install_extra("train"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, build_model, convert, fetch_weights, load_catalogue, run
-from advisor.catalog._checking import rounding
+from advisor.catalog._checking import rounding_of
 from advisor.catalog._graph_file import graph_of
 from advisor.catalog._weights import mapping
 from advisor.catalog._weights.mapping import TrackedTensors
@@ -49,10 +49,10 @@ def marked(cards: list[Card], quick: tuple[str, ...]) -> list[Any]:
 def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     import keras
 
-    from advisor.catalog._graph import macs, parameters
+    from advisor.catalog._graph import count_macs, count_parameters
 
     model = built(card.name)
-    assert (parameters(model), macs(model)) == (card.params, card.macs)
+    assert (count_parameters(model), count_macs(model)) == (card.params, card.macs)
     (image,) = model.inputs
     assert (image.name, image.shape) == ("image", (1, card.input_size, card.input_size, 3))
     assert set(model.output) == {"probabilities", "features"}
@@ -64,7 +64,7 @@ def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     for published in card.published if card.family not in COUNTED_OTHERWISE else ():
         if published.params is not None:
             differences = [abs(own - published.params) for own in (card.params, with_statistics)]
-            assert min(differences) <= rounding(published.params) / 2, f"{published.source} says {published.params}"
+            assert min(differences) <= rounding_of(published.params) / 2, f"{published.source} says {published.params}"
     keras.backend.clear_session()
 
 

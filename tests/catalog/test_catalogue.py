@@ -10,7 +10,7 @@ import pytest
 from advisor import catalog
 from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog._cards import GRAPH_FILE
-from advisor.catalog._listing import place, rows
+from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
 
@@ -154,7 +154,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FetchOptions:
 
 
 def available(catalogue: Catalogue, options: FetchOptions) -> list[str]:
-    return [row.card.name for row in rows(catalogue, options) if row.here]
+    return [row.card.name for row in list_rows(catalogue, options) if row.here]
 
 
 def test_available_are_those_in_cache_or_mirror(catalogue: Catalogue, nowhere: FetchOptions, tmp_path: Path) -> None:
@@ -180,11 +180,11 @@ def test_available_are_those_in_cache_or_mirror(catalogue: Catalogue, nowhere: F
     ],
 )
 def test_a_source_is_told_in_a_few_words_without_credentials(source: WeightSource, said: str) -> None:
-    assert place(source) == said
+    assert place_of(source) == said
 
 
 def test_a_row_is_plain_json_with_the_whole_card(catalogue: Catalogue, nowhere: FetchOptions) -> None:
-    (row,) = [row for row in rows(catalogue, nowhere) if row.card.name == "mobilenet_v2_1.0_224"]
+    (row,) = [row for row in list_rows(catalogue, nowhere) if row.card.name == "mobilenet_v2_1.0_224"]
     plain = json.loads(json.dumps(row.to_json(), allow_nan=False))
     assert plain["arguments"]["width"] == 1.0
     assert (plain["params"], plain["size_bytes"]) == (row.card.params, 4 * row.card.params)

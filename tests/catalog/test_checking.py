@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.catalog import load_catalogue
-from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, rounding, verified
+from advisor.catalog._checking import FindingLevel, check_catalogue, count_graph, count_verified, rounding_of
 from advisor.core import UsageError
 
 SHIPPED = tuple(load_catalogue().values())
@@ -97,20 +97,20 @@ def test_nothing_is_built_where_a_file_cannot_be_read(tmp_path: Path) -> None:
 
 @given(st.integers(1, 999), st.integers(0, 9))
 def test_a_figure_is_rounded_to_where_its_zeros_begin(digits: int, zeros: int) -> None:
-    unit = rounding(digits * 10**zeros)
+    unit = rounding_of(digits * 10**zeros)
     assert unit >= 10**zeros
     assert digits * 10**zeros % unit == 0
     assert digits * 10**zeros // unit % 10 != 0
 
 
 def test_every_source_is_counted_by_what_its_hash_proves_and_a_card_without_one_says_why() -> None:
-    found = verified(SHIPPED)
+    found = count_verified(SHIPPED)
     assert found.strong + found.weak + found.unknown == sum(len(card.weights) for card in SHIPPED)
     assert min(found.strong, found.weak, found.unknown) > 0
     assert found.counts > len(SHIPPED)
     assert (found.hashed, found.damaged) == ((), ())
     cards = {card.name: card for card in SHIPPED}
-    sourceless = verified(SHIPPED).sourceless
+    sourceless = count_verified(SHIPPED).sourceless
     assert sourceless == tuple(f"mnasnet_1.0_{size}" for size in (192, 160, 128, 96))
     assert all("they are no source here" in cards[name].note for name in sourceless)
 

@@ -86,7 +86,7 @@ def test_nearly_every_card_has_a_graph_file_for_its_own_side_alone() -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("name", marked(BUILT, ("mobilenet_v3_small_0.75_224",)))
 def test_a_filled_graph_is_the_file_that_keras_graph_converts_to(name: str) -> None:
-    from advisor.catalog._keras_layers import fill
+    from advisor.catalog._keras_layers import fill_layers
 
     card, draw = BUILT[name], np.random.default_rng(7)
     graph = graph_of(card)
@@ -95,7 +95,7 @@ def test_a_filled_graph_is_the_file_that_keras_graph_converts_to(name: str) -> N
         if len(shape) == 1:
             weights[tensor] = weights[tensor] + draw.uniform(-0.3, 0.3, shape).astype(np.float32)
     model = build_model(card, None)
-    fill(model, weights)
+    fill_layers(model, weights)
     filled, converted = graph.filled(weights), to_tflite(model)
     one, other = ([operator.name for operator in read(data).operators] for data in (filled, converted))
     assert one == other

@@ -95,26 +95,26 @@ def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
 def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
     import keras
 
-    from advisor.catalog._architectures.networks import padded_max_pool
+    from advisor.catalog._architectures.networks import pool_padded
 
     image = keras.Input((4, 4, 1), batch_size=1)
     values = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
-    pooled = np.asarray(keras.Model(image, padded_max_pool(image))(values))
+    pooled = np.asarray(keras.Model(image, pool_padded(image))(values))
     assert pooled[0, :, :, 0].tolist() == [[5, 7], [13, 15]]
 
 
 def test_a_shuffle_interleaves_the_two_halves() -> None:
     import keras
 
-    from advisor.catalog._architectures.networks import shuffled
+    from advisor.catalog._architectures.networks import shuffle_halves
 
     left, right = (keras.Input((2, 3, 4), batch_size=1) for _ in range(2))
-    model = keras.Model([left, right], shuffled(left, right, "unit"))
+    model = keras.Model([left, right], shuffle_halves(left, right, "unit"))
     rng = np.random.default_rng(0)
     first, second = (rng.normal(size=(1, 2, 3, 4)).astype(np.float32) for _ in range(2))
-    shuffled = np.asarray(model([first, second]))
-    assert np.array_equal(shuffled[..., 0::2], first)
-    assert np.array_equal(shuffled[..., 1::2], second)
+    shuffle_halves = np.asarray(model([first, second]))
+    assert np.array_equal(shuffle_halves[..., 0::2], first)
+    assert np.array_equal(shuffle_halves[..., 1::2], second)
 
 
 PLAIN = {"minimalistic": True}

@@ -16,7 +16,7 @@ from tests.catalog.test_catalogue import GOOD
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own, for files of users alone."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(parsed_cache, "shipped_files", list)
+    monkeypatch.setattr(parsed_cache, "list_shipped_files", list)
     return tmp_path / "cache" / "catalogues"
 
 
@@ -51,7 +51,7 @@ def test_the_second_time_no_file_is_parsed_for_the_same_cards(team: Path, reques
 
 def test_a_process_reads_a_file_once(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load_catalogue([team])
-    monkeypatch.setattr(parsed_cache, "recall", None)
+    monkeypatch.setattr(parsed_cache, "recall_cards", None)
     assert parsed_cache.load_catalogue([team])["team_net"] is first["team_net"]
 
 
@@ -63,7 +63,7 @@ def test_a_changed_file_is_read_anew(team: Path) -> None:
 
 def test_other_code_reads_anew(team: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     load_catalogue([team])
-    monkeypatch.setattr(parsed_cache, "_readers", lambda: "another version")
+    monkeypatch.setattr(parsed_cache, "_hash_readers", lambda: "another version")
     request.getfixturevalue("no_yaml")
     with pytest.raises(AssertionError, match="was parsed"):
         load_catalogue([team])

@@ -7,11 +7,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
+
+CASES = yaml.safe_load(Path(__file__).with_name("wrong_uses.yaml").read_text(encoding="utf-8"))
 
 FAST = ("--effort", "search", "--force")
 
@@ -62,34 +65,7 @@ def test_files_are_held_against_the_first_one_that_fails_is_a_row_and_no_line_is
         assert words in said.out
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("benchmark absent.tflite", "no model file 'absent.tflite'"),
-        ("benchmark text.tflite", "text.tflite is not a usable .tflite file"),
-        ("benchmark open.tflite", "open.tflite: input 'image' has unknown dimensions"),
-        ("benchmark small.tflite --shape 1,a", "--shape: '1,a' is not a shape"),
-        ("benchmark small.tflite --threads 0", "--threads: '0' is not a whole number from 1 to 64"),
-        ("benchmark small.tflite --effort fast", "unknown effort 'fast'"),
-        ("benchmark small.tflite --sustained 5", "--sustained: '5' has no unit"),
-        ("benchmark small.tflite --image none.jpg", "no image file 'none.jpg'"),
-        ("benchmark small.tflite --runtime torch==2.0", "--runtime: unknown runtime 'torch'"),
-        ("benchmark small.tflite --device raspberry-pi-4 --ssh -oX", "'-oX' is not a valid host"),
-        ("benchmark small.tflite --device galaxy-s24 --accelerator gpu", "galaxy-s24 has no gpu target"),
-        ("benchmark small.tflite --device pixel-4 --runtime tflite-runtime==2.14.0", "--runtime works only for this"),
-        ("benchmark small.tflite --device pixel-4 --sustained 5min", "--sustained works only for this machine's CPU"),
-        ("benchmark small.tflite --accelerator gpu --no-xnnpack", "--no-xnnpack works only for this machine's CPU"),
-        ("benchmark small.tflite --ssh board", "--ssh and --adb need the name of a device"),
-        ("benchmark small.tflite --accelerator edgetpu", "unknown accelerator 'edgetpu' (did you mean 'tpu'?)"),
-        ("profile absent.tflite", "no model file 'absent.tflite'"),
-        ("profile crash.tflite", "crash.tflite: the measuring process died"),
-        ("profile custom.tflite", "custom.tflite: Encountered unresolved custom op: Nobody"),
-        ("profile custom.tflite --html folder", "cannot write 'folder': it is a folder"),
-        ("profile custom.tflite --calibration photos", "--calibration"),
-        ("profile small.tflite --accelerator edgtpu", "unknown accelerator 'edgtpu' (did you mean 'edgetpu'?)"),
-        ("profile small.tflite --against open.tflite", "open.tflite does not say how its images are normalised"),
-    ],
-)
+@pytest.mark.parametrize(("command", "message"), CASES.items())
 @pytest.mark.usefixtures("model")
 def test_a_wrong_use_is_one_line_and_exit_code_2(advisor: Advisor, tmp_path: Path, command: str, message: str) -> None:
     (tmp_path / "folder").mkdir()

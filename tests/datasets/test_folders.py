@@ -8,7 +8,8 @@ import pytest
 
 from advisor.core import AmbiguousInput, UsageError
 from advisor.datasets import Listing, list_files, survey
-from advisor.datasets._folders import Names, read_folders
+from advisor.datasets._folder_questions import Names
+from advisor.datasets._folders import read_folders
 from tests.datasets.folders import make
 from tests.requirements import shared_case
 

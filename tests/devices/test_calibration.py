@@ -306,17 +306,17 @@ def test_each_network_says_what_it_changed(board: DeviceProfile, predictor: Pred
     first = {("mobilenet_v2_1.0_224", "int8"): timing(3.0)}
     second = {("resnet_50_224", "int8"): timing(35.0), ("mobilenet_v3_small_1.0_224", "int8"): timing(1.0)}
     steps = [with_timings(board, target, found) for found in ({}, first, first | second)]
-    errors = [calibration.expected_error(predictor, step, target, "int8", models) for step in steps]
+    errors = [calibration.estimate_error(predictor, step, target, "int8", models) for step in steps]
     assert errors[2] < errors[1] < errors[0]
     change = f"the expected error of the others falls from {errors[0]:.0%} to {errors[2]:.0%}"
-    assert list(calibration.changes(predictor, steps[0], steps[2], target, models, second)) == [
+    assert list(calibration.list_changes(predictor, steps[0], steps[2], target, models, second)) == [
         f"resnet_50_224 int8 takes 35.0 ms; {change}",
         f"mobilenet_v3_small_1.0_224 int8 takes 1.00 ms; {change}",
     ]
-    (same,) = calibration.changes(predictor, steps[1], steps[1], target, models, first)
+    (same,) = calibration.list_changes(predictor, steps[1], steps[1], target, models, first)
     assert same == f"mobilenet_v2_1.0_224 int8 takes 3.00 ms; the expected error of the others stays {errors[1]:.0%}"
     models = [features.models["mobilenet_v2_1.0_224"]]
-    (alone,) = calibration.changes(predictor, steps[0], steps[1], target, models, first)
+    (alone,) = calibration.list_changes(predictor, steps[0], steps[1], target, models, first)
     assert alone == "mobilenet_v2_1.0_224 int8 takes 3.00 ms"
 
 
@@ -338,8 +338,8 @@ def test_the_governor_is_the_one_that_the_device_reports(load: object, governor:
 def test_errors_are_expected_of_predictions(board: DeviceProfile, predictor: Predictor, features: FeatureTable) -> None:
     target, model = board.target("cpu-x1"), features.models["mobilenet_v2_1.0_224"]
     after = with_measurements(board, target, {(model.name, "float32"): 6.5})
-    assert 0 < calibration.expected_error(predictor, board, target, "float32", [model]) < 2
-    assert math.isnan(calibration.expected_error(predictor, after, target, "float32", [model]))
+    assert 0 < calibration.estimate_error(predictor, board, target, "float32", [model]) < 2
+    assert math.isnan(calibration.estimate_error(predictor, after, target, "float32", [model]))
 
 
 def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profiles: Profiles, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from advisor.core import AdvisorError, StageError, UsageError
 from advisor.devices import HostConnection, MeasurementJob, SshConnection, agent_arguments, timings_of_agent
-from advisor.devices._connections.agent import _key, _named
-from advisor.isolation import sweep
+from advisor.devices._connections.agent import _key, _name_files
+from advisor.isolation import sweep_folders
 from advisor.store import sha256_file
 from tests.devices.requirements import require_onnx
 from tests.makers.phones import SshServer, client_of
@@ -41,7 +41,7 @@ def own_job(model: Path, folder: Path) -> MeasurementJob:
 
 
 def folder_of(job: MeasurementJob) -> Path:
-    files = {name: (path, sha256_file(path)) for name, path in _named(job.models).items()}
+    files = {name: (path, sha256_file(path)) for name, path in _name_files(job.models).items()}
     return CACHE / _key(files, ["agent.py", *agent_arguments(job, list(files)[1:])])
 
 
@@ -207,7 +207,7 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     assert done.returncode == -signal.SIGKILL
     assert len(list(temporary.iterdir())) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    sweep()
+    sweep_folders()
     assert list(temporary.iterdir()) == []
 
 

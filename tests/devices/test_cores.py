@@ -10,10 +10,17 @@ import pytest
 from advisor.core import FileFeatures, Provenance, UsageError
 from advisor.devices import Cluster, DeviceProfile, DeviceTarget, HostConnection, MeasurementJob, Profiles, features_of
 from advisor.devices._latency.base import fit_base
-from advisor.devices._latency.model import estimate, queries_of_known
+from advisor.devices._latency.model import estimate_latencies, queries_of_known
 from advisor.devices._latency.posterior import posterior_of
-from advisor.devices._latency.table import UNSTATED, LatencyTable, arithmetic, distance, running_cores, target_vector
-from advisor.devices._prediction import RUNTIME_BYTES, predicted_memory
+from advisor.devices._latency.table import (
+    UNSTATED,
+    LatencyTable,
+    arithmetic_of,
+    count_releases,
+    running_cores,
+    target_vector,
+)
+from advisor.devices._prediction import RUNTIME_BYTES, predict_memory
 from advisor.devices._profiles import listing, read_profile
 from advisor.devices._profiles.runtimes import Core, core_named, core_remarks, read_cores
 from advisor.tflite import indirection_bytes, read, to_float16
@@ -32,16 +39,7 @@ RATE = re.compile(r"([\d.]+) GFLOPS (?:at|on a [^(]*\()\s*([\d.]+) GHz")
 OPERATIONS = re.compile(r"(\d+) operations a cycle")
 LIKE = re.compile(r"(?:schedules it )?as the ((?:Cortex|Neoverse|Exynos)-\w+)")
 
-PROFILE = """name: own
-title: Own board
-kind: board
-soc: Maker M9
-cores:
-- {core: Cortex-A72, count: 2, max_mhz: 1800}
-- {core: CORE, count: 4, max_mhz: 1800}
-targets: [{name: tflite-cpu-x4, runtime: ai-edge-litert, accelerator: cpu, threads: 4, precisions: [float32]}]
-default_target: tflite-cpu-x4
-"""
+PROFILE = (Path(__file__).parent / "own_board.yaml").read_text(encoding="utf-8")
 
 
 def device(core: str, runtime: str = "ai-edge-litert", mhz: int | None = 2000, threads: int = 4) -> DeviceProfile:
@@ -131,7 +129,7 @@ def test_litert_computes_floats_at_half_the_rate_of_ncnn_where_the_core_has_16_b
 def test_integers_gain_from_a_dot_product() -> None:
     gains = [np.exp(vector(device(c), "int8")[0] - vector(device(c))[0]) for c in ("A72", "A76", "A710", "ARM1176")]
     assert gains == pytest.approx([2, 4, 8, 1])
-    assert arithmetic("ai-edge-litert", "float16") == "float16"
+    assert arithmetic_of("ai-edge-litert", "float16") == "float16"
 
 
 def test_a_core_without_a_clock_gets_its_usual_one() -> None:
@@ -160,7 +158,7 @@ def found() -> FileFeatures:
 
 
 def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) -> None:
-    memory = present(predicted_memory(found, "cpu"))
+    memory = present(predict_memory(found, "cpu"))
     assert memory.provenance is Provenance.PREDICTED
     assert memory.value > RUNTIME_BYTES + found.arena_bytes + 2 * found.weight_bytes
     low, value, high = interval(memory)
@@ -175,30 +173,30 @@ def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
 
 
 def test_a_microcontroller_keeps_weights_in_flash_and_its_runtime_more_than_arenas(found: FileFeatures) -> None:
-    memory = present(predicted_memory(found, "mcu"))
+    memory = present(predict_memory(found, "mcu"))
     assert memory.value == found.arena_bytes
     assert "flash" in memory.source
-    memory = present(predicted_memory(found, "mcu", "tflite-micro"))
+    memory = present(predict_memory(found, "mcu", "tflite-micro"))
     assert memory.value == found.micro_arena_bytes
     assert "tensor arena of TensorFlow Lite Micro" in memory.source
-    older = present(predicted_memory(replace(found, micro_arena_bytes=0), "mcu", "tflite-micro"))
+    older = present(predict_memory(replace(found, micro_arena_bytes=0), "mcu", "tflite-micro"))
     assert older.value == found.arena_bytes
 
 
 def test_an_accelerator_s_driver_is_not_known(found: FileFeatures) -> None:
-    memory = present(predicted_memory(found, "npu"))
+    memory = present(predict_memory(found, "npu"))
     assert memory.value == found.arena_bytes + found.weight_bytes
     assert (memory.low, memory.high) == (None, None)
 
 
 def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> None:
-    assert predicted_memory(replace(found, weight_bytes=0), "cpu") is None
+    assert predict_memory(replace(found, weight_bytes=0), "cpu") is None
 
 
 @pytest.mark.integration
 def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Path) -> None:
     (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
-    memory = present(predicted_memory(found, "cpu"))
+    memory = present(predict_memory(found, "cpu"))
     assert timing.memory_bytes is not None
     # A few kilobytes of model: the runtime itself is nearly all of it.
     assert timing.memory_bytes < 3 * memory.value
@@ -220,18 +218,18 @@ def releases() -> LatencyTable:
 
 
 def test_the_distance_is_in_minor_releases() -> None:
-    assert distance("1.23.0+qairt2.37.1", "1.30.0+qairt2.50.0") == 13
-    assert distance("2.17.0+qairt2.42.0", "qairt2.50.0") == 8
-    assert distance("2.17.0", "2.17.1") == distance("", "") == 0
-    assert distance("1.9.0", "2.1.0") == distance("2.1.0", "1.9.0") == 10
-    assert distance("2.17.0", "") == distance("unstated", "2.17.0") == UNSTATED
+    assert count_releases("1.23.0+qairt2.37.1", "1.30.0+qairt2.50.0") == 13
+    assert count_releases("2.17.0+qairt2.42.0", "qairt2.50.0") == 8
+    assert count_releases("2.17.0", "2.17.1") == count_releases("", "") == 0
+    assert count_releases("1.9.0", "2.1.0") == count_releases("2.1.0", "1.9.0") == 10
+    assert count_releases("2.17.0", "") == count_releases("unstated", "2.17.0") == UNSTATED
 
 
 def test_the_next_release_is_predicted_network_by_network(releases: LatencyTable) -> None:
     index = len(releases.columns) - 1
     shown, _ = hide(releases, [index])
     posterior = posterior_of(fit_base(shown), releases.columns[index], NONE, np.zeros(0))
-    found = estimate(posterior, queries_of_known(posterior.base, np.arange(24)))
+    found = estimate_latencies(posterior, queries_of_known(posterior.base, np.arange(24)))
     assert posterior.reference == "release"
     assert np.abs(found.mean - releases.values[index]).max() < 0.05
     assert np.abs(releases.values[7] - releases.values[index]).max() > 0.4
@@ -244,7 +242,7 @@ def test_a_release_that_nobody_ran_is_the_last_one_with_a_wide_interval(releases
     for version in ("1.26.0", "1.45.0"):
         later = replace(column, target="cpu-later", version=version)
         posterior = posterior_of(base, later, NONE, np.zeros(0))
-        found = estimate(posterior, queries_of_known(posterior.base, np.arange(24)))
+        found = estimate_latencies(posterior, queries_of_known(posterior.base, np.arange(24)))
         assert np.abs(found.mean - releases.values[-1]).max() < 0.1
         deviations.append(float(np.median(found.deviation)))
     assert deviations[0] < deviations[1]

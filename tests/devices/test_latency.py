@@ -14,7 +14,13 @@ from advisor.core import Traits, UsageError
 from advisor.devices import ModelFeatures, Profiles, load_features, target_vector
 from advisor.devices._latency.base import COUNTS, Base, Contrasts, fit_base
 from advisor.devices._latency.features import traits_of_operators
-from advisor.devices._latency.model import choose, decisive, estimate, queries_of, queries_of_known
+from advisor.devices._latency.model import (
+    choose_decisive,
+    choose_models,
+    estimate_latencies,
+    queries_of,
+    queries_of_known,
+)
 from advisor.devices._latency.posterior import (
     CALIBRATION_FILE,
     EVERYTHING,
@@ -24,7 +30,7 @@ from advisor.devices._latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon
+from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon_of
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, hide, subset
 
@@ -79,7 +85,7 @@ def test_the_base_keeps_what_was_measured_and_a_copy_of_a_target_resembles_it(ma
     posterior = posterior_of(base, made.columns[4], np.arange(8), base.filled[4, :8] + 1.5)
     assert posterior.shares.sum() == pytest.approx(1)
     assert int(np.argmax(posterior.shares)) == 4
-    predicted = estimate(posterior, queries_of_known(base, np.arange(8, 24))).mean
+    predicted = estimate_latencies(posterior, queries_of_known(base, np.arange(8, 24))).mean
     assert np.abs(predicted - base.filled[4, 8:] - 1.5).max() < 0.1
 
 
@@ -91,7 +97,7 @@ def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> No
         measured = np.flatnonzero(~np.isnan(made.values[index]))
         seen, hidden = measured[:5], measured[5:]
         posterior = posterior_of(fitted, made.columns[index], seen, made.values[index, seen])
-        errors.extend(estimate(posterior, queries_of_known(fitted, hidden)).mean - made.values[index, hidden])
+        errors.extend(estimate_latencies(posterior, queries_of_known(fitted, hidden)).mean - made.values[index, hidden])
     assert np.median(np.abs(errors)) < 0.05
 
 
@@ -99,7 +105,7 @@ def test_a_model_far_outside_says_so_and_a_small_one_may_only_be_faster(made: La
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     assert posterior.shares[0] == 0
     models = [ModelFeatures("new", "other", np.exp(size), 3e6, 224, 80, Traits()) for size in (20, 30, 9)]
-    found = estimate(posterior, queries_of(base, models))
+    found = estimate_latencies(posterior, queries_of(base, models))
     assert found.outside[0] == 0
     assert found.outside[1:].min() > 1
     assert found.deviation[1] > 2 * found.deviation[0]
@@ -111,16 +117,16 @@ def test_support_tells_known_models_from_their_family_and_from_strangers(made: L
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     vector = {"macs": 5e8, "params": 3e6, "input_size": 224, "layers": 80.0}
     models = [ModelFeatures(n, f, **vector) for n, f in (("m3", "f1"), ("m3b", "f1"), ("new", "other"))]
-    found = estimate(posterior, queries_of(base, models))
+    found = estimate_latencies(posterior, queries_of(base, models))
     assert [SUPPORT[code] for code in found.support] == ["model", "family", "none"]
 
 
 def test_anchors_are_candidates_and_a_dear_one_gives_way_to_a_cheap_one(made: LatencyTable, base: Base) -> None:
-    chosen = choose(base, made.columns[0], range(4, 20), 5)
+    chosen = choose_models(base, made.columns[0], range(4, 20), 5)
     assert len(set(chosen) & set(range(4, 20))) == 5
-    assert set(choose(base, made.columns[0], [1, 2], 5)) == {1, 2}
-    first = choose(base, made.columns[0], range(24), 1)[0]
-    assert choose(base, made.columns[0], range(24), 1, {first: 1000.0})[0] != first
+    assert set(choose_models(base, made.columns[0], [1, 2], 5)) == {1, 2}
+    first = choose_models(base, made.columns[0], range(24), 1)[0]
+    assert choose_models(base, made.columns[0], range(24), 1, {first: 1000.0})[0] != first
 
 
 def test_cross_validation_never_predicts_what_it_has_seen(made: LatencyTable) -> None:
@@ -254,7 +260,7 @@ def test_an_npu_that_nobody_measured_is_placed_by_its_generation(shipped_npus: L
 
     def error(of: Column) -> float:
         posterior = posterior_of(base, of, np.array([], dtype=np.intp), np.zeros(0))
-        found = estimate(posterior, queries_of_known(base, measured))
+        found = estimate_latencies(posterior, queries_of_known(base, measured))
         return float(np.median(np.abs(np.expm1(found.mean - shipped_npus.values[index, measured]))))
 
     assert error(column) < error(replace(column, speed=()))
@@ -276,9 +282,9 @@ def test_a_damaged_or_missing_calibration_is_refused(tmp_path: Path, content: st
 
 
 def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) -> None:
-    assert silicon(profiles["rk3588"]) == silicon(profiles["orange-pi-5"])
-    assert len({silicon(profiles[name]) for name in ("snapdragon-855", "snapdragon-855-plus", "pixel-4")}) == 1
-    assert silicon(profiles["snapdragon-865"]) != silicon(profiles["snapdragon-855"])
+    assert silicon_of(profiles["rk3588"]) == silicon_of(profiles["orange-pi-5"])
+    assert len({silicon_of(profiles[name]) for name in ("snapdragon-855", "snapdragon-855-plus", "pixel-4")}) == 1
+    assert silicon_of(profiles["snapdragon-865"]) != silicon_of(profiles["snapdragon-855"])
 
     def rate(selector: str) -> float:
         vector = target_vector(*profiles.select(selector), "float32")
@@ -301,7 +307,7 @@ def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_h
 )
 def test_the_model_that_raises_the_pick_is_measured(chances: list[float], measured: list[bool], chosen: int) -> None:
     accuracy, distance = np.array([60.0, 68.0, 70.0]), np.array([0.1, 0.4, 0.3])
-    assert decisive(np.array(chances), accuracy, distance, np.array(measured)) == chosen
+    assert choose_decisive(np.array(chances), accuracy, distance, np.array(measured)) == chosen
 
 
 def npus(targets: int = 12, models: int = 24) -> LatencyTable:
@@ -320,10 +326,12 @@ def test_what_a_launch_takes_is_learnt_from_five_models() -> None:
     slowest = int(np.argmax(made.values.sum(axis=1)))
     shown, _ = hide(made, [slowest])
     base = fit_base(shown)
-    seen = np.sort(choose(base, made.columns[slowest], range(24), 5))
+    seen = np.sort(choose_models(base, made.columns[slowest], range(24), 5))
     rest = np.setdiff1d(np.arange(24), seen)
     posterior = posterior_of(base, made.columns[slowest], seen, made.values[slowest, seen])
-    errors = np.abs(np.expm1(estimate(posterior, queries_of_known(base, rest)).mean - made.values[slowest, rest]))
+    errors = np.abs(
+        np.expm1(estimate_latencies(posterior, queries_of_known(base, rest)).mean - made.values[slowest, rest])
+    )
     assert np.median(errors) < 0.05
 
 

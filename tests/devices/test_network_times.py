@@ -13,9 +13,9 @@ from advisor.catalog import load_catalogue
 from advisor.core import UsageError
 from advisor.devices import timings_of_agent
 from advisor.devices._connections.adb import parse_output
-from advisor.devices._connections.agent import rising, slowdown, throttling
-from advisor.devices._latency.base import agreeing, fit_base, student
-from advisor.devices._latency.model import contradicting, estimate, queries_of_known
+from advisor.devices._connections.agent import describe_throttling, measure_slowdown, measure_trend
+from advisor.devices._latency.base import choose_agreeing, fit_base, student
+from advisor.devices._latency.model import estimate_latencies, find_contradicting, queries_of_known
 from advisor.devices._latency.operator_times import OPERATORS_FILE, OperatorTimes, model_operators
 from advisor.devices._latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices._latency.table import LatencyTable
@@ -157,10 +157,10 @@ def with_error(table: LatencyTable, factor: float, wrong: int = 2) -> tuple[Late
 @pytest.mark.parametrize("factor", [4.0, 0.25, 1000.0])
 def test_a_wrong_row_is_named_and_hardly_moves_the_others(complete: LatencyTable, factor: float) -> None:
     posterior, values = with_error(complete, factor)
-    assert set(contradicting(posterior, values)) == {"m2"}
-    assert contradicting(posterior, values)["m2"] == pytest.approx(np.exp(complete.values[0, 2]), rel=0.2)
+    assert set(find_contradicting(posterior, values)) == {"m2"}
+    assert find_contradicting(posterior, values)["m2"] == pytest.approx(np.exp(complete.values[0, 2]), rel=0.2)
     rest = np.arange(6, 24)
-    errors = estimate(posterior, queries_of_known(posterior.base, rest)).mean - complete.values[0, rest]
+    errors = estimate_latencies(posterior, queries_of_known(posterior.base, rest)).mean - complete.values[0, rest]
     assert np.median(np.abs(errors)) < 0.05
 
 
@@ -169,7 +169,7 @@ def test_of_two_measurements_none_is_wrong_and_at_most_a_third_is_set_aside(comp
     posterior = posterior_of(fit_base(complete), complete.columns[0], np.arange(2), values, excluded=[0])
     assert np.array_equal(posterior.doubts, [0, 0])
     residuals = np.array([[0.0, 0.0, 3.0, 0.0, 30.0, 300.0]])
-    assert [list(kept) for _, kept in agreeing(np.zeros(1), residuals, [0.01 * np.eye(6)])] == [[0, 1, 2, 3]]
+    assert [list(kept) for _, kept in choose_agreeing(np.zeros(1), residuals, [0.01 * np.eye(6)])] == [[0, 1, 2, 3]]
 
 
 def test_the_density_is_students() -> None:
@@ -179,7 +179,7 @@ def test_the_density_is_students() -> None:
 
 
 def test_blocks_that_keep_rising_are_throttling() -> None:
-    assert throttling([10, 10.5, 11, 12, 13, 14, 15, 15]).startswith("throttled: the last runs took 1.4")
+    assert describe_throttling([10, 10.5, 11, 12, 13, 14, 15, 15]).startswith("throttled: the last runs took 1.4")
 
 
 @example([])
@@ -190,17 +190,17 @@ def test_blocks_that_keep_rising_are_throttling() -> None:
 @example([15, 14, 13, 12, 11, 10])
 @given(st.lists(st.floats(1, 1.05), min_size=4, max_size=30))
 def test_noise_too_few_blocks_and_a_device_that_speeds_up_are_not(blocks: list[float]) -> None:
-    assert throttling(blocks) == ""
+    assert describe_throttling(blocks) == ""
 
 
 @given(st.lists(st.floats(1, 1e3), min_size=2, max_size=20, unique=True))
 def test_tau_is_one_for_a_rise_and_minus_one_for_a_fall(values: list[float]) -> None:
-    assert rising(sorted(values)) == 1.0
-    assert rising(sorted(values, reverse=True)) == -1.0
+    assert measure_trend(sorted(values)) == 1.0
+    assert measure_trend(sorted(values, reverse=True)) == -1.0
 
 
 def test_slowdown_takes_the_medians_of_the_ends() -> None:
-    assert slowdown([10, 10, 999, 15, 20, 20]) == 2.0
+    assert measure_slowdown([10, 10, 999, 15, 20, 20]) == 2.0
 
 
 def series(clock: str) -> dict[str, Any]:

@@ -3,67 +3,30 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from advisor.core import HOST, UsageError
-from advisor.devices import Predictor, core_named, device_names, known_socs, load_features, provenance, remarks
+from advisor.devices import Predictor, core_named, device_names, load_features, provenance, read_socs, remarks
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.listing import PREDICTED, device_json, write_profile
-from advisor.devices._profiles.loading import Profiles, checked_profile
+from advisor.devices._profiles.loading import Profiles, read_checked_profile
 from advisor.devices._profiles.phones import (
-    known_boards,
-    known_phones,
     list_phones,
     nearest_names,
     phones_named,
     profile_of,
+    read_boards,
+    read_phones,
 )
 from advisor.devices._profiles.socs import clusters_of, find_soc, instruction_set, plain_name
 
-MOST_SOLD = """
-iPhone 11, iPhone 11 Pro Max, iPhone XR, iPhone SE (2020), iPhone 12, iPhone 12 mini, iPhone 12 Pro, iPhone 12 Pro
-Max, iPhone 13, iPhone 13 mini, iPhone 13 Pro, iPhone 13 Pro Max, iPhone SE (2022), iPhone 14, iPhone 14 Plus,
-iPhone 14 Pro, iPhone 14 Pro Max, iPhone 15, iPhone 15 Plus, iPhone 15 Pro, iPhone 15 Pro Max, iPhone 16, iPhone 16
-Plus, iPhone 16 Pro, iPhone 16 Pro Max, iPhone 16e, iPhone 17, iPhone 17 Pro, iPhone 17 Pro Max, Galaxy A01, Galaxy
-A02, Galaxy A02s, Galaxy A03, Galaxy A03s, Galaxy A03 Core, Galaxy A04, Galaxy A04s, Galaxy A05, Galaxy A05s, Galaxy
-A06, Galaxy A11, Galaxy A12, Galaxy A14, Galaxy A14 5G, Galaxy A13, Galaxy A13 5G, Galaxy A15, Galaxy A15 5G, Galaxy
-A16, Galaxy A16 5G, Galaxy A21s, Galaxy A22, Galaxy A22 5G, Galaxy A23, Galaxy A24, Galaxy A25, Galaxy A31, Galaxy
-A32, Galaxy A32 5G, Galaxy A33, Galaxy A34, Galaxy A35, Galaxy A36, Galaxy A51, Galaxy A52, Galaxy A52s, Galaxy A53,
-Galaxy A54, Galaxy A55, Galaxy A56, Galaxy A71, Galaxy M12, Galaxy M31, Galaxy S23, Galaxy S23 Ultra, Galaxy S24,
-Galaxy S24 Ultra, Galaxy S25, Galaxy S25 Ultra, Galaxy S22, Galaxy S21 Ultra, Redmi 9, Redmi 9A, Redmi 9C, Redmi 10,
-Redmi 10A, Redmi 10C, Redmi 12, Redmi 12C, Redmi 13C, Redmi 14C, Redmi Note 8, Redmi Note 9, Redmi Note 9 Pro, Redmi
-Note 10, Redmi Note 10 Pro, Redmi Note 11, Redmi Note 12, Redmi Note 13, POCO X3 Pro
-"""
+CASES = yaml.safe_load(Path(__file__).with_name("names_of_people.yaml").read_text(encoding="utf-8"))
+
+MOST_SOLD = (Path(__file__).parent / "most_sold.txt").read_text(encoding="utf-8")
 """Written down from the yearly lists of Counterpoint, Canalys and Omdia as they are remembered; their order is none."""
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("Pixel 8", "pixel-8"),
-        ("google pixel8", "pixel-8"),
-        ("shiba", "pixel-8"),
-        ("PIXEL_8_PRO", "pixel-8-pro"),
-        ("Galaxy A54", "galaxy-a54-5g"),
-        ("Samsung Galaxy A54 5G", "galaxy-a54-5g"),
-        ("SM-A546E", "galaxy-a54-5g"),
-        ("iPhone 15", "iphone-15"),
-        ("Apple iPhone 15", "iphone-15"),
-        ("iPhone15,4", "iphone-15"),
-        ("iphone se 2022", "iphone-se-3rd-generation"),
-        ("Galaxy S21 Exynos", "galaxy-s21-exynos-2100"),
-        ("galaxy s24 ultra", "galaxy-s24-ultra"),
-        ("S23+", "galaxy-s23-plus"),
-        ("S23 Plus", "galaxy-s23-plus"),
-        ("SM-S921B", "galaxy-s24-exynos-2400"),
-        ("Xiaomi Redmi Note 12", "redmi-note-12"),
-        ("23021RAAEG", "redmi-note-12"),
-        ("moto g54", "moto-g54-5g"),
-        ("XT2343-1", "moto-g54-5g"),
-        ("Nothing Phone (2)", "nothing-phone-2"),
-        ("Tensor G3", "tensor-g3"),
-        ("MT6765", "helio-g35"),
-    ],
-)
+@pytest.mark.parametrize(("written", "name"), CASES.items())
 def test_a_phone_is_known_by_the_names_that_people_use(profiles: Profiles, written: str, name: str) -> None:
     assert profiles.profile(written).name == name
 
@@ -120,7 +83,7 @@ def test_an_unknown_name_meets_the_nearest_and_the_two_lines_that_add_it(profile
     assert len(lines) == 2
     path = tmp_path / "pixel-12.yaml"
     path.write_text("\n".join(line.strip() for line in lines))
-    added = checked_profile(path)
+    added = read_checked_profile(path)
     assert [target.threads for target in added.targets] == [1, 2, 4]
     assert added.target().of("pixel-12").runtime == "tflite==2.3.0+xnnpack"
     assert (added.title, added.kind, added.predicted_from) == ("pixel-12", "phone", "")
@@ -170,24 +133,24 @@ def test_95_of_the_100_most_sold_phones_have_a_profile(profiles: Profiles) -> No
 
 
 def test_profiles_that_the_tables_name_exist_and_every_phone_leads_to_known_cores(profiles: Profiles) -> None:
-    for phone in known_phones():
+    for phone in read_phones():
         profile = profile_of(phone)
         assert profile.target().accelerator == "cpu"
         assert all(core_named(cluster.core) and cluster.max_mhz for cluster in profile.cores)
         assert 2010 < phone.year < 2030
-    assert len(known_phones()) > 600
-    assert {phone.profile for phone in known_phones()} - {""} <= profiles.keys()
-    assert {board.profile for board in known_boards()} <= profiles.keys()
+    assert len(read_phones()) > 600
+    assert {phone.profile for phone in read_phones()} - {""} <= profiles.keys()
+    assert {board.profile for board in read_boards()} <= profiles.keys()
 
 
 def test_every_phone_is_known_by_its_name_code_and_slug_and_no_name_is_there_twice() -> None:
-    slugs = [phone.slug for phone in known_phones()]
-    codes = [plain_name(code) for phone in known_phones() for code in phone.codes]
-    socs = [plain_name(name) for soc in known_socs() for name in (soc.name, *soc.names)]
-    boards = [plain_name(name) for board in known_boards() for name in (board.name, *board.names)]
+    slugs = [phone.slug for phone in read_phones()]
+    codes = [plain_name(code) for phone in read_phones() for code in phone.codes]
+    socs = [plain_name(name) for soc in read_socs() for name in (soc.name, *soc.names)]
+    boards = [plain_name(name) for board in read_boards() for name in (board.name, *board.names)]
     for names in (slugs, codes, socs, boards):
         assert sorted({name for name in names if names.count(name) > 1}) == []
-    for phone in known_phones():
+    for phone in read_phones():
         for text in (phone.name, phone.slug, *phone.codes):
             assert phone in phones_named(text.removesuffix("*")), text
 

@@ -226,7 +226,7 @@ def test_the_nearest_name_is_in_the_error(profiles: Profiles, wrong: str, meant:
 
 
 def test_a_missing_package_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "installed_version", lambda package: "" if package == "tf2onnx" else "1.0")
+    monkeypatch.setattr(runtimes, "find_version", lambda package: "" if package == "tf2onnx" else "1.0")
     with pytest.raises(UsageError, match="host:onnxruntime needs tf2onnx") as refused:
         require_runtime(show(ONNX))
     assert install_extra("onnx") in refused.value.hint

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from advisor.core import FORMS, Target, UsageError, form_of
-from advisor.devices import Profiles, installed_version, listing
+from advisor.devices import Profiles, find_version, listing
 from advisor.devices._prediction import similar_form
 from advisor.devices._profiles import load_profiles, read_profile
-from advisor.devices._profiles.loading import checked_profile
+from advisor.devices._profiles.loading import read_checked_profile
 
 PROFILE = (Path(__file__).parent / "board.yaml").read_text(encoding="utf-8")
 PROMISED = """
@@ -60,7 +60,7 @@ def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_tw
     for name in ("raspberry-pi-zero-w", "macbook-air-m3", "esp32", "radxa-orion-o6", "galaxy-s26", "jetson-agx-orin"):
         path = profiles[name].origin
         assert path is not None
-        assert checked_profile(path) == profiles[name]
+        assert read_checked_profile(path) == profiles[name]
     rows = [row for profile in profiles.values() for row in profile.measurements]
     jobs = [row.job for row in rows if row.source_repo == "quic/ai-hub-models"]
     assert len(jobs) == len(set(jobs))
@@ -156,7 +156,7 @@ def test_an_unknown_model_of_a_users_profile_is_refused_with_the_nearest(tmp_pat
     with pytest.raises(UsageError, match=r"gadget.csv:3: unknown model 'mobilenetv2_1.0_224'.*'mobilenet_v2_1.0_224'"):
         load_profiles([tmp_path])
     with pytest.raises(UsageError, match="unknown model"):
-        checked_profile(path)
+        read_checked_profile(path)
 
 
 @pytest.mark.parametrize(("float32", "int8", "swapped"), [(60.0, 25.0, False), (25.0, 60.0, True), (60.0, 66.0, False)])
@@ -165,7 +165,7 @@ def test_precisions_that_look_swapped_are_named(
 ) -> None:
     models = ("mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224", "mobilenet_v1_0.5_224")
     rows = rows_of(*(f"{model},{form},{ms}" for model in models for form, ms in (("float32", float32), ("int8", int8))))
-    checked_profile(write(tmp_path, rows=rows))
+    read_checked_profile(write(tmp_path, rows=rows))
     assert ("on tflite-cpu-x4 int8 takes 2.4 times as long as float32" in caplog.text) is swapped
     assert ("are the precisions swapped?" in caplog.text) is swapped
 
@@ -179,10 +179,10 @@ def test_another_unit_is_refused(tmp_path: Path, latencies: tuple[float, float],
     rows = rows_of(f"mobilenet_v2_1.0_224,float32,{latencies[0]}", f"mobilenet_v1_0.5_224,float32,{latencies[1]}")
     path = write(tmp_path, profile, rows)
     if not unit:
-        assert len(checked_profile(path).measurements) == 2
+        assert len(read_checked_profile(path).measurements) == 2
         return
     with pytest.raises(UsageError) as caught:
-        checked_profile(path)
+        read_checked_profile(path)
     assert caught.value.message.endswith(f"the column latency_ms is in milliseconds and looks like {unit}")
     assert len(caught.value.message.splitlines()) == 1
 
@@ -195,15 +195,15 @@ def test_cores_that_contradict_the_soc_are_refused(tmp_path: Path, core: str, co
     text = PROFILE.replace("Maker M1", "Broadcom BCM2711").replace("Cortex-A53, count: 4", f"{core}, count: {count}")
     path = write(tmp_path, text)
     if accepted:
-        assert checked_profile(path).cores[0].count == count
+        assert read_checked_profile(path).cores[0].count == count
         return
     with pytest.raises(UsageError, match=rf"cores {count} x {core} contradict the SoC Broadcom BCM2711"):
-        checked_profile(path)
+        read_checked_profile(path)
 
 
 def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path) -> None:
     text = PROFILE.replace("Maker M1", "Qualcomm Snapdragon 855").replace("Cortex-A53", "Cortex-A76")
-    assert checked_profile(write(tmp_path, text)).name == "gadget"
+    assert read_checked_profile(write(tmp_path, text)).name == "gadget"
 
 
 @pytest.mark.parametrize("recipe", FORMS)
@@ -225,9 +225,9 @@ def test_a_form_of_which_nothing_is_known_is_refused_with_the_nearest() -> None:
 def test_the_build_of_a_package_for_cpus_counts_as_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gadget_cpu-1.2.dist-info").mkdir()
     (tmp_path / "gadget_cpu-1.2.dist-info" / "METADATA").write_text("Name: gadget-cpu\nVersion: 1.2\n")
-    assert installed_version("gadget") == ""
+    assert find_version("gadget") == ""
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert installed_version("gadget") == "1.2"
+    assert find_version("gadget") == "1.2"
 
 
 def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> None:
@@ -245,9 +245,9 @@ def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> 
 
 def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
     unknown, known = profiles["orange-pi-5"], profiles["raspberry-pi-4"]
-    said = listing.unmeasured_remark(unknown, unknown.target())
+    said = listing.remark_unmeasured(unknown, unknown.target())
     assert said.startswith("orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predict")
-    assert not listing.unmeasured_remark(known, known.target())
+    assert not listing.remark_unmeasured(known, known.target())
 
 
 def test_kernels_are_a_part_of_the_identity_of_a_target(profiles: Profiles) -> None:

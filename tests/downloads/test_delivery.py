@@ -12,7 +12,7 @@ import pytest
 
 from advisor.downloads import Unavailable, _delivery as delivery
 from advisor.downloads._delivery import extract_member
-from advisor.downloads._transport import Client, Transport, _redirected
+from advisor.downloads._transport import Client, Transport, _resolve_redirect
 from tests.makers.servers import Answer, Shelf
 from tests.makers.weights import CONTENT, MEMBER, tarball, wheel
 
@@ -156,12 +156,12 @@ def test_the_password_in_an_address_is_in_no_message(shelf: Shelf, tmp_path: Pat
     ],
 )
 def test_a_redirect_may_be_relative_and_lead_to_another_host(target: str, there: str) -> None:
-    assert _redirected("https://host.example/a", target) == there
+    assert _resolve_redirect("https://host.example/a", target) == there
 
 
 def test_a_redirect_does_not_give_up_the_encryption() -> None:
     with pytest.raises(Unavailable, match="redirects from https to 'http://host.example/b', without encryption"):
-        _redirected("https://host.example/a", "http://me:secret@host.example/b")
+        _resolve_redirect("https://host.example/a", "http://me:secret@host.example/b")
 
 
 def test_a_redirect_to_another_host_does_not_get_the_credentials(shelf: Shelf) -> None:

@@ -12,7 +12,7 @@ from advisor.api import check_data
 from advisor.core import StageError, UsageError, _errors as errors, install_extra
 from advisor.datasets import survey
 from advisor.downloads import _stores as stores, in_store, local
-from advisor.store import cache_root, evict
+from advisor.store import cache_root, evict_results
 from tests.datasets.folders import make
 from tests.hostile.surfaces.stores import PAGE, ROW, Store
 from tests.makers.stores import KEYS, S3, SECRET, Answer, cut, denied
@@ -57,7 +57,7 @@ def test_objects_are_read_as_the_files_of_a_folder_and_fetched_once(s3: S3, phot
     assert len(s3.fetched) == 5
     assert fetched("s3://photos/animals/") == there
     assert s3.fetched == []
-    assert evict(cache_root(), 0).count == 0, "this process uses the copy"
+    assert evict_results(cache_root(), 0).count == 0, "this process uses the copy"
     assert fetched("s3://photos/animals", offline=True) == there
     assert s3.requests == []
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.downloads import Unavailable
-from advisor.downloads._tool_config import _unquoted, interpret, package_index, registry_for
+from advisor.downloads._tool_config import _unquote, package_index, read_index, registry_for
 from tests.builders import CHARACTERS
 from tests.requirements import skip_or_fail
 
@@ -24,7 +24,7 @@ freeze.index-url='https://not.this/simple'
 
 
 def test_the_sections_that_install_uses_are_merged() -> None:
-    found = interpret(LISTING, {})
+    found = read_index(LISTING, {})
     assert found.indexes == (
         "https://me:p%40ss@index.example/simple",
         "https://two.example/simple",
@@ -40,13 +40,13 @@ def test_the_sections_that_install_uses_are_merged() -> None:
 
 
 def test_an_environment_variable_beats_the_files_and_without_any_configuration_the_public_index_is_used() -> None:
-    found = interpret(LISTING, {"PIP_INDEX_URL": "https://other.example/simple", "PIP_DEFAULT_TIMEOUT": "5"})
+    found = read_index(LISTING, {"PIP_INDEX_URL": "https://other.example/simple", "PIP_DEFAULT_TIMEOUT": "5"})
     assert (found.indexes[0], found.transport.read_timeout_s) == ("https://other.example/simple", 60.0)
-    found = interpret(LISTING, {"PIP_NO_INDEX": "1"})
+    found = read_index(LISTING, {"PIP_NO_INDEX": "1"})
     assert (found.indexes, found.links) == ((), ("/srv/wheels", "/srv/more"))
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-    found = interpret("", {"PIP_DEFAULT_TIMEOUT": "5"})
+    found = read_index("", {"PIP_DEFAULT_TIMEOUT": "5"})
     assert (found.indexes, found.transport.read_timeout_s) == ((PYPI_SIMPLE_ENDPOINT,), 5.0)
 
 
@@ -92,9 +92,9 @@ def test_a_scope_may_have_its_registry(without_npm: None, tmp_path: Path, monkey
 
 @given(st.text(CHARACTERS))
 def test_a_value_is_read_as_pip_prints_it(value: str) -> None:
-    assert _unquoted(repr(value)) == value
+    assert _unquote(repr(value)) == value
 
 
 @pytest.mark.parametrize("value", ["60", "None", "'open", "", "'", r"'\x'"])
 def test_what_is_no_literal_of_text_stays(value: str) -> None:
-    assert _unquoted(value) == value
+    assert _unquote(value) == value

@@ -9,14 +9,14 @@ import pytest
 from advisor.core import Budget, Evaluation
 from advisor.engine import load_run
 from advisor.fleet import read_fleet
-from advisor.fleet._answer import FleetAnswer, Matrix, answer_for, fleet_answer, predicted
+from advisor.fleet._answer import FleetAnswer, Matrix, answer_for, fleet_answer, predict_matrix
 from tests.fleet.fleets import PHONES, fleet_run, rows
 
 
 @pytest.fixture(scope="module")
 def matrix() -> Matrix:
     files = [replace(each, artefact=f"{i}.tflite", artefact_sha256=str(i)) for i, each in enumerate(rows())]
-    return predicted(read_fleet(PHONES), files, Budget(latency_ms=20.0))
+    return predict_matrix(read_fleet(PHONES), files, Budget(latency_ms=20.0))
 
 
 def answer(matrix: Matrix, budget_ms: float = 20.0, fleet: str = PHONES) -> FleetAnswer:

@@ -5,7 +5,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.devices import shipped_fleets
 from advisor.fleet import read_fleet
-from advisor.fleet._phones import known_socs
+from advisor.fleet._phones import index_socs
 
 
 def test_phones_are_found_by_device_target_title_and_soc() -> None:
@@ -35,7 +35,7 @@ def test_a_phone_whose_profile_has_an_npu_only_is_predicted_on_its_cpu() -> None
 
 def test_names_that_phones_give_and_makers_are_understood() -> None:
     (phone,) = read_fleet("soc,share\nMediaTek MT6789,1\n").phones
-    assert known_socs()["mt6789"].name == "Helio G99"
+    assert index_socs()["mt6789"].name == "Helio G99"
     assert phone.device is not None
     assert phone.found.startswith("soc, ")
 

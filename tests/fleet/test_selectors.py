@@ -199,13 +199,7 @@ def test_names_are_compared_without_makers_and_signs(name: str, expected: str) -
 
 DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
 
-MEASURE = """
-async ([document]) => {
-  const asked = [], selector = new TierSelector(document, {names: ['middle']});
-  await selector.measure((tier) => { asked.push(tier); return 2; });
-  return [asked.length, selector.ratio, selector.file];
-}
-"""
+MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
 
 
 def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:

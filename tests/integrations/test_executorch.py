@@ -21,7 +21,7 @@ installed = pytest.mark.skipif(
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "installed_version", lambda _: "")
+    monkeypatch.setattr(runtimes, "find_version", lambda _: "")
     problem, hint = RUNTIME.missing()
     assert problem == "needs executorch, torch"
     assert "[executorch]" in hint

@@ -17,7 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
 from advisor.integrations.mcp import without_lone_surrogates
-from advisor.integrations.mcp._tools import AssistantFolders, Tools, server
+from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
@@ -53,7 +53,7 @@ def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
     """Return the result of a tool of a server in this process."""
 
     async def work() -> Any:
-        async with Client(server(Tools(AssistantFolders.of([str(folder)]), most_s=300))) as client:
+        async with Client(make_server(Tools(AssistantFolders.of([str(folder)]), most_s=300))) as client:
             return await client.call_tool(tool, arguments)
 
     return anyio.run(work)

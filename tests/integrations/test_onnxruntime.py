@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.devices._connections.exports import INPUTS, compared
+from advisor.devices._connections.exports import INPUTS, compare_outputs
 from advisor.devices._connections.protocol import difference_of
 from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
 from advisor.tflite import pack, unpack
@@ -53,10 +53,10 @@ def test_operators_are_found_by_either_field_of_their_code_and_only_inputs_and_o
 def test_the_largest_difference_is_a_share_of_the_range_and_integers_that_differ_by_a_step_are_ties() -> None:
     ours = [[np.array([[0.0, 10.0]])], [np.array([[4.0, 2.0]])]]
     theirs = [[np.array([[0.0, 9.0]])], [np.array([[2.0, 2.5]])]]
-    assert compared(ours, theirs) == (1, 0.2)
+    assert compare_outputs(ours, theirs) == (1, 0.2)
     ours = [[np.array([[100, 101]], np.int8)], [np.array([[100, 102]], np.int8)]]
     theirs = [[np.array([[101, 100]], np.int16)], [np.array([[102, 100]], np.int16)]]
-    assert compared(ours, theirs) == (1, 2 / 255)
+    assert compare_outputs(ours, theirs) == (1, 2 / 255)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.engine._pipeline.walker import run_coroutine
-from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_s_of_tree, require_memory, sweep
-from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _quota_cores, _within_cgroup, free_bytes
+from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_s_of_tree, require_memory, sweep_folders
+from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, _read_quota_cores, free_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_a_folder_that_a_living_process_made_just_now_is_not_removed(temporary: 
 
 def test_what_is_abandoned_goes_without_a_new_folder(temporary: Path) -> None:
     (temporary / "advisor-scratch-999999999-dead").mkdir()
-    sweep()
+    sweep_folders()
     assert left(temporary) == []
 
 
@@ -94,16 +94,16 @@ def test_free_memory_is_within_the_limit_of_the_control_group_and_of_the_groups_
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 700\ninactive_file 150\n")
-    assert _within_cgroup(tmp_path) == 250
+    assert _read_cgroup_room(tmp_path) == 250
     (tmp_path / "memory.max").write_text("max\n")
-    assert _within_cgroup(tmp_path) > 1 << 60
+    assert _read_cgroup_room(tmp_path) > 1 << 60
     assert free_bytes() > 0
     (tmp_path / "listing").write_text("0::/user.slice/run.scope\n")
     (own := tmp_path / "root" / "user.slice" / "run.scope").mkdir(parents=True)
     for folder, limit in ((own, "max"), (own.parent, "300"), (tmp_path / "root", "1000")):
         for name, text in (("max", limit), ("current", "100"), ("stat", "anon 100\n")):
             (folder / f"memory.{name}").write_text(text)
-    assert _within_cgroup(tmp_path / "root", tmp_path / "listing") == 200
+    assert _read_cgroup_room(tmp_path / "root", tmp_path / "listing") == 200
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_quota_of_cpu_time_grants_fewer_processors(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    assert _quota_cores(tmp_path, tmp_path / "listing") == cores
+    assert _read_quota_cores(tmp_path, tmp_path / "listing") == cores
 
 
 def test_work_is_refused_before_it_begins_with_what_it_needs_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

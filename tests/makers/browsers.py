@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core import UsageError
 from advisor.downloads import WeightSource
-from advisor.integrations.browser import fetched
+from advisor.integrations.browser import fetch_package
 from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 
@@ -66,7 +66,7 @@ def new_context(browser: Browser, **options: Any) -> BrowserContext:
 def require_runtime(package: WeightSource) -> None:
     """Skip the test where the npm package of a runtime cannot be had."""
     try:
-        fetched(package)
+        fetch_package(package)
     except UsageError as error:
         skip_or_fail(error.message)
 

@@ -6,8 +6,8 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.devices._profiles import load_profiles
-from advisor.measurement import accelerator, delegate, serving
-from advisor.measurement._accelerators import Accelerator, accelerators, read_folder
+from advisor.measurement import accelerator, delegate_operators, find_serving
+from advisor.measurement._accelerators import Accelerator, read_accelerators, read_folder
 from advisor.tflite import read
 from tests.measurement import small_models
 
@@ -20,22 +20,22 @@ def read_text(folder: Path, text: str) -> None:
 
 
 def test_the_issues_accelerators_are_found_with_sources_and_an_unknown_one_names_the_nearest() -> None:
-    assert set(accelerators()) >= {"xnnpack", "nnapi", "coreml", "hexagon", "qnn", "edgetpu", "gpu"}
-    assert all(each.sources and each.supported for each in accelerators().values())
+    assert set(read_accelerators()) >= {"xnnpack", "nnapi", "coreml", "hexagon", "qnn", "edgetpu", "gpu"}
+    assert all(each.sources and each.supported for each in read_accelerators().values())
     profile, target = load_profiles().select("coral-usb")
-    assert [each.name for each in serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
+    assert [each.name for each in find_serving(target.runtime, target.accelerator)] == ["edgetpu"], profile.name
     with pytest.raises(UsageError, match=r"unknown accelerator 'edge-tpu' \(did you mean 'edgetpu'"):
         accelerator("edge-tpu")
 
 
 def test_the_edge_tpu_takes_int8_files_and_core_ml_float_ones(int8_model: Path, float_model: Path) -> None:
     rules = accelerator("edgetpu")
-    whole, nothing = (delegate(read(path), rules) for path in (int8_model, float_model))
+    whole, nothing = (delegate_operators(read(path), rules) for path in (int8_model, float_model))
     assert nothing.taken == 0
     assert whole.share == 1.0
     rules = accelerator("coreml")
-    assert delegate(read(int8_model), rules).taken == 0
-    told = delegate(read(float_model), rules)
+    assert delegate_operators(read(int8_model), rules).taken == 0
+    told = delegate_operators(read(float_model), rules)
     assert [row.reason for row in told.refused] == ["MEAN with keep dims 0, 1 only"]
     assert told.partitions == 2
 
@@ -45,13 +45,13 @@ def test_a_reduction_is_judged_by_its_axes_and_what_it_keeps(keep_dims: int) -> 
     where = {"axes": ["1,2"], "keep_dims": [keep_dims]}
     mean = {"names": ["MEAN"], "types": ["float32"], "where": where}
     toy = Accelerator.model_validate({"name": "toy", "title": "Toy", "sources": ["made up"], "operators": [mean]})
-    told = delegate(read(small_models.classifier()), toy)
+    told = delegate_operators(read(small_models.classifier()), toy)
     assert ("MEAN" in {row.operator for row in told.refused}) is bool(keep_dims)
 
 
 def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.quantized(small_models.swish_net(), tmp_path, 64), "swish.tflite")
-    told = delegate(read(path), accelerator("edgetpu"))
+    told = delegate_operators(read(path), accelerator("edgetpu"))
     first = next(row.index for row in told.refused if row.operator == "HARD_SWISH")
     behind = {row.index for row in told.refused if row.index >= first}
     assert behind == set(range(first, told.operators))

@@ -5,8 +5,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.measurement import NEAR, Detections, average_precision, centres, match, match_centres, score, shares
-from advisor.measurement._average_precision import Matched, centre_score, centre_shares, counts, threshold
+from advisor.measurement import (
+    NEAR,
+    Detections,
+    average_precision,
+    find_centres,
+    match_boxes,
+    match_centres,
+    score_boxes,
+    split_precision,
+)
+from advisor.measurement._average_precision import Matched, centre_score, centre_shares, choose_threshold, count_boxes
 
 SIZES = [(100, 200)] * 4
 
@@ -31,7 +40,7 @@ TRUE = [boxes(HERE, THERE, labels=[0, 1]), *(boxes(edges, labels=[label]) for ed
 
 
 def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
-    found = score(TRUE, TRUE, SIZES, 2)
+    found = score_boxes(TRUE, TRUE, SIZES, 2)
     assert (found.half.value, found.coco.value, found.by_class) == (1.0, 1.0, (1.0, 1.0))
     assert found.half.high == found.coco.high == 1.0
     assert found.half.low == found.coco.low < 0.6  # four images without a fault show little
@@ -39,19 +48,19 @@ def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
 
 def test_each_class_has_its_precision() -> None:
     half = [boxes(HERE, labels=[0]), boxes(HERE), boxes(), boxes(HERE)]
-    found = score(TRUE, half, SIZES, 2)
+    found = score_boxes(TRUE, half, SIZES, 2)
     assert found.by_class == (1.0, 0.0)
     assert found.half.value == 0.5
 
 
 def test_a_class_without_a_true_box_does_not_count() -> None:
-    found = score(TRUE, TRUE, SIZES, 3)
+    found = score_boxes(TRUE, TRUE, SIZES, 3)
     assert (found.by_class, found.half.value) == ((1.0, 1.0, None), 1.0)
 
 
 def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
     moved = (0.1, 0.15, 0.3, 0.35)  # intersection over union 0.6
-    found = score([boxes(HERE)] * 4, [boxes(moved)] * 4, SIZES, 1)
+    found = score_boxes([boxes(HERE)] * 4, [boxes(moved)] * 4, SIZES, 1)
     assert found.half.value == 1.0
     assert found.coco.value == pytest.approx(0.3, abs=0.01)  # at 0.5, 0.55 and 0.6
 
@@ -59,13 +68,13 @@ def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
 def test_wrong_boxes_that_are_less_sure_than_the_right_ones_cost_nothing() -> None:
     wrong = ((0.6, 0.0, 0.7, 0.1), 0, 0.1)
     more = [marked((HERE, 0, 1), (THERE, 1, 1), wrong), *(marked((edges, label, 1), wrong) for edges, label in REST)]
-    assert score(TRUE, more, SIZES, 2).half.value == 1.0
+    assert score_boxes(TRUE, more, SIZES, 2).half.value == 1.0
 
 
 def test_the_interval_covers_the_value_and_is_wider_with_fewer_images() -> None:
     draw = np.random.default_rng(0)
     found = [one if draw.random() < 0.7 else boxes() for one in TRUE * 30]
-    few, many = (score((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2) for count in (12, 60))
+    few, many = (score_boxes((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2) for count in (12, 60))
     for small, large in ((few.half, many.half), (few.coco, many.coco)):
         assert small.low <= small.value <= small.high
         assert small.high - small.low > large.high - large.low
@@ -76,7 +85,7 @@ def test_frames_of_a_film_count_once() -> None:
     frames = [each for each in range(12) for _ in range(5)]
     repeated = [[rows[each] for each in frames] for rows in (true, found)]
     once, as_images, as_films = (
-        score(*rows, [(100, 200)] * len(rows[0]), 2, groups)
+        score_boxes(*rows, [(100, 200)] * len(rows[0]), 2, groups)
         for rows, groups in (((true, found), ()), (repeated, ()), (repeated, frames))
     )
     assert (as_films.half.low, as_films.half.high) == pytest.approx((once.half.low, once.half.high))
@@ -87,7 +96,7 @@ def test_frames_of_a_film_count_once() -> None:
 
 def test_without_a_true_box_there_is_no_score() -> None:
     with pytest.raises(ValueError, match="no image has a box"):
-        score([boxes()], [boxes()], SIZES[:1], 1)
+        score_boxes([boxes()], [boxes()], SIZES[:1], 1)
 
 
 def part_found(count: int, seed: int = 0) -> tuple[list[Detections], list[Detections]]:
@@ -101,33 +110,33 @@ def part_found(count: int, seed: int = 0) -> tuple[list[Detections], list[Detect
 def test_the_mean_of_the_shares_is_the_precision(count: int) -> None:
     true, found = part_found(count)
     sizes = [(100, 200)] * count
-    each = shares(true, found, sizes, 2)
+    each = split_precision(true, found, sizes, 2)
     assert each.shape == (count,)
     assert each.dtype == np.float32
-    assert each.mean() == pytest.approx(score(true, found, sizes, 2).half.value, abs=1e-6)
+    assert each.mean() == pytest.approx(score_boxes(true, found, sizes, 2).half.value, abs=1e-6)
 
 
 def test_an_image_of_which_all_boxes_are_missed_has_the_lowest_share() -> None:
     true = TRUE * 3
     found = [boxes() if number == 5 else one for number, one in enumerate(true)]
-    each = shares(true, found, SIZES * 3, 2)
+    each = split_precision(true, found, SIZES * 3, 2)
     assert each.argmin() == 5
     assert each[5] < 0.5  # the other class, of which it has no box, is found
     assert np.delete(each, 5).min() > 0.9
 
 
 def test_the_only_image_with_boxes_leaves_finite_shares() -> None:
-    each = shares([boxes(HERE), boxes()], [boxes(HERE), boxes()], SIZES[:2], 1)
+    each = split_precision([boxes(HERE), boxes()], [boxes(HERE), boxes()], SIZES[:2], 1)
     assert each.tolist() == [1.0, 1.0]
 
 
 def test_of_many_images_several_are_left_out_at_a_time_and_share_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(average_precision, "MOST_GROUPS", 5)
     true, found = part_found(20)
-    each = shares(true, found, SIZES * 5, 2).reshape(5, 4)
+    each = split_precision(true, found, SIZES * 5, 2).reshape(5, 4)
     assert (each == each[:, :1]).all()
     assert len(set(each[:, 0].tolist())) > 1
-    assert each.mean() == pytest.approx(score(true, found, SIZES * 5, 2).half.value, abs=1e-6)
+    assert each.mean() == pytest.approx(score_boxes(true, found, SIZES * 5, 2).half.value, abs=1e-6)
 
 
 def sure_of(right: list[float], wrong: list[float]) -> tuple[list[Detections], list[Detections]]:
@@ -149,36 +158,36 @@ def sure_of(right: list[float], wrong: list[float]) -> tuple[list[Detections], l
 )
 def test_the_threshold_has_the_best_f1(right: list[float], wrong: list[float], least: float) -> None:
     true, found = sure_of(right, wrong)
-    assert threshold(true, found, SIZES[:1] * len(true), 1) == pytest.approx(least)
+    assert choose_threshold(true, found, SIZES[:1] * len(true), 1) == pytest.approx(least)
 
 
 def test_a_second_box_on_an_object_is_wrong() -> None:
     found = [marked((HERE, 0, 0.9), (HERE, 0, 0.5))]
-    assert threshold([boxes(HERE)], found, SIZES[:1], 1) == pytest.approx(0.7)
+    assert choose_threshold([boxes(HERE)], found, SIZES[:1], 1) == pytest.approx(0.7)
 
 
 def test_boxes_with_one_score_are_on_one_side_of_the_threshold() -> None:
     true, found = sure_of([0.8, 0.5], [0.5, 0.5, 0.5, 0.5])
-    assert threshold(true, found, SIZES[:2], 1) == pytest.approx(0.65)
+    assert choose_threshold(true, found, SIZES[:2], 1) == pytest.approx(0.65)
 
 
 def test_one_threshold_is_for_all_classes() -> None:
     true = [boxes(HERE, THERE, labels=[0, 1])] * 2
     found = [boxes(HERE, sure=0.9), boxes(THERE, labels=[1], sure=0.3)]
-    assert threshold(true, found, SIZES[:2], 2) == pytest.approx(0.15)
+    assert choose_threshold(true, found, SIZES[:2], 2) == pytest.approx(0.15)
 
 
 def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
-    assert threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
-    assert threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
-    assert threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
+    assert choose_threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
+    assert choose_threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
+    assert choose_threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
 
 
 BESIDE = (0.1, 0.15, 0.3, 0.35)
 
 
 def matches(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
-    return match(true, found, SIZES[: len(true)], 2, threshold)
+    return match_boxes(true, found, SIZES[: len(true)], 2, threshold)
 
 
 def test_a_box_below_the_threshold_is_not_found() -> None:
@@ -214,13 +223,13 @@ def test_f1_and_errors_of_an_image() -> None:
 def test_true_found_and_right_boxes_are_counted_by_image_and_class() -> None:
     true = [marked((HERE, 0, 1), (THERE, 1, 1)), marked((THERE, 0, 1))]
     found = [marked((THERE, 1, 0.9), (BESIDE, 1, 0.8)), marked((THERE, 0, 0.7), (HERE, 0, 0.6))]
-    table = counts(matches(true, found), 2)
+    table = count_boxes(matches(true, found), 2)
     assert table.tolist() == [[[1, 0, 0], [1, 2, 1]], [[1, 2, 1], [0, 0, 0]]]
 
 
 def test_no_image_has_no_matches() -> None:
-    assert match([], [], [], 2, 0.5) == []
-    assert counts([], 2).shape == (0, 2, 3)
+    assert match_boxes([], [], [], 2, 0.5) == []
+    assert count_boxes([], 2).shape == (0, 2, 3)
 
 
 MIDDLE, CORNER, OUTSIDE = ((side,) * 4 for side in (0.2, 0.11, 0.4))
@@ -235,25 +244,25 @@ def scores(*marks: tuple[int, int, int, float], side: int = 10) -> np.ndarray:
 
 
 def test_a_centre_is_the_highest_score_of_its_class_around() -> None:
-    found = centres(scores((2, 3, 0, 0.9), (2, 4, 0, 0.8), (2, 4, 1, 0.7)), 0.5)
+    found = find_centres(scores((2, 3, 0, 0.9), (2, 4, 0, 0.8), (2, 4, 1, 0.7)), 0.5)
     assert found.labels.tolist() == [0, 1]
     assert found.scores.tolist() == pytest.approx([0.9, 0.7])
     assert found.boxes[0].tolist() == pytest.approx([0.25, 0.35, 0.25, 0.35])  # middle of row 2 and column 3
 
 
 def test_neighbours_with_equal_scores_are_one_centre() -> None:
-    found = centres(scores((5, 5, 0, 0.9), (5, 6, 0, 0.9), (5, 9, 0, 0.9)), 0.5)
+    found = find_centres(scores((5, 5, 0, 0.9), (5, 6, 0, 0.9), (5, 9, 0, 0.9)), 0.5)
     assert len(found.labels) == 2
 
 
 def test_scores_below_the_least_one_are_no_centres() -> None:
-    assert len(centres(scores((2, 3, 0, 0.4)), 0.5).labels) == 0
+    assert len(find_centres(scores((2, 3, 0, 0.4)), 0.5).labels) == 0
 
 
 @settings(max_examples=30)
 @given(arrays(np.float32, (7, 9, 2), elements=st.sampled_from([0.0, 0.25, 0.5, 0.75])))
 def test_two_centres_of_a_class_are_never_neighbours(values: np.ndarray) -> None:
-    found = centres(values, 0.25)
+    found = find_centres(values, 0.25)
     places = np.rint(found.boxes[:, :2] * values.shape[:2] - 0.5)
     for label in (0, 1):
         own = places[found.labels == label]

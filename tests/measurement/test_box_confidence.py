@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import Guarantees, Shares
-from advisor.measurement import ScoreCalibration, calibration, calibration_error, crossfit_scores, promised, seen_at
+from advisor.measurement import (
+    ScoreCalibration,
+    calibration_error,
+    complete_guarantee,
+    crossfit_scores,
+    fit_score_calibration,
+    guarantee_threshold,
+)
 from advisor.measurement._box_confidence import PRECISION, RECALL, BoxAnswers
 
 BATCH = 1.0  # As many new images as there are
@@ -40,18 +47,18 @@ def test_too_few_boxes_or_images_to_tell_count_as_one_each(one: BoxAnswers) -> N
 
 
 def test_the_calibration_finds_the_slope_by_which_logits_are_too_small() -> None:
-    found = calibration(drawn(300, 10, slope=2.5))
+    found = fit_score_calibration(drawn(300, 10, slope=2.5))
     assert found.slope == pytest.approx(2.5, rel=0.1)
     assert found.offset == pytest.approx(0.0, abs=0.15)
 
 
 def test_calibrated_scores_stay_as_they_are_in_95_of_100_cases() -> None:
-    changed = [calibration(drawn(40, 4, seed)) != (1.0, 0.0) for seed in range(50)]
+    changed = [fit_score_calibration(drawn(40, 4, seed)) != (1.0, 0.0) for seed in range(50)]
     assert sum(changed) <= 2.5 + 3 * np.sqrt(50 * 0.05 * 0.95)
 
 
 def test_without_a_box_nothing_is_calibrated() -> None:
-    assert calibration(drawn(0, 0)) == (1.0, 0.0)
+    assert fit_score_calibration(drawn(0, 0)) == (1.0, 0.0)
 
 
 @settings(max_examples=30)
@@ -86,10 +93,10 @@ def test_a_guarantee_holds_on_new_images_in_95_of_100_cases(kind: str, alike: bo
     for seed in range(50):
         own, new = (drawn(120, 4, 1000 * part + seed, alike, 2.0) for part in (1, 2))
         asked = Guarantees(**{kind: Shares(wanted)})
-        score, guarantee = promised(own, asked, BATCH)
+        score, guarantee = guarantee_threshold(own, asked, BATCH)
         if guarantee and guarantee.kept:
             kept += 1
-            broken += seen_at(new, score, guarantee).seen.value < wanted
+            broken += complete_guarantee(new, score, guarantee).seen.value < wanted
     assert kept > 25
     assert broken <= 0.05 * kept + 3 * np.sqrt(0.05 * 0.95 * kept)
 
@@ -97,8 +104,8 @@ def test_a_guarantee_holds_on_new_images_in_95_of_100_cases(kind: str, alike: bo
 def test_a_share_that_no_score_reaches_is_not_kept_and_without_a_wish_there_is_no_guarantee() -> None:
     boxes = drawn(60, 4)
     for asked in (Guarantees(precision=Shares(0.99)), Guarantees(recall=Shares(0.99))):
-        _, guarantee = promised(boxes, asked, BATCH)
+        _, guarantee = guarantee_threshold(boxes, asked, BATCH)
         assert guarantee is not None
         assert not guarantee.kept
-    assert promised(drawn(10, 2), Guarantees(), BATCH) == (0.0, None)
-    assert seen_at(drawn(10, 2), 0.5, None) is None
+    assert guarantee_threshold(drawn(10, 2), Guarantees(), BATCH) == (0.0, None)
+    assert complete_guarantee(drawn(10, 2), 0.5, None) is None

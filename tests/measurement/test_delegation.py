@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.measurement import accelerator, delegate
+from advisor.measurement import accelerator, delegate_operators
 from advisor.measurement._accelerators import Accelerator, DataTypes
-from advisor.measurement._delegation import partitions
+from advisor.measurement._delegation import form_partitions
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import read, to_float16
 from tests.measurement import small_models
@@ -34,7 +34,10 @@ def agrees(path: Path) -> bool:
 
     A busy machine can disturb all attempts of a profile, which then is of the builtin kernels and says so.
     """
-    told, tried = delegate(read(path), accelerator("xnnpack")), (profile(path, with_roofline=False) for _ in range(9))
+    told, tried = (
+        delegate_operators(read(path), accelerator("xnnpack")),
+        (profile(path, with_roofline=False) for _ in range(9)),
+    )
     seen = next(each for each in tried if each.kernels == "default")
     builtin = {row.node.index for row in seen.operators if row.where == "builtin" and row.node}
     return ({row.index for row in told.refused}, told.partitions) == (builtin, seen.partitions)
@@ -59,7 +62,7 @@ def test_xnnpack_takes_constants_of_float16_and_leaves_options_that_its_rules_ex
 ) -> None:
     path = small_models.saved(tmp_path, make())
     assert agrees(path)
-    told = delegate(read(path), accelerator("xnnpack"))
+    told = delegate_operators(read(path), accelerator("xnnpack"))
     assert (told.partitions, [row.reason for row in told.refused]) == (partitions, reasons)
 
 
@@ -80,15 +83,15 @@ def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) ->
     ],
 )
 def test_what_breaks_a_constraint_stays_behind(float_model: Path, where: Where, reason: str) -> None:
-    told = delegate(read(float_model), rules(*ACTIVATIONS, ways=[where]))
+    told = delegate_operators(read(float_model), rules(*ACTIVATIONS, ways=[where]))
     assert any(reason in row.reason for row in told.refused)
-    common = delegate(read(float_model), rules(*ACTIVATIONS, where=where))
+    common = delegate_operators(read(float_model), rules(*ACTIVATIONS, where=where))
     assert [row.reason for row in common.refused] == [row.reason for row in told.refused]
 
 
 def test_one_of_several_ways_is_enough_and_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
-    assert delegate(read(float_model), rules(*ACTIVATIONS, ways=[{"inputs": {"most": 0}}, {}])).refused == ()
-    told = delegate(read(float_model), rules("CONV_2D"))
+    assert delegate_operators(read(float_model), rules(*ACTIVATIONS, ways=[{"inputs": {"most": 0}}, {}])).refused == ()
+    told = delegate_operators(read(float_model), rules("CONV_2D"))
     assert {row.reason for row in told.refused} == {f"{n} is not supported" for n in ACTIVATIONS if n != "CONV_2D"}
     assert (told.taken, told.operators, told.partitions) == (2, 6, 2)
     assert 0 < told.share < 1
@@ -106,27 +109,27 @@ def test_one_of_several_ways_is_enough_and_an_operator_that_no_rule_names_stays_
 def test_enough_work_in_few_pieces_is_worth_it(
     float_model: Path, operators: tuple[str, ...], limits: dict[str, int], sentence: str
 ) -> None:
-    told = delegate(read(float_model), rules(*operators, **limits))
+    told = delegate_operators(read(float_model), rules(*operators, **limits))
     assert re.search(sentence, told.sentence)
     assert bool(told.objections) is ("not worth it" in told.sentence)
 
 
 def test_a_runtime_that_hands_over_the_first_or_the_largest_piece_leaves_the_others(float_model: Path) -> None:
-    told = delegate(read(float_model), rules("CONV_2D", least_macs=0, keeps={"pieces": 1, "choose": "first"}))
+    told = delegate_operators(read(float_model), rules("CONV_2D", least_macs=0, keeps={"pieces": 1, "choose": "first"}))
     assert (told.partitions, told.kept, told.taken) == (2, 1, 1)
     assert told.refused[1].reason == "outside the first partition; only this one is delegated"
     assert "(1 of 6 operators, 1 partition of 2)" in told.sentence
     model = read(float_model)
     largest, first = (
-        delegate(model, rules("CONV_2D", "SOFTMAX", keeps={"pieces": 1, "choose": which})).taken_macs
+        delegate_operators(model, rules("CONV_2D", "SOFTMAX", keeps={"pieces": 1, "choose": which})).taken_macs
         for which in ("largest", "first")
     )
-    every = delegate(model, rules("CONV_2D")).taken_macs
+    every = delegate_operators(model, rules("CONV_2D")).taken_macs
     assert max(first, every - first) == largest
 
 
 def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Path) -> None:
-    told = delegate(read(float_model), rules("CONV_2D", least_operators=2))
+    told = delegate_operators(read(float_model), rules("CONV_2D", least_operators=2))
     assert (told.kept, told.taken) == (0, 0)
     assert "in a partition of fewer than 2 operators" in told.reasons
 
@@ -139,7 +142,7 @@ CHAIN = read(small_models.classifier())
 def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int]) -> None:
     taken = [index not in left for index in range(6)]
     runs = sum(now and not before for before, now in zip([False, *taken], taken, strict=False))
-    found = partitions(CHAIN, left)
+    found = form_partitions(CHAIN, left)
     assert len(found) == runs
     assert sorted(index for partition in found for index in partition) == [i for i in range(6) if taken[i]]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from advisor.core import AdvisorError, StageError, UsageError
-from advisor.measurement import delegate, measure
-from advisor.measurement._accelerators import accelerators
+from advisor.measurement import delegate_operators, measure
+from advisor.measurement._accelerators import read_accelerators
 from advisor.measurement._delegation import execution_order
-from advisor.measurement._operators.profile import match, nodes
+from advisor.measurement._operators.profile import list_nodes, match_events
 from advisor.tflite import activation_arena_bytes, read
 from tests.measurement import small_models
 
@@ -28,9 +28,9 @@ def survey(data: bytes) -> str:
     """Go the parent's whole way: read, then everything that is computed of a file before and after it is measured."""
     try:
         model = read(data, "fuzzed")
-        sizes = activation_arena_bytes(model), len(nodes(model)), len(match(model, []))
+        sizes = activation_arena_bytes(model), len(list_nodes(model)), len(match_events(model, []))
         order = execution_order(model, set())
-        told = [delegate(model, each) for each in accelerators().values()]
+        told = [delegate_operators(model, each) for each in read_accelerators().values()]
     except UsageError as error:
         return one_line_naming("fuzzed", error)
     assert all(size >= 0 for size in sizes)

@@ -17,7 +17,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.isolation import usable_cores
 from advisor.measurement import host, require_quiet
-from advisor.measurement._host import Conditions, busy_processes, observe, quota, trains_on
+from advisor.measurement._host import Conditions, busy_processes, observe_load, parse_quota, trains_on
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
 PROCESSORS = len(os.sched_getaffinity(0))
@@ -65,18 +65,18 @@ def test_a_machine_is_fit_unless_others_or_a_setting_slow_it(found: Conditions, 
     ("text", "cores"), [("50000 100000", 0.5), ("400000 100000", 4.0), ("max 100000", None), ("", None), ("1 0", None)]
 )
 def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
-    assert quota(text) == cores
+    assert parse_quota(text) == cores
 
 
 @pytest.mark.integration
 def test_a_busy_machine_is_seen() -> None:
     with busy_processes(2 * PROCESSORS):
-        assert observe(0.2).objections(1)
+        assert observe_load(0.2).objections(1)
 
 
 def test_a_busy_machine_is_refused_with_the_way_out_which_is_force(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Conditions(2, 1.9)
-    monkeypatch.setattr(host, "observe", lambda: busy)
+    monkeypatch.setattr(host, "observe_load", lambda: busy)
     with pytest.raises(UsageError, match="not timed: other processes keep") as caught:
         require_quiet([1], force=False, patience_s=0.0)
     assert "--force" in caught.value.hint

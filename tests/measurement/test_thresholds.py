@@ -25,30 +25,30 @@ def keeps(draw: Callable[[np.random.Generator], bool], draws: int = 100) -> bool
 
 def test_all_answers_count_if_all_are_right_those_with_one_score_together_and_too_few_guarantee_nothing() -> None:
     sure = np.linspace(0.3, 1, 100)
-    found = present(confidence.threshold(sure, np.ones(100, bool), 0.95))
+    found = present(confidence.find_threshold(sure, np.ones(100, bool), 0.95))
     assert (found.images, found.coverage) == (100, 1.0)
     assert found.score < 0.3
-    assert confidence.threshold(np.ones(58), np.ones(58, bool), 0.95) is None
-    assert confidence.threshold(np.ones(59), np.ones(59, bool), 0.95) is not None
-    found = present(confidence.threshold(np.repeat([0.9, 0.5], 100), np.repeat([True, False], 100), 0.9))
+    assert confidence.find_threshold(np.ones(58), np.ones(58, bool), 0.95) is None
+    assert confidence.find_threshold(np.ones(59), np.ones(59, bool), 0.95) is not None
+    found = present(confidence.find_threshold(np.repeat([0.9, 0.5], 100), np.repeat([True, False], 100), 0.9))
     assert (found.images, found.score) == (100, pytest.approx(0.7))
 
 
 def test_what_can_be_reached_is_the_largest_guarantee_to_half_a_point() -> None:
     sure, right = np.linspace(0.3, 1, 200), np.arange(200) % 10 > 0
-    found = confidence.reachable(sure, right)
+    found = confidence.find_reachable(sure, right)
     assert 0.8 < found.precision < 0.9
-    one = present(confidence.threshold(sure, right, found.precision))
+    one = present(confidence.find_threshold(sure, right, found.precision))
     assert one.coverage == found.coverage
-    assert confidence.threshold(sure, right, found.precision + 0.005) is None
-    assert confidence.reachable(sure, np.zeros(200, bool)) == (0.0, 0.0)
-    assert confidence.reachable(sure[:0], right[:0]) == (0.0, 0.0)
+    assert confidence.find_threshold(sure, right, found.precision + 0.005) is None
+    assert confidence.find_reachable(sure, np.zeros(200, bool)) == (0.0, 0.0)
+    assert confidence.find_reachable(sure[:0], right[:0]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("wanted", [0.0, 1.0, 1.01])
 def test_a_guarantee_that_nobody_can_keep_is_an_error(wanted: float) -> None:
     with pytest.raises(ValueError, match="cannot be guaranteed"):
-        confidence.threshold(np.ones(10), np.ones(10, bool), wanted)
+        confidence.find_threshold(np.ones(10), np.ones(10, bool), wanted)
 
 
 def test_a_score_has_the_precision_and_number_of_answers_from_it_on() -> None:
@@ -61,7 +61,7 @@ def test_a_score_has_the_precision_and_number_of_answers_from_it_on() -> None:
 def test_a_guarantee_is_kept_in_nineteen_of_twenty_draws(wanted: float) -> None:
     def broken(random: np.random.Generator) -> bool:
         sure = random.beta(4, 1, 300)
-        found = confidence.threshold(sure, random.random(300) < sure, wanted)
+        found = confidence.find_threshold(sure, random.random(300) < sure, wanted)
         return found is not None and float(BETA[found.score <= BETA].mean()) < wanted
 
     assert keeps(broken)
@@ -71,7 +71,7 @@ def test_a_guarantee_is_kept_in_nineteen_of_twenty_draws(wanted: float) -> None:
 def test_a_batch_of_new_images_keeps_its_guarantee_in_nineteen_of_twenty_draws(wanted: float, batch: float) -> None:
     def broken(random: np.random.Generator) -> bool:
         sure, new = random.beta(4, 1, 400), random.beta(4, 1, round(400 * batch))
-        found = confidence.threshold(sure, random.random(400) < sure, wanted, batch=batch)
+        found = confidence.find_threshold(sure, random.random(400) < sure, wanted, batch=batch)
         kept = confidence.at_score(found.score, new, random.random(len(new)) < new) if found else None
         return kept is not None and kept.precision is not None and kept.precision.value < wanted
 
@@ -81,7 +81,7 @@ def test_a_batch_of_new_images_keeps_its_guarantee_in_nineteen_of_twenty_draws(w
 @pytest.mark.parametrize("wanted", [0.8, 0.95])
 def test_a_batch_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wanted: float) -> None:
     def broken(random: np.random.Generator) -> bool:
-        score, guaranteed = confidence.reached(random.beta(4, 1, 300), wanted, batch=0.5)
+        score, guaranteed = confidence.find_reached(random.beta(4, 1, 300), wanted, batch=0.5)
         return float((random.beta(4, 1, 150) >= score).mean()) < min(wanted, guaranteed)
 
     assert keeps(broken)
@@ -89,10 +89,10 @@ def test_a_batch_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wan
 
 def test_a_small_batch_needs_more_than_the_probability_itself_and_too_few_images_what_it_reaches() -> None:
     few = np.linspace(0.5, 1, 70)
-    assert confidence.threshold(few, np.ones(70, bool), 0.95) is not None
-    assert confidence.threshold(few, np.ones(70, bool), 0.95, batch=0.25) is None
-    assert confidence.threshold(np.linspace(0.5, 1, 78), np.ones(78, bool), 0.95, batch=0.25) is not None
-    score, guaranteed = confidence.reached(np.linspace(0.5, 1, 10), 0.9, batch=1.0)
+    assert confidence.find_threshold(few, np.ones(70, bool), 0.95) is not None
+    assert confidence.find_threshold(few, np.ones(70, bool), 0.95, batch=0.25) is None
+    assert confidence.find_threshold(np.linspace(0.5, 1, 78), np.ones(78, bool), 0.95, batch=0.25) is not None
+    score, guaranteed = confidence.find_reached(np.linspace(0.5, 1, 10), 0.9, batch=1.0)
     assert score < 0.5
     assert guaranteed == pytest.approx(0.7)
 
@@ -100,7 +100,7 @@ def test_a_small_batch_needs_more_than_the_probability_itself_and_too_few_images
 @pytest.mark.parametrize(("wanted", "count"), [(0.8, 300), (0.95, 60)])
 def test_a_wanted_share_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wanted: float, count: int) -> None:
     def broken(random: np.random.Generator) -> bool:
-        score, guaranteed = confidence.reached(random.beta(4, 1, count), wanted)
+        score, guaranteed = confidence.find_reached(random.beta(4, 1, count), wanted)
         assert guaranteed >= wanted
         return float((score <= BETA).mean()) < wanted
 
@@ -111,7 +111,7 @@ def test_a_wanted_share_of_new_images_reaches_the_score_in_nineteen_of_twenty_dr
 def test_the_precision_at_a_coverage_is_kept_in_nineteen_of_twenty_draws(wanted: float) -> None:
     def broken(random: np.random.Generator) -> bool:
         sure = random.beta(4, 1, 300)
-        found = confidence.covering(sure, random.random(300) < sure, wanted)
+        found = confidence.find_covering(sure, random.random(300) < sure, wanted)
         return float(BETA[found.at.score <= BETA].mean()) < found.precision
 
     assert keeps(broken)
@@ -121,7 +121,10 @@ def test_the_precision_at_a_coverage_is_kept_in_nineteen_of_twenty_draws(wanted:
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=60), st.floats(0.5, 0.9), st.floats(0.01, 0.09))
 def test_more_recall_needs_a_lower_score(steps: list[int], wanted: float, more: float) -> None:
     scores = np.array(steps) / 256
-    (low, less), (high, greater) = confidence.reached(scores, wanted + more), confidence.reached(scores, wanted)
+    (low, less), (high, greater) = (
+        confidence.find_reached(scores, wanted + more),
+        confidence.find_reached(scores, wanted),
+    )
     assert low <= high
     assert less >= greater
     assert (scores >= high).mean() >= greater
@@ -133,22 +136,25 @@ def test_more_precision_leaves_fewer_answers(seed: int, wanted: float, more: flo
     draw = np.random.default_rng(seed)
     sure = draw.beta(4, 1, 200)
     right = draw.random(200) < sure
-    easy, hard = confidence.threshold(sure, right, wanted), confidence.threshold(sure, right, min(wanted + more, 0.99))
+    easy, hard = (
+        confidence.find_threshold(sure, right, wanted),
+        confidence.find_threshold(sure, right, min(wanted + more, 0.99)),
+    )
     assert hard is None or (easy is not None and easy.images >= hard.images)
 
 
 def test_too_few_images_guarantee_the_share_that_they_support_and_a_class_without_an_image_nothing() -> None:
-    score, guaranteed = confidence.reached(np.linspace(0.4, 0.9, 28), 0.9)
+    score, guaranteed = confidence.find_reached(np.linspace(0.4, 0.9, 28), 0.9)
     assert (score, guaranteed) == (pytest.approx(0.2), pytest.approx(0.05 ** (1 / 28)))
-    assert guaranteed < 0.9 <= confidence.reached(np.linspace(0.4, 0.9, 29), 0.9)[1]
-    assert confidence.reached(np.zeros(0), 0.9) == (0.0, 0.0)
-    found = confidence.recalling(np.linspace(0, 1, 50), np.zeros(50, bool), 0.9)
+    assert guaranteed < 0.9 <= confidence.find_reached(np.linspace(0.4, 0.9, 29), 0.9)[1]
+    assert confidence.find_reached(np.zeros(0), 0.9) == (0.0, 0.0)
+    found = confidence.find_recalling(np.linspace(0, 1, 50), np.zeros(50, bool), 0.9)
     assert (found.kept, found.guaranteed, found.recall, found.flagged) == (False, 0.0, None, 1.0)
 
 
 def test_a_class_is_flagged_from_its_probability_on() -> None:
     column, members = np.concatenate([np.linspace(0.5, 1, 60), np.linspace(0, 0.6, 140)]), np.arange(200) < 60
-    found = confidence.recalling(column, members, 0.9)
+    found = confidence.find_recalling(column, members, 0.9)
     assert found.kept
     assert found.recall is not None
     assert found.recall.value >= 0.9
@@ -162,14 +168,14 @@ def test_the_curve_goes_from_the_surest_answers_to_all_of_them() -> None:
     draw = np.random.default_rng(0)
     sure = np.round(draw.beta(4, 1, 500) * 256) / 256
     right = draw.random(500) < sure
-    points = confidence.curve(sure, right)
+    points = confidence.draw_curve(sure, right)
     assert len(points) <= confidence.POINTS
     assert points[-1][1:] == (500, int(right.sum()))
     for point in points:
         found = confidence.at_score(point.score - 5e-5, sure, right)
         assert (found.images, found.precision and found.precision.value) == (point.images, point.right / point.images)
-    assert confidence.curve(sure[:0], right[:0]) == ()
-    assert len(confidence.curve(np.full(9, 0.5), np.ones(9, bool))) == 1
+    assert confidence.draw_curve(sure[:0], right[:0]) == ()
+    assert len(confidence.draw_curve(np.full(9, 0.5), np.ones(9, bool))) == 1
 
 
 def drawn(count: int, degrees: float, seed: int = 0, classes: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -183,12 +189,12 @@ def drawn(count: int, degrees: float, seed: int = 0, classes: int = 6) -> tuple[
 
 @pytest.mark.parametrize("degrees", [0.5, 1.0, 2.0])
 def test_the_temperature_of_the_labels_is_found(degrees: float) -> None:
-    assert confidence.temperature(*drawn(4000, degrees)) == pytest.approx(degrees, rel=0.12)
+    assert confidence.fit_temperature(*drawn(4000, degrees)) == pytest.approx(degrees, rel=0.12)
 
 
 def test_the_temperature_has_the_best_likelihood() -> None:
     probabilities, labels = drawn(500, 1.7)
-    found, logits = confidence.temperature(probabilities, labels), np.log(np.maximum(probabilities, 1 / 512))
+    found, logits = confidence.fit_temperature(probabilities, labels), np.log(np.maximum(probabilities, 1 / 512))
 
     def loss(degrees: float) -> float:
         return float(-log_softmax(logits / degrees, axis=1)[np.arange(500), labels].sum() + math.log(degrees) ** 2 / 2)
@@ -197,21 +203,21 @@ def test_the_temperature_has_the_best_likelihood() -> None:
 
 
 def test_probabilities_that_are_true_keep_their_temperature_in_most_draws() -> None:
-    found = [confidence.temperature(*drawn(400, 1.0, seed)) for seed in range(20)]
+    found = [confidence.fit_temperature(*drawn(400, 1.0, seed)) for seed in range(20)]
     assert sum(each == 1 for each in found) >= 15
 
 
 def test_few_images_that_are_all_right_do_not_give_an_extreme_temperature() -> None:
     probabilities = np.full((60, 2), 0.1)
     probabilities[:, 0] = 0.9
-    assert 1.2 * confidence.COOLEST < confidence.temperature(probabilities, np.zeros(60, int)) < 1
+    assert 1.2 * confidence.COOLEST < confidence.fit_temperature(probabilities, np.zeros(60, int)) < 1
 
 
 @example(1.0, 83)
 @given(st.floats(confidence.COOLEST, confidence.HOTTEST), st.integers(0, 100))
 def test_a_temperature_changes_no_answer_and_keeps_probabilities(degrees: float, seed: int) -> None:
     probabilities, _ = drawn(20, 1.0, seed)
-    found = confidence.tempered(probabilities, degrees)
+    found = confidence.apply_temperature(probabilities, degrees)
     assert found.sum(axis=1) == pytest.approx(np.ones(20))
     assert found.argmax(axis=1).tolist() == probabilities.argmax(axis=1).tolist()
     floored = np.maximum(probabilities, confidence.FLOOR**2)  # the least probability whose logarithm counts
@@ -233,8 +239,8 @@ def test_each_image_is_calibrated_by_others() -> None:
 def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_a_large_one() -> None:
     probabilities, labels = drawn(4000, 2.0)
     before, after = (
-        confidence.reliability(probabilities, labels),
-        confidence.reliability(confidence.crossfit_probabilities(probabilities, labels), labels),
+        confidence.assess_reliability(probabilities, labels),
+        confidence.assess_reliability(confidence.crossfit_probabilities(probabilities, labels), labels),
     )
     assert before.error.value > 0.1
     assert after.error.value < 0.04  # perfect probabilities have 0.03 in 15 bins of 267 images
@@ -246,10 +252,10 @@ def test_calibrated_probabilities_have_a_small_error_and_overconfident_ones_a_la
 
 
 def test_probabilities_of_one_that_are_right_have_no_error_and_without_an_image_nothing_is_known() -> None:
-    found = confidence.reliability(np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 2, 0]))
+    found = confidence.assess_reliability(np.eye(3)[[0, 1, 2, 0]], np.array([0, 1, 2, 0]))
     assert (found.error.value, found.brier.value) == (0.0, 0.0)
     with pytest.raises(ValueError, match="no image"):
-        confidence.reliability(np.zeros((0, 3)), np.zeros(0, int))
+        confidence.assess_reliability(np.zeros((0, 3)), np.zeros(0, int))
 
 
 def test_answers_out_of_fold_stand_beside_those_of_a_file_that_answers_alike(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from advisor.datasets import InputSpec, captures
 from advisor.measurement import (
     Detector,
     Neighbours,
-    accepted,
-    auroc,
-    captured_answers,
-    load,
+    compute_auroc,
+    load_detections,
+    make_rule,
     mean_of,
+    predict_captured,
     predict_pixels,
-    rule,
-    save,
+    save_detections,
+    share_accepted,
     true_boxes,
 )
 from advisor.tflite import Suppression, append_postprocess
@@ -46,7 +46,7 @@ SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=30).map(np.array)
 @settings(max_examples=30)
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order_and_inside_its_interval(known: np.ndarray, unknown: np.ndarray) -> None:
-    found = auroc(known, unknown)
+    found = compute_auroc(known, unknown)
     apart = unknown[:, None] - known[None]
     assert found.value == pytest.approx((apart > 0).mean() + (apart == 0).mean() / 2)
     assert 0 <= found.low <= found.value <= found.high <= 1
@@ -55,14 +55,14 @@ def test_auroc_is_the_share_of_pairs_in_order_and_inside_its_interval(known: np.
 def test_the_interval_of_auroc_holds_the_true_one_in_about_95_of_100_draws() -> None:
     held = 0
     for _ in range(200):
-        found = auroc(RANDOM.normal(0, 1, 150), RANDOM.normal(1, 1, 60))
+        found = compute_auroc(RANDOM.normal(0, 1, 150), RANDOM.normal(1, 1, 60))
         held += found.low <= 0.7602 <= found.high
     assert 180 <= held <= 199
 
 
 def test_auroc_without_an_unknown_image_is_refused() -> None:
     with pytest.raises(ValueError, match="no unknown"):
-        auroc(np.zeros(3), np.zeros(0))
+        compute_auroc(np.zeros(3), np.zeros(0))
 
 
 def test_neighbours_are_the_same_by_images_and_by_features() -> None:
@@ -93,13 +93,13 @@ def test_a_few_images_at_a_time_have_the_same_nearest_ones(count: int, monkeypat
 
 def test_the_rule_keeps_the_wanted_share_of_known_images_and_reads_the_logits_alone_of_equally_near_ones() -> None:
     logits, similarity = RANDOM.normal(0, 3, (400, 5)), RANDOM.random(400)
-    found = rule(logits, similarity, 0.9)
+    found = make_rule(logits, similarity, 0.9)
     assert (found.scores(logits, similarity) <= 1e-9).mean() == pytest.approx(0.9, abs=0.01)
-    assert rule(RANDOM.normal(0, 1, (50, 3)), np.ones(50)).weight == 0
+    assert make_rule(RANDOM.normal(0, 1, (50, 3)), np.ones(50)).weight == 0
 
 
 def test_accepted_counts_unknown_images_below_the_score_that_keeps_known_ones() -> None:
-    assert accepted(np.arange(100.0), np.array([0.0, 50.0, 99.0, 200.0])) == pytest.approx(0.5)
+    assert share_accepted(np.arange(100.0), np.array([0.0, 50.0, 99.0, 200.0])) == pytest.approx(0.5)
 
 
 def test_the_mean_of_independent_figures_is_narrower() -> None:
@@ -113,7 +113,7 @@ VIEW = InputSpec(16, (0.0,) * 3, (255.0,) * 3)
 def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
     paths = fill(tmp_path / "pictures", 3, suffix=".png")
     model = small_models.saved(tmp_path, small_models.brightness(16))
-    answers = captured_answers(model, paths, VIEW)
+    answers = predict_captured(model, paths, VIEW)
     for place, path in enumerate(paths):
         expected = predict_pixels(model, captures(path, 16), VIEW).argmax(axis=1)
         np.testing.assert_array_equal(answers[:, place], expected)
@@ -125,10 +125,10 @@ ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 
 
 def test_what_is_saved_is_loaded_image_by_image(tmp_path: Path) -> None:
     found = [boxes(HERE, THERE, labels=[0, 1], sure=0.5), boxes(), boxes(THERE, labels=[3])]
-    save(tmp_path / "none.npz", [boxes(), boxes()])
-    assert [one.boxes.shape for one in load(tmp_path / "none.npz")] == [(0, 4), (0, 4)]
-    save(tmp_path / "found.npz", found)
-    for one, kept in zip(found, load(tmp_path / "found.npz"), strict=True):
+    save_detections(tmp_path / "none.npz", [boxes(), boxes()])
+    assert [one.boxes.shape for one in load_detections(tmp_path / "none.npz")] == [(0, 4), (0, 4)]
+    save_detections(tmp_path / "found.npz", found)
+    for one, kept in zip(found, load_detections(tmp_path / "found.npz"), strict=True):
         assert kept.boxes.shape == one.boxes.shape
         for name in ("boxes", "labels", "scores"):
             assert getattr(kept, name).dtype == getattr(one, name).dtype

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from advisor.store import (
     ArtifactCache,
     add_block,
-    cached_rows,
-    cached_sha256,
-    changed_file,
-    filled,
+    compute_cached_rows,
+    fill_folder,
+    find_changed_file,
+    read_cached_sha256,
     sha256_file,
     write_block,
 )
@@ -57,20 +57,20 @@ def test_a_result_that_lacks_a_file_is_made_again(result: Path, tmp_path: Path) 
 
 
 def test_a_written_result_is_kept_and_bytecode_is_no_change(result: Path, caplog: pytest.LogCaptureFixture) -> None:
-    filled(result, write("again"))
+    fill_folder(result, write("again"))
     assert (result / "model.tflite").read_text() == "made"
     assert not caplog.records
     (result / "__pycache__").mkdir()
     (result / "__pycache__" / "a.pyc").write_text("x")
-    assert changed_file(result) is None
+    assert find_changed_file(result) is None
 
 
 def test_the_result_of_an_older_version_is_accepted_and_a_later_change_is_found(result: Path, tmp_path: Path) -> None:
     Path(f"{result}.sha256").unlink()
-    assert changed_file(result) is None
+    assert find_changed_file(result) is None
     ArtifactCache(tmp_path).get("compress-3", {}, write("again"))
     overwrite(result / "model.tflite", b"other")
-    assert changed_file(result) == result / "model.tflite"
+    assert find_changed_file(result) == result / "model.tflite"
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
@@ -78,15 +78,15 @@ def test_hashes_that_are_no_file_are_written_again(result: Path, tmp_path: Path,
     hashes = Path(f"{result}.sha256")
     hashes.unlink()
     make(hashes)
-    assert changed_file(result) == hashes
+    assert find_changed_file(result) == hashes
     assert ArtifactCache(tmp_path).get("compress-3", {}, write("again")) == result
-    assert changed_file(result) is None
+    assert find_changed_file(result) is None
 
 
 def test_the_hash_of_a_cached_file_is_read_and_that_of_another_file_computed(result: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_text("other")
-    assert cached_sha256(result / "model.tflite") == sha256_file(result / "model.tflite")
-    assert cached_sha256(tmp_path / "other") == sha256_file(tmp_path / "other")
+    assert read_cached_sha256(result / "model.tflite") == sha256_file(result / "model.tflite")
+    assert read_cached_sha256(tmp_path / "other") == sha256_file(tmp_path / "other")
 
 
 def test_rows_of_a_block_that_has_changed_are_computed_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -96,14 +96,14 @@ def test_rows_of_a_block_that_has_changed_are_computed_again(tmp_path: Path, cap
         asked.extend(missing)
         return np.ones((len(missing), 2), np.float32)
 
-    block = filled(tmp_path / "block", lambda folder: write_block(folder, names, np.ones((3, 2), np.float32)))
+    block = fill_folder(tmp_path / "block", lambda folder: write_block(folder, names, np.ones((3, 2), np.float32)))
     add_block(tmp_path / "blocks", block)
-    cached_rows(tmp_path / "blocks", names, compute)
+    compute_cached_rows(tmp_path / "blocks", names, compute)
     assert not asked
     data = bytearray((block / "rows.npy").read_bytes())
     data[-1] ^= 1
     overwrite(block / "rows.npy", bytes(data))
     with caplog.at_level(logging.WARNING):
-        cached_rows(tmp_path / "blocks", names, compute)
+        compute_cached_rows(tmp_path / "blocks", names, compute)
     assert asked == [0, 1, 2]
     assert str(block / "rows.npy") in caplog.text

@@ -18,8 +18,8 @@ from advisor.store import (
     ROWS,
     _jsonfile as jsonfile,
     add_block,
-    cached_rows,
-    frame,
+    build_frame,
+    compute_cached_rows,
     parse_json,
     read_document,
     read_json,
@@ -64,10 +64,10 @@ def test_a_document_that_is_missing_is_empty(tmp_path: Path, name: str) -> None:
 
 
 def test_the_name_of_a_column_says_its_type_also_for_missing_values_and_without_rows() -> None:
-    found = frame(["card", "latency_ms", "size_bytes", "contended"], [{"card": "net", "size_bytes": 3}, {}])
+    found = build_frame(["card", "latency_ms", "size_bytes", "contended"], [{"card": "net", "size_bytes": 3}, {}])
     assert [str(kind) for kind in found.dtypes] == ["str", "float64", "Int64", "boolean"]
     assert found.isna().to_numpy().tolist() == [[False, True, False, True], [True, True, True, True]]
-    assert list(frame(["card", "threads"], []).columns) == ["card", "threads"]
+    assert list(build_frame(["card", "threads"], []).columns) == ["card", "threads"]
     columns = ("card", "latency_p90_ms", "top1_percent", "size_bytes", "threads", "meets_budget")
     kinds = [jsonfile.TEXT, jsonfile.NUMBER, jsonfile.NUMBER, jsonfile.COUNT, jsonfile.COUNT, jsonfile.FLAG]
     assert [type_of(column) for column in columns] == kinds
@@ -143,7 +143,7 @@ def _get(blocks: Path, numbers: Sequence[int], block: str = "") -> list[int]:
     """Get rows, check them, add them as a block where it has a name; return what was computed."""
     names = [ALL[number] for number in numbers]
     work = Work(names)
-    rows = cached_rows(blocks, names, work)
+    rows = compute_cached_rows(blocks, names, work)
     assert rows[:, 0].tolist() == list(numbers)
     if block:
         folder = blocks.parent / block

@@ -22,7 +22,7 @@ from advisor.store import (
     RunFolder,
     _run_folder as run_folder,
     artefact_problem,
-    chained,
+    chain_lines,
     ensure_output_dir,
     integrity_problems,
     write_atomically,
@@ -242,7 +242,7 @@ def test_gone_or_moved_is_noticed(run: RunFolder, change: Callable[[list[str]], 
 
 
 def test_lines_with_other_hashes_than_the_manifest_names_are_noticed(run: RunFolder) -> None:
-    run.evaluations_file.write_text(chained(run.evaluations()[::-1])[0], encoding="utf-8")
+    run.evaluations_file.write_text(chain_lines(run.evaluations()[::-1])[0], encoding="utf-8")
     assert of(run) == ["evaluations.jsonl has other lines than manifest.json names, up to line 3"]
 
 

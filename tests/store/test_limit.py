@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.store import ArtifactCache, changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
-from advisor.store._limit import Hold, entries_of, evict, hold_of_process
+from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
+from advisor.store._limit import Hold, entries_of, evict_results, hold_of_process
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
@@ -52,7 +52,7 @@ def numbers(root: Path, folders: list[Path]) -> list[int]:
 
 def test_the_least_recently_used_results_go_until_the_cache_is_within_its_limit(root: Path) -> None:
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in reversed(range(5))][::-1]
-    done = evict(root, 2_500_000)
+    done = evict_results(root, 2_500_000)
     assert numbers(root, folders) == [3, 4]
     assert done.count == 3
     assert done.left_bytes <= 2_500_000
@@ -62,18 +62,18 @@ def test_the_least_recently_used_results_go_until_the_cache_is_within_its_limit(
 def test_a_result_that_is_used_again_is_no_longer_the_oldest(root: Path) -> None:
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(3)]
     ArtifactCache(root / "artifacts").get("head-5", {"number": 0}, filler(1))
-    evict(root, 2_500_000)
+    evict_results(root, 2_500_000)
     assert numbers(root, folders) == [0, 2]
 
 
 def test_what_a_running_process_uses_stays_although_the_limit_is_passed_and_the_sentence_says_so(root: Path) -> None:
     hold = Hold(root)
     folders = [make(root, number, hold, age_s=HOUR_S * (5 - number)) for number in range(3)]
-    done = evict(root, MEGABYTE)
+    done = evict_results(root, MEGABYTE)
     assert numbers(root, folders) == [0, 1, 2]
     assert "more than its limit of 1.0 MB: running searches and kept runs hold 3.0 MB" in done.sentence
     hold.release()
-    evict(root, 1_500_000)
+    evict_results(root, 1_500_000)
     assert numbers(root, folders) == [2]
 
 
@@ -86,7 +86,7 @@ def test_checkpoints_of_a_running_search_stay_and_others_go_with_their_hashes(ro
         folder.with_suffix(".checkpoints").mkdir(parents=True)
         (folder.with_suffix(".checkpoints") / "weights").write_bytes(bytes(MEGABYTE))
     gone = make(root, 7)
-    evict(root, 0)
+    evict_results(root, 0)
     assert [path.name[-12:] for path in (root / "artifacts" / "finetune_cached-2").iterdir()] == [".checkpoints"]
     assert not Path(f"{gone}.sha256").exists()
     hold.release()
@@ -99,10 +99,10 @@ def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None
     folder = make(root, 1, hold)
     hold.release()
     assert keep_run(root, run).kept
-    evict(root, 0)
+    evict_results(root, 0)
     assert folder.is_dir()
     assert not keep_run(root, run, keep=False).kept
-    evict(root, 0)
+    evict_results(root, 0)
     assert not folder.exists()
 
 
@@ -129,7 +129,7 @@ def test_a_linked_folder_of_records_keeps_the_files_of_others(root: Path, tmp_pa
     os.mkfifo(elsewhere / "process-1-01234567")  # reading it would never end
     (elsewhere / "run-0000000000000000").write_text("/" + "a" * 5000)
     uses_of(root)
-    evict(root, 0)
+    evict_results(root, 0)
     left = {"Makefile", "run-notes", "run-0123456789abcdef.txt", "run-0123456789abcdef", "process-1-01234567"}
     assert {path.name for path in elsewhere.iterdir()} == {*left, ".lock"}
 
@@ -150,7 +150,7 @@ def test_what_is_in_the_way_of_records_is_named(
     (root / "file").write_text("mine")
     (root / place).parent.mkdir(exist_ok=True)
     (root / place).symlink_to(target)
-    for act in (uses_of, lambda folder: evict(folder, 0), lambda _: limited_cache(None).__enter__()):
+    for act in (uses_of, lambda folder: evict_results(folder, 0), lambda _: limited_cache(None).__enter__()):
         with pytest.raises(UsageError, match=words) as refused:
             act(root)
         assert refused.value.hint
@@ -170,12 +170,12 @@ def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) ->
     for kind in ("weights", "packages"):
         (root / kind / "one").mkdir(parents=True)
         (root / kind / "one" / "file").write_bytes(bytes(MEGABYTE))
-    assert evict(root, 0).count == 0
+    assert evict_results(root, 0).count == 0
     hold = Hold(root)
     hold.add("artifacts/head-5/1")
-    assert evict(root, 0, ["weights"]).count == 0
+    assert evict_results(root, 0, ["weights"]).count == 0
     hold.release()
-    assert evict(root, 0, ["weights"]).count == 1
+    assert evict_results(root, 0, ["weights"]).count == 1
     assert [entry.kind for entry in entries_of(root)] == ["packages"]
 
 
@@ -252,7 +252,7 @@ for name in ("rename", "unlink", "rmdir"):
             os.kill(os.getpid(), signal.SIGKILL)
         return act(*arguments, **more)
     setattr(os, name, counted)
-limit.evict(Path(sys.argv[1]), 1_500_000)
+limit.evict_results(Path(sys.argv[1]), 1_500_000)
 """
 
 
@@ -262,13 +262,13 @@ def test_a_killed_cleaner_leaves_whole_results_and_the_next_one_ends_its_work(ro
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(4)]
     cleaner = subprocess.run([sys.executable, "-c", CLEANER, str(root), str(after)], check=False)
     assert cleaner.returncode == -signal.SIGKILL
-    assert all(changed_file(folder) is None for folder in folders if folder.is_dir())
+    assert all(find_changed_file(folder) is None for folder in folders if folder.is_dir())
     assert folders[3].is_dir()
-    evict(root, 1_500_000)
+    evict_results(root, 1_500_000)
     assert numbers(root, folders) == [3]
     assert not [path for path in (root / "artifacts" / "head-5").iterdir() if path.name.startswith(".going")]
     make(root, 0)
-    assert changed_file(folders[0]) is None
+    assert find_changed_file(folders[0]) is None
 
 
 @contextmanager
@@ -286,7 +286,7 @@ def no_room() -> Iterator[None]:
 def test_a_full_disk_can_be_cleaned(root: Path) -> None:
     folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(3)]
     with no_room():
-        done = evict(root, 1_500_000)
+        done = evict_results(root, 1_500_000)
     assert numbers(root, folders) == [2]
     assert done.count == 2
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.store import ArtifactCache, entries_of, evict
+from advisor.store import ArtifactCache, entries_of, evict_results
 
 
 def write_result(root: Path) -> Path:
@@ -27,8 +27,8 @@ def test_nothing_behind_a_link_is_removed(tmp_path: Path, link: str) -> None:
     write_result(root)
     precious = write_precious(tmp_path / "elsewhere")
     (root / link).symlink_to(tmp_path / "elsewhere")
-    evict(root, 0)
-    evict(root, 0, kinds=["features", "weights", "runtimes"])
+    evict_results(root, 0)
+    evict_results(root, 0, kinds=["features", "weights", "runtimes"])
     assert precious.read_text() == "mine"
 
 
@@ -38,7 +38,7 @@ def test_folders_of_others_among_the_results_stay(tmp_path: Path, name: str) -> 
     (root / "artifacts" / name / "holiday").mkdir(parents=True)
     file = root / "artifacts" / name / "holiday" / "1.jpg"
     file.write_text("mine")
-    evict(root, 0)
+    evict_results(root, 0)
     assert file.read_text() == "mine"
     assert entries_of(root) == ()
 
@@ -51,6 +51,6 @@ def test_a_cache_on_another_disk_is_cleaned_through_the_link_of_its_owner(tmp_pa
     precious = write_precious(tmp_path / "disk" / "notes")
     result = write_result(root)
     assert result.is_dir()
-    evict(root, 0)
+    evict_results(root, 0)
     assert not result.exists()
     assert precious.read_text() == "mine"

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from scipy import special
 
 from advisor.compression import RECIPES, Needs, RecipeInputs, recipe
-from advisor.compression._quantization.quantizer import eight_bit_rules, quantize
-from advisor.compression._recipes.mixed import answers
+from advisor.compression._quantization.quantizer import eight_bit_rules, quantize_model
+from advisor.compression._recipes.mixed import answer_images
 from advisor.core import StageError
 from advisor.measurement import Neighbours
 from advisor.tflite import (
@@ -69,7 +69,7 @@ def classifier(parts: int) -> bytes:
         levels = [features, build.mean(lower)]
         features = build.operator(OPERATORS.CONCATENATION, levels, (1, 24), options)
     data = build.finish({"image": image}, {"features": features})
-    rows = answers(data, random_images())
+    rows = answer_images(data, random_images())
     mean = rows.mean(axis=0)
     weights = (rows[:CLASSES] - mean).T / rows.var(axis=0).sum()
     return attach_head(data, weights, -mean @ weights)
@@ -82,7 +82,7 @@ def form(parts: int, name: str) -> bytes:
         return recipe(name).apply(classifier(parts), calibration)
     inputs = RecipeInputs(calibration)
     ranges = inputs.observer(classifier(parts), calibration).ranges(8)
-    return quantize(classifier(parts), eight_bit_rules(MIXED[name]), ranges)
+    return quantize_model(classifier(parts), eight_bit_rules(MIXED[name]), ranges)
 
 
 def softmax_of(model: Model) -> Operator:
@@ -103,7 +103,7 @@ def logits(data: bytes, images: Array | None = None) -> Array:
         for signature in model.signatureDefs:
             signature.outputs[0].tensorIndex = index
 
-    return answers(edited(data, give_out), random_images() if images is None else images)
+    return answer_images(edited(data, give_out), random_images() if images is None else images)
 
 
 def largest_error(parts: int, name: str, temperature: float) -> float:
@@ -123,7 +123,7 @@ def test_probabilities_are_those_of_the_divided_logits_and_the_largest_stays_fir
     parts: int, name: str, temperature: float
 ) -> None:
     """Integer probabilities may tie: then it is one of the first. float16 rounds weights again, int16 logits."""
-    made = answers(with_temperature(form(parts, name), temperature), random_images())
+    made = answer_images(with_temperature(form(parts, name), temperature), random_images())
     wanted = softmax(logits_of(parts, name) / temperature)
     most = largest_error(parts, name, temperature)
     assert np.abs(made - wanted).max() <= most
@@ -169,8 +169,8 @@ def test_labels_and_normalization_stay(name: str) -> None:
 @given(st.floats(0.2, 5), st.sampled_from([1, 2]))
 def test_probabilities_are_powers_of_the_former(temperature: float, parts: int) -> None:
     few = random_images()[:20]
-    expected = softmax(np.log(answers(classifier(parts), few).astype(np.float64)) / temperature)
-    made = answers(with_temperature(classifier(parts), temperature), few)
+    expected = softmax(np.log(answer_images(classifier(parts), few).astype(np.float64)) / temperature)
+    made = answer_images(with_temperature(classifier(parts), temperature), few)
     np.testing.assert_allclose(made, expected, atol=1e-6 / min(1, temperature))
 
 
@@ -203,8 +203,8 @@ def inserted(code: int, options: Any = None, behind: str = "FULLY_CONNECTED") ->
 
 def test_the_way_leads_through_reshapes() -> None:
     data = inserted(OPERATORS.RESHAPE, schema.ReshapeOptionsT(newShape=[1, CLASSES]))
-    made = answers(with_temperature(data, 2.0), random_images())
-    np.testing.assert_array_equal(made, answers(with_temperature(classifier(1), 2.0), random_images()))
+    made = answer_images(with_temperature(data, 2.0), random_images())
+    np.testing.assert_array_equal(made, answer_images(with_temperature(classifier(1), 2.0), random_images()))
 
 
 def softmax_of_the_input() -> bytes:
@@ -254,7 +254,7 @@ def test_layers_may_share_a_bias() -> None:
         layers[1].inputs[2] = layers[0].inputs[2]
 
     data = edited(classifier(2), share)
-    made = answers(with_temperature(data, 2.0), random_images())
+    made = answer_images(with_temperature(data, 2.0), random_images())
     np.testing.assert_allclose(made, softmax(logits(data) / 2.0), atol=1e-6)
 
 
@@ -279,7 +279,7 @@ def test_published_quantized_networks_keep_their_logits_and_labels(file: str) ->
     images = np.random.default_rng(0).uniform(-1, 1, (2, side, side, 3)).astype(np.float32)
     given = logits(data, images)
     np.testing.assert_allclose(logits(made, images) * 1.6, given, rtol=1e-6)
-    np.testing.assert_allclose(answers(made, images), softmax(given / 1.6), atol=1 / 256)
+    np.testing.assert_allclose(answer_images(made, images), softmax(given / 1.6), atol=1 / 256)
     assert read_metadata(made) == read_metadata(data)
 
 
@@ -290,12 +290,12 @@ WIDTHS = {1: 16, 2: 24}
 @pytest.mark.parametrize(("parts", "name"), FORMS_OF_UNKNOWN)
 def test_the_probe_has_features_and_logits_and_class_unknown_logit_that_its_rule_says(parts: int, name: str) -> None:
     data, images = to_float_io(form(parts, name)), random_images()[:60]
-    rows = answers(with_probe(data), images)
+    rows = answer_images(with_probe(data), images)
     features, logits = rows[:, :-CLASSES], rows[:, -CLASSES:]
     assert features.shape[1] == WIDTHS[parts]
-    np.testing.assert_allclose(softmax(logits), answers(data, images), atol=1 / 200)
+    np.testing.assert_allclose(softmax(logits), answer_images(data, images), atol=1 / 200)
     near = Neighbours.of(features[:30], 8)
-    made = answers(with_unknown(data, near.axes, near.images, 3.0, 2.0), images)
+    made = answer_images(with_unknown(data, near.axes, near.images, 3.0, 2.0), images)
     logit = 2.0 - 3.0 * near.similarity(features)
     wanted = special.softmax(np.column_stack([logits, logit]), axis=1)
     np.testing.assert_allclose(made, wanted, atol=5e-3)

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from advisor.training._features import Augmentation, augmented, change_pixels
+from advisor.training._features import Augmentation, augment_images, change_pixels
 
 Change = Callable[..., np.ndarray]
 
@@ -32,7 +32,7 @@ def change(request: pytest.FixtureRequest) -> Change:
 def _run(images: np.ndarray, targets: np.ndarray, change: Augmentation, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     import tensorflow as tf
 
-    seen, wanted = augmented(tf.constant(images), tf.constant(targets), change, tf.constant([seed, 1]))
+    seen, wanted = augment_images(tf.constant(images), tf.constant(targets), change, tf.constant([seed, 1]))
     return seen.numpy(), wanted.numpy()
 
 

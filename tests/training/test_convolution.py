@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 def test_depthwise_has_the_gradients_of_tensorflow(side: int, kernel: int, stride: int, padding: str) -> None:
     import tensorflow as tf
 
-    from advisor.training._convolution import depthwise
+    from advisor.training._convolution import convolve_depthwise
 
     draw = np.random.default_rng(0)
     maps = tf.constant(draw.normal(size=(3, side, side, 4)), tf.float32)
@@ -30,7 +30,7 @@ def test_depthwise_has_the_gradients_of_tensorflow(side: int, kernel: int, strid
             )
         return [found, *tape.gradient(loss, [maps, weights])]
 
-    own = gradients(lambda: depthwise(maps, weights, (stride, stride), padding, (1, 1)))
+    own = gradients(lambda: convolve_depthwise(maps, weights, (stride, stride), padding, (1, 1)))
     theirs = gradients(lambda: tf.nn.depthwise_conv2d(maps, weights, (1, stride, stride, 1), padding))
     for one, other in zip(own, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
@@ -61,12 +61,12 @@ def _network() -> Any:
 def test_a_folded_network_has_the_outputs_and_gradients_of_the_network() -> None:
     import tensorflow as tf
 
-    from advisor.training._convolution import folded
+    from advisor.training._convolution import fold_norms
 
     model = _network()
     images = np.random.default_rng(2).normal(size=(4, 12, 12, 3)).astype(np.float32)
     found = []
-    for each in (model, folded(model)):
+    for each in (model, fold_norms(model)):
         with tf.GradientTape() as tape:
             outputs = each(images, training=False)
             loss = tf.reduce_sum(outputs * outputs)
@@ -79,21 +79,21 @@ def test_a_folded_network_has_the_outputs_and_gradients_of_the_network() -> None
 def test_only_a_live_batch_norm_takes_the_statistics_of_a_batch() -> None:
     import keras
 
-    from advisor.training._convolution import folded
+    from advisor.training._convolution import fold_norms
 
     model = _network()
     norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
     before = [np.array(layer.moving_mean) for layer in norms]
-    folded(model, norms[1:2])(np.random.default_rng(3).normal(size=(4, 12, 12, 3)), training=False)
+    fold_norms(model, norms[1:2])(np.random.default_rng(3).normal(size=(4, 12, 12, 3)), training=False)
     moved = [not np.array_equal(layer.moving_mean, old) for layer, old in zip(norms, before, strict=True)]
     assert moved == [False, True, False]
 
 
 def test_a_folded_network_follows_the_weights_of_the_network() -> None:
-    from advisor.training._convolution import folded
+    from advisor.training._convolution import fold_norms
 
     model = _network()
-    copy, images = folded(model), np.ones((1, 12, 12, 3), np.float32)
+    copy, images = fold_norms(model), np.ones((1, 12, 12, 3), np.float32)
     before = np.asarray(copy(images, training=False))
     model.set_weights([1.5 * weight for weight in model.get_weights()])
     assert np.abs(np.asarray(copy(images, training=False)) - before).max() > 0.01
@@ -103,7 +103,7 @@ def test_a_folded_network_follows_the_weights_of_the_network() -> None:
 def test_no_convolution_of_a_folded_network_is_followed_by_a_batch_norm() -> None:
     import keras
 
-    from advisor.training._convolution import folded
+    from advisor.training._convolution import fold_norms
 
-    kept = [each for each in folded(_network()).layers if isinstance(each, keras.layers.BatchNormalization)]
+    kept = [each for each in fold_norms(_network()).layers if isinstance(each, keras.layers.BatchNormalization)]
     assert len(kept) == 1  # the one behind the sum

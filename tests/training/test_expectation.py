@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from advisor.training import _expectation as expectation, expect
+from advisor.training import _expectation as expectation, expect_new_conditions
 
 Floats, Labels = NDArray[np.float32], NDArray[np.int64]
 WIDTH, CLASSES = 48, 8
@@ -29,7 +29,7 @@ def nearest_mean(seen: Floats, labels: Labels, unseen: Floats) -> Labels:
 def test_images_of_few_visits_are_expected_to_do_worse_on_another_visit() -> None:
     features, labels = visits(4, 8)
     others, truth = visits(20, 2, seed=1)
-    found = expect(features, labels.tolist(), range(0, len(labels), 4))
+    found = expect_new_conditions(features, labels.tolist(), range(0, len(labels), 4))
     right = (nearest_mean(features, labels, others) == truth).mean()
     assert found.kept < 0.9
     assert found.kept_low - 2 * found.sd <= right <= found.kept_high + 2 * found.sd
@@ -38,7 +38,7 @@ def test_images_of_few_visits_are_expected_to_do_worse_on_another_visit() -> Non
 
 def test_images_that_were_taken_one_by_one_keep_their_figure() -> None:
     features, labels = visits(32, 1)
-    found = expect(features, labels.tolist(), range(0, len(labels), 4))
+    found = expect_new_conditions(features, labels.tolist(), range(0, len(labels), 4))
     assert (found.kept_low, found.kept, found.kept_high, found.sd) == (1.0, 1.0, 1.0, 0.0)
     assert found.silhouette < expectation.STRUCTURE[0]
 
@@ -46,7 +46,10 @@ def test_images_that_were_taken_one_by_one_keep_their_figure() -> None:
 def test_a_validation_part_of_whole_visits_is_not_counted_twice() -> None:
     features, labels = visits(4, 8)
     drawn, whole = range(0, len(labels), 4), np.flatnonzero(np.arange(len(labels)) // 8 % 4 == 0)
-    assert expect(features, labels.tolist(), drawn).kept < expect(features, labels.tolist(), whole.tolist()).kept - 0.1
+    assert (
+        expect_new_conditions(features, labels.tolist(), drawn).kept
+        < expect_new_conditions(features, labels.tolist(), whole.tolist()).kept - 0.1
+    )
 
 
 def test_an_image_of_left_out_group_is_answered_as_by_a_classifier_without_it() -> None:
@@ -54,7 +57,7 @@ def test_an_image_of_left_out_group_is_answered_as_by_a_classifier_without_it() 
     rows = (features - features.mean(axis=0)) / features.std(axis=0)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     groups = np.arange(len(labels)) // 4
-    right = expectation._Ridge.fitted(rows, labels).right_without(groups)
+    right = expectation._Ridge.fit_rows(rows, labels).right_without(groups)
     for group in (0, 5, 23):
         seen = groups != group
         kernel = rows[seen] @ rows[seen].T + 1.0 + expectation.PENALTY * np.eye(seen.sum())
@@ -66,15 +69,17 @@ def test_an_image_of_left_out_group_is_answered_as_by_a_classifier_without_it() 
 def test_few_classes_without_an_error_are_uncertain() -> None:
     features, labels = visits(4, 8)
     some = labels < 3
-    few = expect(features[some], labels[some].tolist(), range(0, int(some.sum()), 4), grouped=True)
+    few = expect_new_conditions(features[some], labels[some].tolist(), range(0, int(some.sum()), 4), grouped=True)
     assert few.kept > 0.95
     assert few.sd > 0.1
-    assert few.sd > 1.5 * expectation._unseen(0.95, np.repeat(np.arange(30), 8))
+    assert few.sd > 1.5 * expectation._deviation_unseen(0.95, np.repeat(np.arange(30), 8))
 
 
 def test_known_groups_count_where_the_clusters_of_the_features_are_not_clear() -> None:
     features, labels = visits(4, 8, noise=2.0)
-    unclear, known = (expect(features, labels.tolist(), range(0, len(labels), 4), grouped) for grouped in (False, True))
+    unclear, known = (
+        expect_new_conditions(features, labels.tolist(), range(0, len(labels), 4), grouped) for grouped in (False, True)
+    )
     assert unclear.silhouette < expectation.STRUCTURE[0]
     assert not unclear.grouped
     assert known.grouped
@@ -84,7 +89,7 @@ def test_known_groups_count_where_the_clusters_of_the_features_are_not_clear() -
 def test_a_large_set_is_judged_by_some_of_its_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expectation, "MAX_IMAGES", 100)
     features, labels = visits(6, 8)
-    found = expect(features, labels.tolist(), range(0, len(labels), 4))
+    found = expect_new_conditions(features, labels.tolist(), range(0, len(labels), 4))
     assert found.images <= 100 + 2 * CLASSES
     assert found.kept < 1.0
 
@@ -93,11 +98,11 @@ def test_a_large_set_is_judged_by_some_of_its_images(monkeypatch: pytest.MonkeyP
 def test_classes_of_one_or_two_images_have_an_estimate(counts: tuple[int, int]) -> None:
     labels = np.repeat([0, 1], counts)
     features = np.random.default_rng(0).normal(size=(len(labels), 4)).astype(np.float32)
-    found = expect(features, labels.tolist(), [0])
+    found = expect_new_conditions(features, labels.tolist(), [0])
     assert 0.0 <= found.kept_low <= found.kept <= found.kept_high <= 1.0
 
 
 def test_copies_of_one_image_a_class_say_nothing_of_other_occasions() -> None:
     features = np.repeat(np.eye(3, 6, dtype=np.float32), 5, axis=0)
-    found = expect(features, np.repeat(range(3), 5).tolist(), [0, 5])
+    found = expect_new_conditions(features, np.repeat(range(3), 5).tolist(), [0, 5])
     assert found.kept == 1.0

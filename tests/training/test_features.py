@@ -11,10 +11,10 @@ from advisor.training import (
     CAPTURED,
     _features as batches,
     _labels as module,
-    extract,
-    joined,
-    left_out,
-    suspects,
+    extract_features,
+    find_suspects,
+    join_parts,
+    predict_left_out,
 )
 from advisor.training._features import Batches
 from tests.datasets.folders import fill
@@ -47,7 +47,7 @@ def _mean_colour(extra_output: bool = False) -> bytes:
 
 
 def test_each_row_is_what_the_model_sees_in_its_image(model: Path, images: list[Path]) -> None:
-    found = extract(model, images, VIEW)
+    found = extract_features(model, images, VIEW)
     expected = [VIEW.read(path).mean(axis=(0, 1)) for path in images]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -56,26 +56,26 @@ def test_each_row_is_what_the_model_sees_in_its_image(model: Path, images: list[
 def test_the_features_of_several_outputs_are_taken_or_no_rows(images: list[Path], model: Path, tmp_path: Path) -> None:
     several = tmp_path / "several.tflite"
     several.write_bytes(_mean_colour(extra_output=True))
-    np.testing.assert_allclose(extract(several, images, VIEW), extract(model, images, VIEW))
-    assert extract(model, [], VIEW).shape == (0, 3)
+    np.testing.assert_allclose(extract_features(several, images, VIEW), extract_features(model, images, VIEW))
+    assert extract_features(model, [], VIEW).shape == (0, 3)
 
 
 def test_a_wrong_size_is_refused(model: Path, images: list[Path]) -> None:
     with pytest.raises(StageError, match="8, 8"):
-        extract(model, images, replace(VIEW, size=16))
+        extract_features(model, images, replace(VIEW, size=16))
 
 
 def test_a_damaged_model_and_outputs_without_the_name_are_refused(images: list[Path], tmp_path: Path) -> None:
     (tmp_path / "bad.tflite").write_bytes(b"nothing of the kind")
     with pytest.raises(StageError, match=r"bad\.tflite"):
-        extract(tmp_path / "bad.tflite", images, VIEW)
+        extract_features(tmp_path / "bad.tflite", images, VIEW)
     build = small_models.Builder()
     image = build.input(8)
     graph: Graph = build.made
     data = graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
     (tmp_path / "m.tflite").write_bytes(data)
     with pytest.raises(StageError, match="2 outputs"):
-        extract(tmp_path / "m.tflite", images, VIEW)
+        extract_features(tmp_path / "m.tflite", images, VIEW)
 
 
 @pytest.mark.parametrize("rows", [None, [4, 0, 6, 3]])
@@ -85,13 +85,13 @@ def test_rows_of_parts_are_joined_in_the_order_asked_for(tmp_path: Path, rows: l
     for part, values in zip(parts, (whole[:4], whole[4:]), strict=True):
         np.save(part, values)
     wanted = None if rows is None else np.array(rows)
-    np.testing.assert_array_equal(joined(parts, wanted), whole if rows is None else whole[rows])
+    np.testing.assert_array_equal(join_parts(parts, wanted), whole if rows is None else whole[rows])
 
 
 def test_a_row_that_no_part_has_is_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.zeros((4, 3), np.float32))
     with pytest.raises(IndexError, match="row 4 of features in parts with 4 rows"):
-        joined([tmp_path / "one.npy"], np.array([0, 4]))
+        join_parts([tmp_path / "one.npy"], np.array([0, 4]))
 
 
 SIZE = 20
@@ -144,15 +144,15 @@ def test_a_row_and_a_group_get_the_answer_of_a_fit_to_the_others(landmarks: int)
     regression, group = _regression(landmarks), [3, 4, 40, 71]
     answers = regression.without_each()
     for row in (0, 17, 79):
-        np.testing.assert_allclose(answers[row], regression._fitted_without([row])[0], atol=1e-6)
-    np.testing.assert_allclose(regression.without(group), regression._fitted_without(group), atol=1e-6)
+        np.testing.assert_allclose(answers[row], regression._fit_without([row])[0], atol=1e-6)
+    np.testing.assert_allclose(regression.without(group), regression._fit_without(group), atol=1e-6)
 
 
 def test_a_group_of_more_than_the_landmarks_is_left_out_too() -> None:
     regression, group = _regression(30), list(range(0, 80, 2))
-    kernel = module._kernel(regression.rows, regression.places, group)
+    kernel = module._compute_kernel(regression.rows, regression.places, group)
     others = np.setdiff1d(np.arange(80), group)
-    rest = module._kernel(regression.rows, regression.places, others)
+    rest = module._compute_kernel(regression.rows, regression.places, others)
     normal = regression.normal - kernel.T @ kernel
     np.testing.assert_allclose(
         regression.without(group), kernel @ np.linalg.solve(normal, rest.T @ regression.wanted[others]), atol=1e-6
@@ -164,25 +164,25 @@ def test_copies_with_one_wrong_label_do_not_vouch_for_each_other() -> None:
     features[1:5], given = features[0], list(labels)
     given[0:5] = [(labels[0] + 1) % 3] * 5
     together = [tuple(range(5))]
-    apart, joined = (left_out(features, given, groups, 0) for groups in ((), together))
+    apart, joined = (predict_left_out(features, given, groups, 0) for groups in ((), together))
     assert joined[:5, given[0]].max() < apart[:5, given[0]].min()
 
 
 @pytest.mark.parametrize("count", [60, 15])
 def test_probabilities_are_those_of_every_image_and_classes_of_five_are_enough(count: int) -> None:
     features, labels = blobs(count)
-    probabilities = left_out(features, labels, (), 0)
+    probabilities = predict_left_out(features, labels, (), 0)
     assert probabilities.shape == (count, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-4)
-    np.testing.assert_array_equal(probabilities, left_out(features, labels, (), 0))
+    np.testing.assert_array_equal(probabilities, predict_left_out(features, labels, (), 0))
 
 
 def test_equal_images_and_classes_in_one_group_get_finite_probabilities() -> None:
-    assert np.isfinite(left_out(np.ones((20, 7), np.float32), [0, 1] * 10, [(0, 1, 2)], 0)).all()
+    assert np.isfinite(predict_left_out(np.ones((20, 7), np.float32), [0, 1] * 10, [(0, 1, 2)], 0)).all()
     features, labels = blobs(30)
     group = [index for index, label in enumerate(labels) if label == 1]
     for together in (group, list(range(30))):
-        assert np.isfinite(left_out(features, labels, [together], 0)).all()
+        assert np.isfinite(predict_left_out(features, labels, [together], 0)).all()
 
 
 @pytest.mark.parametrize("landmarks", [300, 60])
@@ -191,7 +191,7 @@ def test_swapped_labels_are_named_with_the_right_one(landmarks: int) -> None:
     given = list(labels)
     for index in range(0, 300, 20):
         given[index] = (labels[index] + 1) % 3
-    found = suspects(given, left_out(features, given, (), 0, landmarks))
+    found = find_suspects(given, predict_left_out(features, given, (), 0, landmarks))
     swapped = set(range(0, 300, 20))
     assert len(swapped & {one.index for one in found}) >= 13
     assert len(found) <= 17
@@ -200,4 +200,4 @@ def test_swapped_labels_are_named_with_the_right_one(landmarks: int) -> None:
 
 def test_right_labels_are_left_alone() -> None:
     features, labels = blobs(300)
-    assert suspects(labels, left_out(features, labels, (), 0)) == ()
+    assert find_suspects(labels, predict_left_out(features, labels, (), 0)) == ()

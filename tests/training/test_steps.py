@@ -19,14 +19,14 @@ class Small:
     def __init__(self, holds: int = 1000) -> None:
         import keras
 
-        from advisor.training._convolution import folded
+        from advisor.training._convolution import fold_norms
 
         keras.utils.set_random_seed(0)
         layers, image = keras.layers, keras.Input((12, 12, 3))
         maps = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(8, 3, strides=2)(image)))
         maps = layers.ReLU()(layers.BatchNormalization()(layers.DepthwiseConv2D(5, padding="same")(maps)))
         self.model = keras.Model(image, layers.Dense(4)(layers.GlobalAveragePooling2D()(maps)))
-        self.called, self.holds, self.sizes = folded(self.model), holds, list[int]()
+        self.called, self.holds, self.sizes = fold_norms(self.model), holds, list[int]()
         self.weights = [weight.value for weight in self.model.trainable_variables]
 
     def gradients(self, images: Any, wanted: Any) -> tuple[Any, Sequence[Any]]:
@@ -52,11 +52,11 @@ class Small:
         """Return the losses of some steps; ``half`` None decides by time."""
         import tensorflow as tf
 
-        from advisor.training._steps import Steps, halvable
+        from advisor.training._steps import Steps, find_halvable
 
-        made = Steps(self.gradients, self.update, halvable(self.model), names)
+        made = Steps(self.gradients, self.update, find_halvable(self.model), names)
         if half is not None:
-            made._some = made._compiled(half)
+            made._some = made._compile_step(half)
         batch = tf.constant(IMAGES), tf.constant(WANTED)
         return [float(made.run(batch, after=(tf.constant(0.1),))) for _ in range(steps)]
 
@@ -96,9 +96,9 @@ def test_the_precision_is_the_faster_one_and_the_log_says_so(capfd: pytest.Captu
 
 
 def test_a_gpu_learns_as_well_as_the_cpu() -> None:
-    from advisor.training._steps import gpus
+    from advisor.training._steps import list_gpus
 
-    names = gpus()
+    names = list_gpus()
     if not names:
         pytest.skip("TensorFlow sees no GPU on this machine")
     np.testing.assert_allclose(Small().trained(20, names, half=None), Small().trained(20), rtol=0.02)

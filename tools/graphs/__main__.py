@@ -20,7 +20,7 @@ import numpy as np
 
 from advisor.catalog import run
 from advisor.catalog._graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
-from advisor.catalog._user_models.classifier import PROBABILITIES, named, with_features
+from advisor.catalog._user_models.classifier import PROBABILITIES, name_output, with_features
 from advisor.catalog._weights.mapping import LayerSpec
 from advisor.tflite import BUILTINS, pack, unpack, without_transposes
 from tools.graphs.branches import Branches
@@ -54,7 +54,7 @@ def make(file: Path) -> None:
     finder = Finder(weights, about["norms"], fused)
     converted = without_transposes(file.with_suffix(".tflite").read_bytes(), file.stem)
     data = one_head(converted, finder)
-    data, has_features = with_features(named(data, file.stem, softmax=True), file.stem)
+    data, has_features = with_features(name_output(data, file.stem, softmax=True), file.stem)
     made = assembled(data, finder, {name: value.shape for name, value in weights.items()})
     differences, agree = list[float](), 0
     filled = made.filled(sets[1])

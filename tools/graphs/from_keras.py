@@ -20,7 +20,7 @@ from ai_edge_litert.schema_py_generated import TensorType
 from advisor.catalog import Card, _architectures as architectures, load_catalogue
 from advisor.catalog._convert import OUTPUTS, settle_statistics, to_tflite
 from advisor.catalog._graph_file import read_graph
-from advisor.catalog._keras_layers import fill, layers_of
+from advisor.catalog._keras_layers import fill_layers, layers_of
 from advisor.catalog._weights.mapping import LayerSpec
 from advisor.store import sha256_file
 from advisor.tflite import unpack
@@ -59,10 +59,10 @@ def make(card: Card, target: Path) -> str:
     first, second = (settle(model, layers, seed) for seed in SEEDS)
     norms = {layer.name: layer.epsilon for layer in layers if layer.kind == "norm"}
     shapes = {name: value.shape for name, value in first.items()}
-    fill(model, first)
+    fill_layers(model, first)
     original = converted(model)
     made = assembled(original, Finder(first, norms), shapes, layers)
-    fill(model, second)
+    fill_layers(model, second)
     pairs = ((made.filled(first), original), (made.filled(second), converted(model)))
     constants = max(constants_difference(*pair) for pair in pairs)
     if constants > MOST_OF_CONSTANTS:
@@ -106,7 +106,7 @@ def settle(model: keras.Model, layers: tuple[LayerSpec, ...], seed: int) -> dict
             else:
                 value = draw.uniform(0.5, 1.5, shape)
             weights[layer.tensor(part)] = value.astype(np.float32)
-    fill(model, weights)
+    fill_layers(model, weights)
     settle_statistics(model, draw)
     for layer in layers:
         values = model.get_layer(layer.name).get_weights()

@@ -6,7 +6,7 @@ from itertools import count
 import keras
 from keras import applications, layers
 
-from advisor.catalog._graph import Tensor, image_input, network
+from advisor.catalog._graph import Tensor, image_input, make_network
 
 # Keras' name of a layer that was given none: its kind, and a number that counts up through the process.
 _UNNAMED = re.compile(r"(conv2d|batch_normalization|activation|max_pooling2d|average_pooling2d)(_\d+)?")
@@ -16,7 +16,7 @@ def densenet(input_size: int, classes: int) -> keras.Model:
     """Build DenseNet-121 (https://arxiv.org/abs/1608.06993)."""
     image = image_input(input_size)
     base = applications.DenseNet121(weights=None, input_tensor=image, classes=classes)
-    return network(image, base.output, base.get_layer("avg_pool").output)
+    return make_network(image, base.output, base.get_layer("avg_pool").output)
 
 
 def efficientnet(input_size: int, classes: int) -> keras.Model:
@@ -30,7 +30,7 @@ def efficientnet(input_size: int, classes: int) -> keras.Model:
     body = keras.Model(base.get_layer("stem_conv_pad").input, [base.output, base.get_layer("avg_pool").output])
     image = image_input(input_size)
     probabilities, features = keras.models.clone_model(body, input_tensors=image).outputs
-    return network(image, probabilities, features)
+    return make_network(image, probabilities, features)
 
 
 def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
@@ -50,7 +50,7 @@ def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
 
     image = image_input(input_size)
     whole = keras.models.clone_model(base, input_tensors=image, clone_function=named)
-    return network(image, whole.output, whole.get_layer("avg_pool").output)
+    return make_network(image, whole.output, whole.get_layer("avg_pool").output)
 
 
 def mobilenet_v3(input_size: int, classes: int, size: str, width: float, minimalistic: bool = False) -> keras.Model:
@@ -67,11 +67,11 @@ def mobilenet_v3(input_size: int, classes: int, size: str, width: float, minimal
     options = {"alpha": width, "minimalistic": minimalistic, "weights": None, "include_preprocessing": False}
     base = networks[size]((input_size, input_size, 3), input_tensor=image, classes=classes, **options)
     features = layers.Flatten(name="features")(base.get_layer("logits").input)
-    return network(image, base.output, features)
+    return make_network(image, base.output, features)
 
 
 def nasnet(input_size: int, classes: int) -> keras.Model:
     """Build NASNet-A Mobile (4 @ 1056, https://arxiv.org/abs/1707.07012)."""
     image = image_input(input_size)
     base = applications.NASNetMobile(weights=None, input_tensor=image, classes=classes)
-    return network(image, base.output, base.get_layer("predictions").input)
+    return make_network(image, base.output, base.get_layer("predictions").input)

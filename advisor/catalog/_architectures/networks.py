@@ -14,7 +14,7 @@ from typing import Literal
 import keras
 from keras import layers, ops
 
-from advisor.catalog._graph import Tensor, divisible, image_input, network, pooled_classifier
+from advisor.catalog._graph import Tensor, close_with_classifier, image_input, make_network, round_channels
 
 # Output channels at width 1 and stride of the thirteen separable blocks (table 1 of arXiv 1704.04861).
 _V1_BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))
@@ -94,7 +94,7 @@ class Convolutions:
             return layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=name)(x)
         return layers.DepthwiseConv2D(kernel, stride, padding=padding, use_bias=False, name=name)(x)
 
-    def inverted_residual(
+    def add_inverted_residual(
         self, x: Tensor, filters: int, kernel: int, stride: int, expansion: int, parts: Parts
     ) -> Tensor:
         """Widen, filter each channel, narrow; no activation after the last. ``parts`` names the layers of the three."""
@@ -116,7 +116,7 @@ def mobilenet_v1(input_size: int, classes: int, width: float = 1.0) -> keras.Mod
         for name, filters, kernel, step in (("dw", 0, 3, stride), ("pw", int(channels * width), 1, 1)):
             name = f"conv_{name}_{index}"
             x = convolved(x, filters, kernel, step, name, f"{name}_bn", f"{name}_relu")
-    return pooled_classifier(image, x, classes)
+    return close_with_classifier(image, x, classes)
 
 
 def mobilenet_v2(
@@ -135,7 +135,7 @@ def mobilenet_v2(
     pad = "_pad" if padding == "symmetric" else ""
     convolved = Convolutions(batch_norm_epsilon, 0.999, pad=pad, pointwise="same")
     image = image_input(input_size)
-    x = convolved(image, divisible(32 * width), 3, 2, "Conv1", "bn_Conv1", "Conv1_relu")
+    x = convolved(image, round_channels(32 * width), 3, 2, "Conv1", "bn_Conv1", "Conv1_relu")
     index = 0
     for expansion, channels, repeats, first_stride in _V2_STAGES:
         for repeat in range(repeats):
@@ -143,12 +143,12 @@ def mobilenet_v2(
             parts = [(f"{prefix}{part}", f"{prefix}{part}_BN") for part in ("expand", "depthwise", "project")]
             named = [(*part, f"{part[0]}_relu") for part in parts[:2]] + parts[2:]
             stride = 1 if repeat else first_stride
-            filters = divisible(channels * width)
-            y = convolved.inverted_residual(x, filters, 3, stride, expansion, named)
+            filters = round_channels(channels * width)
+            y = convolved.add_inverted_residual(x, filters, 3, stride, expansion, named)
             x = layers.Add(name=f"{prefix}add")([x, y]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
-    last = divisible(1280 * width) if width > 1.0 else 1280
-    return pooled_classifier(image, convolved(x, last, 1, 1, "Conv_1", "Conv_1_bn", "out_relu"), classes)
+    last = round_channels(1280 * width) if width > 1.0 else 1280
+    return close_with_classifier(image, convolved(x, last, 1, 1, "Conv_1", "Conv_1_bn", "out_relu"), classes)
 
 
 def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: float = 1.0) -> keras.Model:
@@ -168,11 +168,11 @@ def efficientnet_lite(input_size: int, classes: int, width: float = 1.0, depth: 
             parts = (("expand_conv", "bn0", "relu0"), ("depthwise_conv", "bn1", "relu1"), ("project_conv", "bn2"))
             named = [tuple(prefix + name for name in part) for part in parts]
             stride = 1 if repeat else first_stride
-            filters = divisible(channels * width)
-            y = convolved.inverted_residual(x, filters, kernel, stride, expansion, named)
+            filters = round_channels(channels * width)
+            y = convolved.add_inverted_residual(x, filters, kernel, stride, expansion, named)
             x = layers.Add(name=f"{prefix}add")([y, x]) if stride == 1 and x.shape[-1] == filters else y
             index += 1
-    return pooled_classifier(image, convolved(x, 1280, 1, 1, "conv_head", "bn1", "relu1"), classes)
+    return close_with_classifier(image, convolved(x, 1280, 1, 1, "conv_head", "bn1", "relu1"), classes)
 
 
 def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
@@ -182,7 +182,7 @@ def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
     """
     if width <= 0:
         raise ValueError(f"a width is positive, not {width}")
-    stem, first, *depths = (divisible(channels * width) for channels in _MNASNET_CHANNELS)
+    stem, first, *depths = (round_channels(channels * width) for channels in _MNASNET_CHANNELS)
     image = image_input(input_size)
     x = TORCH(image, stem, 3, 2, *_torch_names("layers", 0, 1))
     x = TORCH(x, 0, 3, 1, *_torch_names("layers", 3, 4))
@@ -192,9 +192,9 @@ def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
             name = f"layers.{index + 8}.{repeat}"
             inner = f"{name}.layers"
             parts = (_torch_names(inner, 0, 1), _torch_names(inner, 3, 4), (f"{inner}.6", f"{inner}.7"))
-            y = TORCH.inverted_residual(x, depth, kernel, 1 if repeat else stride, expansion, parts)
+            y = TORCH.add_inverted_residual(x, depth, kernel, 1 if repeat else stride, expansion, parts)
             x = layers.Add(name=f"{name}.add")([y, x]) if repeat else y
-    return pooled_classifier(image, TORCH(x, 1280, 1, 1, *_torch_names("layers", 14, 15)), classes, "classifier.1")
+    return close_with_classifier(image, TORCH(x, 1280, 1, 1, *_torch_names("layers", 14, 15)), classes, "classifier.1")
 
 
 def _torch_names(module: str, convolution: int | str, norm: int | str) -> tuple[str, str, str]:
@@ -212,14 +212,14 @@ def squeezenet(input_size: int, classes: int, version: str = "1.1") -> keras.Mod
     for index, squeeze in enumerate(_SQUEEZE, start=2):
         fire = f"fire{index}"
         x = layers.Conv2D(squeeze, 1, activation="relu", name=f"{fire}_squeeze1x1")(x)
-        one = layers.Conv2D(4 * squeeze, 1, activation="relu", name=f"{fire}_expand1x1")(x)
-        three = layers.Conv2D(4 * squeeze, 3, padding="same", activation="relu", name=f"{fire}_expand3x3")(x)
-        x = layers.Concatenate(name=f"{fire}_concat")([one, three])
+        expand1x1 = layers.Conv2D(4 * squeeze, 1, activation="relu", name=f"{fire}_expand1x1")(x)
+        expand3x3 = layers.Conv2D(4 * squeeze, 3, padding="same", activation="relu", name=f"{fire}_expand3x3")(x)
+        x = layers.Concatenate(name=f"{fire}_concat")([expand1x1, expand3x3])
         x = max_pool(x, f"pool{index}") if index in pooled_after else x
     features = layers.GlobalAveragePooling2D(name="features")(x)
     maps = layers.Conv2D(classes, 1, activation="relu", name="conv10")(x)
     logits = layers.GlobalAveragePooling2D(name="pool10")(maps)
-    return network(image, layers.Softmax(name="probabilities")(logits), features)
+    return make_network(image, layers.Softmax(name="probabilities")(logits), features)
 
 
 def max_pool(x: Tensor, name: str) -> Tensor:
@@ -232,7 +232,7 @@ def max_pool(x: Tensor, name: str) -> Tensor:
     return layers.MaxPooling2D(3, strides=2, padding="valid" if fits else "same", name=name)(x)
 
 
-def padded_max_pool(x: Tensor) -> Tensor:
+def pool_padded(x: Tensor) -> Tensor:
     """Pool 3x3 at stride 2 with one row of padding; ``x`` comes from a ReLU, so that zeros are neutral."""
     return layers.MaxPooling2D(3, 2, name="maxpool")(layers.ZeroPadding2D(1, name="maxpool.pad")(x))
 
@@ -246,7 +246,7 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
     if depth not in _RESNET_BLOCKS:
         raise ValueError(f"ResNet has {', '.join(map(str, _RESNET_BLOCKS))} layers, not {depth}")
     image = image_input(input_size)
-    x = padded_max_pool(TORCH(image, _RESNET_WIDTHS[0], 7, 2, "conv1", "bn1", "bn1.relu"))
+    x = pool_padded(TORCH(image, _RESNET_WIDTHS[0], 7, 2, "conv1", "bn1", "bn1.relu"))
     for stage, (width, blocks) in enumerate(zip(_RESNET_WIDTHS, _RESNET_BLOCKS[depth], strict=True)):
         # Channels, kernel and stride of the convolutions of a block; all but the first block of a stage have stride 1.
         basic = ((width, 3), (width, 3))
@@ -255,7 +255,7 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
             x = _residual(
                 x, bottleneck if depth >= 50 else basic, 2 if stage and not index else 1, f"layer{stage + 1}.{index}"
             )
-    return pooled_classifier(image, x, classes, "fc")
+    return close_with_classifier(image, x, classes, "fc")
 
 
 def _residual(x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, name: str) -> Tensor:
@@ -277,11 +277,11 @@ def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
         raise ValueError(f"ShuffleNet V2 has widths {', '.join(map(str, _SHUFFLENET_CHANNELS))}, not {width}")
     *stages, last = _SHUFFLENET_CHANNELS[width]
     image = image_input(input_size)
-    x = padded_max_pool(TORCH(image, 24, 3, 2, *_torch_names("conv1", 0, 1)))
+    x = pool_padded(TORCH(image, 24, 3, 2, *_torch_names("conv1", 0, 1)))
     for index, (channels, repeats) in enumerate(zip(stages, _SHUFFLENET_REPEATS, strict=True)):
         for repeat in range(repeats):
             x = _shuffle_unit(x, channels // 2, halves=not repeat, name=f"stage{index + 2}.{repeat}")
-    return pooled_classifier(image, TORCH(x, last, 1, 1, *_torch_names("conv5", 0, 1)), classes, "fc")
+    return close_with_classifier(image, TORCH(x, last, 1, 1, *_torch_names("conv5", 0, 1)), classes, "fc")
 
 
 def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
@@ -296,10 +296,10 @@ def _shuffle_unit(x: Tensor, half: int, halves: bool, name: str) -> Tensor:
     parts = _torch_names(inner, 0, 1), (f"{inner}.3", f"{inner}.4"), _torch_names(inner, 5, 6)
     right = TORCH(right, half, 1, 1, *parts[0])
     right = TORCH(TORCH(right, 0, 3, 2 if halves else 1, *parts[1]), half, 1, 1, *parts[2])
-    return shuffled(left, right, name)
+    return shuffle_halves(left, right, name)
 
 
-def shuffled(left: Tensor, right: Tensor, name: str) -> Tensor:
+def shuffle_halves(left: Tensor, right: Tensor, name: str) -> Tensor:
     """Return both halves with their channels interleaved.
 
     Height and width are one axis while the channels change places: the transpose stays four-dimensional, which more

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import keras
 from keras import layers
 
-from advisor.catalog._graph import Tensor, image_input, network, pooled_classifier
+from advisor.catalog._graph import Tensor, close_with_classifier, image_input, make_network
 
 Kernel = int | tuple[int, int]
 Branch = tuple[tuple[int, Kernel], ...]
@@ -51,9 +51,9 @@ class _Slim:
     def module(self, x: Tensor, scope: str, branches: tuple[Branch, ...], pooled: int, maximum: bool = False) -> Tensor:
         """Return three ``branches`` beside a branch that pools first and has ``pooled`` channels."""
         outputs = [self.branch(x, f"{scope}.Branch_{index}", *steps) for index, steps in enumerate(branches)]
-        return self.joined([*outputs, self.pooled(x, pooled, f"{scope}.Branch_3", maximum)], scope)
+        return self.join_branches([*outputs, self.pool_and_convolve(x, pooled, f"{scope}.Branch_3", maximum)], scope)
 
-    def pooled(self, x: Tensor, filters: int, scope: str, maximum: bool = False) -> Tensor:
+    def pool_and_convolve(self, x: Tensor, filters: int, scope: str, maximum: bool = False) -> Tensor:
         """Return 3x3 windows pooled at stride 1, then a 1x1 convolution."""
         if maximum:
             x = self.max_pool(x, f"{scope}.MaxPool_0a_3x3")
@@ -80,14 +80,14 @@ class _Slim:
             inner = f"{scope}.Branch_{index}"
             outputs.append(self.halving(self.branch(x, inner, *steps), filters, f"{inner}.Conv2d_1a_3x3", padding))
         pool = self.max_pool(x, f"{scope}.Branch_{len(branches)}.MaxPool_1a_3x3", stride=2, padding=padding)
-        return self.joined([*outputs, pool], scope)
+        return self.join_branches([*outputs, pool], scope)
 
     def fan(self, x: Tensor, filters: int, scope: str, letters: str) -> list[Tensor]:
         """Return a 1x3 and a 3x1 convolution of the same input."""
         kernels = zip(letters, ((1, 3), (3, 1)), strict=True)
         return [self.convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}") for letter, (h, w) in kernels]
 
-    def joined(self, branches: list[Tensor], scope: str) -> Tensor:
+    def join_branches(self, branches: list[Tensor], scope: str) -> Tensor:
         """Return the branches of a module, channel after channel."""
         return layers.Concatenate(name=self._name(f"{scope}.concat"))(branches)
 
@@ -122,9 +122,9 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
     x = _V1.convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V1.convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V1.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _modules(_V1, x, ("3b", 64, 96, 128, 16, 32, 32), ("3c", 128, 128, 192, 32, 96, 64), maximum=True)
+    x = _add_modules(_V1, x, ("3b", 64, 96, 128, 16, 32, 32), ("3c", 128, 128, 192, 32, 96, 64), maximum=True)
     x = _V1.max_pool(x, "MaxPool_4a_3x3", stride=2)
-    x = _modules(
+    x = _add_modules(
         _V1,
         x,
         ("4b", 192, 96, 208, 16, 48, 64),
@@ -135,15 +135,17 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
         maximum=True,
     )
     x = _V1.max_pool(x, "MaxPool_5a_2x2", stride=2, size=2)
-    x = _modules(_V1, x, ("5b", 256, 160, 320, 32, 128, 128), ("5c", 384, 192, 384, 48, 128, 128), maximum=True)
+    x = _add_modules(_V1, x, ("5b", 256, 160, 320, 32, 128, 128), ("5c", 384, 192, 384, 48, 128, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_0c_1x1")
 
 
-def _modules(slim: _Slim, x: Tensor, *rows: tuple[str, int, int, int, int, int, int], maximum: bool = False) -> Tensor:
+def _add_modules(
+    slim: _Slim, x: Tensor, *rows: tuple[str, int, int, int, int, int, int], maximum: bool = False
+) -> Tensor:
     """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
-    for place, one, reduce3, three, reduce5, five, pooled in rows:
+    for place, filters1, reduce3, three, reduce5, five, pooled in rows:
         last = ((five, 3),) * (1 if slim is _V1 else 2)
-        branches = ((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
+        branches = ((filters1, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
         x = slim.module(x, f"Mixed_{place}", branches, pooled, maximum)
     return x
 
@@ -160,9 +162,9 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     x = _V2.convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V2.convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _modules(_V2, x, ("3b", 64, 64, 64, 64, 96, 32), ("3c", 64, 64, 96, 64, 96, 64))
+    x = _add_modules(_V2, x, ("3b", 64, 64, 64, 64, 96, 32), ("3c", 64, 64, 96, 64, 96, 64))
     x = _V2.reduction(x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same")
-    x = _modules(
+    x = _add_modules(
         _V2,
         x,
         ("4b", 224, 64, 96, 96, 128, 128),
@@ -171,8 +173,8 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
         ("4e", 96, 128, 192, 160, 192, 96),
     )
     x = _V2.reduction(x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same")
-    x = _modules(_V2, x, ("5b", 352, 192, 320, 160, 224, 128))
-    x = _modules(_V2, x, ("5c", 352, 192, 320, 192, 224, 128), maximum=True)
+    x = _add_modules(_V2, x, ("5b", 352, 192, 320, 160, 224, 128))
+    x = _add_modules(_V2, x, ("5c", 352, 192, 320, 192, 224, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
 
 
@@ -198,14 +200,14 @@ def inception_v3(input_size: int, classes: int) -> keras.Model:
     x = _V3.reduction(x, "Mixed_7a", (((192, 1),), 320), (seven, 192))
     for scope in ("Mixed_7b", "Mixed_7c"):
         x = _v3_last_module(x, scope)
-    return pooled_classifier(image, x, classes)
+    return close_with_classifier(image, x, classes)
 
 
 def _v3_last_module(x: Tensor, scope: str) -> Tensor:
-    one = _V3.branch(x, f"{scope}.Branch_0", (320, 1))
+    first = _V3.branch(x, f"{scope}.Branch_0", (320, 1))
     split = _V3.fan(_V3.branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc")
     deep = _V3.fan(_V3.branch(x, f"{scope}.Branch_2", (448, 1), (384, 3)), 384, f"{scope}.Branch_2", "cd")
-    return _V3.joined([one, *split, *deep, _V3.pooled(x, 192, f"{scope}.Branch_3")], scope)
+    return _V3.join_branches([first, *split, *deep, _V3.pool_and_convolve(x, 192, f"{scope}.Branch_3")], scope)
 
 
 def inception_v4(input_size: int, classes: int) -> keras.Model:
@@ -226,7 +228,7 @@ def inception_v4(input_size: int, classes: int) -> keras.Model:
     x = _V4.reduction(x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320))
     for scope in ("Mixed_7b", "Mixed_7c", "Mixed_7d"):
         x = _v4_last_module(x, scope)
-    return pooled_classifier(image, x, classes, "Logits.Logits")
+    return close_with_classifier(image, x, classes, "Logits.Logits")
 
 
 def _v4_stem(x: Tensor) -> Tensor:
@@ -235,14 +237,14 @@ def _v4_stem(x: Tensor) -> Tensor:
     x = _V4.convolution(x, 32, 3, "Conv2d_2a_3x3", padding="valid")
     x = _V4.convolution(x, 64, 3, "Conv2d_2b_3x3")
     pooled = _V4.halving_pool(x, "Mixed_3a.Branch_0.MaxPool_0a_3x3")
-    x = _V4.joined([pooled, _V4.halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a")
+    x = _V4.join_branches([pooled, _V4.halving(x, 96, "Mixed_3a.Branch_1.Conv2d_0a_3x3")], "Mixed_3a")
     first = _V4.branch(x, "Mixed_4a.Branch_0", (64, 1))
     first = _V4.convolution(first, 96, 3, "Mixed_4a.Branch_0.Conv2d_1a_3x3", padding="valid")
     second = _V4.branch(x, "Mixed_4a.Branch_1", (64, 1), (64, (1, 7)), (64, (7, 1)))
     second = _V4.convolution(second, 96, 3, "Mixed_4a.Branch_1.Conv2d_1a_3x3", padding="valid")
-    x = _V4.joined([first, second], "Mixed_4a")
+    x = _V4.join_branches([first, second], "Mixed_4a")
     halved = _V4.halving(x, 192, "Mixed_5a.Branch_0.Conv2d_1a_3x3")
-    return _V4.joined([halved, _V4.halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a")
+    return _V4.join_branches([halved, _V4.halving_pool(x, "Mixed_5a.Branch_1.MaxPool_1a_3x3")], "Mixed_5a")
 
 
 def _v4_last_module(x: Tensor, scope: str) -> Tensor:
@@ -250,8 +252,8 @@ def _v4_last_module(x: Tensor, scope: str) -> Tensor:
     second = _V4.fan(_V4.branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc")
     third = _V4.branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
     third = _V4.fan(third, 256, f"{scope}.Branch_2", "de")
-    fans = [_V4.joined(each, f"{scope}.Branch_{index}") for index, each in ((1, second), (2, third))]
-    return _V4.joined([first, *fans, _V4.pooled(x, 256, f"{scope}.Branch_3")], scope)
+    fans = [_V4.join_branches(branches, f"{scope}.Branch_{index}") for index, branches in ((1, second), (2, third))]
+    return _V4.join_branches([first, *fans, _V4.pool_and_convolve(x, 256, f"{scope}.Branch_3")], scope)
 
 
 def _convolutional_classifier(image: Tensor, x: Tensor, classes: int, scope: str) -> keras.Model:
@@ -259,4 +261,4 @@ def _convolutional_classifier(image: Tensor, x: Tensor, classes: int, scope: str
     pooled = layers.GlobalAveragePooling2D(keepdims=True, name="pooled")(x)
     logits = layers.Flatten(name="logits")(layers.Conv2D(classes, 1, name=scope)(pooled))
     features = layers.Flatten(name="features")(pooled)
-    return network(image, layers.Softmax(name="probabilities")(logits), features)
+    return make_network(image, layers.Softmax(name="probabilities")(logits), features)

@@ -59,7 +59,7 @@ def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
     model = read(data, name)
     size = side_of(data, name, finished)
     outputs = model.subgraphs[0].outputs
-    if outputs and (ends := _producer(model, outputs[0])) and ends.name == "LOGISTIC":
+    if outputs and (ends := _find_producer(model, outputs[0])) and ends.name == "LOGISTIC":
         raise UsageError(
             f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one label is what is "
             "compared here",
@@ -88,17 +88,17 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     odd = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
     if finished and odd:
         raise UsageError(f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}")
-    if not finished and (numbers := _numbers(model)):
+    if not finished and (numbers := _describe_numbers(model)):
         raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
     return _input_size(data, model, name)
 
 
-def quantized(model: Model) -> list[Tensor]:
+def list_quantized(model: Model) -> list[Tensor]:
     """Return the rounded weights and activations of a file, which keeps its form if it has some."""
     return [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
 
 
-def named(data: bytes, name: str, softmax: bool) -> bytes:
+def name_output(data: bytes, name: str, softmax: bool) -> bytes:
     """Return a file that :func:`shape_of` accepts with its batch fixed at one and the output ``probabilities`` alone.
 
     ``softmax`` puts a softmax behind the output: it holds logits.
@@ -112,27 +112,28 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
         if operator.name == "FULLY_CONNECTED" and (bias := operator.inputs[2] if operator.inputs[2:] else -1) >= 0:
             graph.tensors[bias].shape = [prod(given.tensors[bias].shape)]  # the quantizer takes a bias of one axis only
     shape = (1, _classes(given, name))
-    output = _shaped(model, graph, scores_tensor(given, name), shape)
+    output = _shape_tensor(model, graph, scores_tensor(given, name), shape)
     if softmax:
         code = schema.BuiltinOperator.SOFTMAX
-        own = f"own/output_{len(graph.tensors)}"
-        output = append_operator(model, graph, code, [output], own, shape, schema.SoftmaxOptionsT(beta=1.0))
+        output_name = f"own/output_{len(graph.tensors)}"
+        output = append_operator(model, graph, code, [output], output_name, shape, schema.SoftmaxOptionsT(beta=1.0))
     sign(model, graph, INPUT, {PROBABILITIES: output})
     return pack(model)
 
 
 def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
-    """Return the file of :func:`named` with the second output ``features``, and whether it has one.
+    """Return the file of :func:`name_output` with the second output ``features``, and whether it has one.
 
     The features are the input of the last linear layer: a fully connected one, or a 1x1 convolution of one position.
     """
     model = unpack(data, name)
     graph = model.subgraphs[0]
     probabilities = int(graph.outputs[0])
-    if (found := _classifier_input(read(data, name), probabilities)) is None:
+    classifier_input = _find_classifier_input(read(data, name), probabilities)
+    if classifier_input is None:
         return data, False
-    width = prod(int(side) for side in graph.tensors[found].shape)
-    features = _shaped(model, graph, found, (1, width))
+    width = prod(int(side) for side in graph.tensors[classifier_input].shape)
+    features = _shape_tensor(model, graph, classifier_input, (1, width))
     sign(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
 
@@ -145,10 +146,10 @@ def with_two_classes(data: bytes, name: str) -> bytes:
     """
     model = read(data, name)
     output = model.subgraphs[0].outputs[0] if len(model.outputs) == 1 else -1
-    sigmoid = _producer(model, output)
+    sigmoid = _find_producer(model, output)
     if sigmoid is None or sigmoid.name != "LOGISTIC" or model.tensors[output].elements != 1:
         return data
-    linear = _producer(model, sigmoid.inputs[0])
+    linear = _find_producer(model, sigmoid.inputs[0])
     if linear is None or linear.name != "FULLY_CONNECTED" or not model.tensors[linear.inputs[1]].is_constant:
         return data
     edited = unpack(data, name)
@@ -185,13 +186,13 @@ def scores_tensor(model: Model, name: str) -> int:
     return model.subgraphs[0].outputs[0]
 
 
-def _numbers(model: Model) -> str:
-    if rounded := quantized(model):
+def _describe_numbers(model: Model) -> str:
+    if rounded := list_quantized(model):
         return f"it is quantized ({len(rounded)} tensors, first '{rounded[0].name}')"
     if any(tensor.dtype == "float16" for tensor in model.tensors):
         return "it computes in float16"
-    other = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype != "float32"]
-    return f"it takes or gives {other[0]}, not float32" if other else ""
+    other_types = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype != "float32"]
+    return f"it takes or gives {other_types[0]}, not float32" if other_types else ""
 
 
 def _input_size(data: bytes, model: Model, name: str) -> int:
@@ -218,17 +219,17 @@ def _classes(model: Model, name: str) -> int:
     return classes
 
 
-def _producer(model: Model, tensor: int) -> Operator | None:
+def _find_producer(model: Model, tensor: int) -> Operator | None:
     return next((operator for operator in model.operators if tensor in operator.outputs), None)
 
 
-def _classifier_input(model: Model, output: int) -> int | None:
+def _find_classifier_input(model: Model, output: int) -> int | None:
     """Return the tensor that the last linear layer reads, looking back from ``output``."""
-    operator = _producer(model, output)
+    operator = _find_producer(model, output)
     while operator is not None and (
         operator.name in _BEHIND or (operator.name in _BIASES and model.tensors[operator.inputs[1]].is_constant)
     ):
-        operator = _producer(model, operator.inputs[0])
+        operator = _find_producer(model, operator.inputs[0])
     if operator is None or operator.name not in ("FULLY_CONNECTED", "CONV_2D"):
         return None
     source, kernel = (model.tensors[index] for index in operator.inputs[:2])
@@ -236,7 +237,7 @@ def _classifier_input(model: Model, output: int) -> int | None:
     return int(operator.inputs[0]) if linear else None
 
 
-def _shaped(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]) -> int:
+def _shape_tensor(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]) -> int:
     """Return the tensor itself where it has ``shape``, else a view of it."""
     entry = graph.tensors[tensor]
     if tuple(int(side) for side in entry.shape) == shape:

@@ -51,25 +51,26 @@ class Original(Protocol):
         """Return every layer for one image (1, S, S, 3), each after those that it reads."""
 
 
-def compared(original: Original, data: bytes, name: str) -> Conversion:
+def compare_conversion(original: Original, data: bytes, name: str) -> Conversion:
     """Return how a float ``.tflite``, one image in NHWC to one row of scores, compares with the model it was made of.
 
     Both run on crops of photographs. ``name`` is what to call the model in an error.
     """
     side, _ = classifier.shape_of(data, name)
     model = read(data, name)
-    images = crops(side)
+    images = draw_crops(side)
     runner = _runner(data)
     expected = original.scores(images)
-    found = np.stack([_run(runner, image[None]).reshape(-1) for image in images])
-    if expected.shape != found.shape:
+    converted = np.stack([_run(runner, image[None]).reshape(-1) for image in images])
+    if expected.shape != converted.shape:
         raise UsageError(
-            f"{name}: it gives {expected.shape[1]} scores an image, and {found.shape[1]} after the conversion", _REPORT
+            f"{name}: it gives {expected.shape[1]} scores an image, and {converted.shape[1]} after the conversion",
+            _REPORT,
         )
     if not np.isfinite(expected).all():
         raise UsageError(f"{name}: its scores of a photograph are not finite numbers in {original.runtime}", _REPORT)
     largest = np.abs(expected).max(axis=1, keepdims=True)
-    difference = float((np.abs(expected - found) / np.maximum(largest, 1e-12)).max())
+    difference = float((np.abs(expected - converted) / np.maximum(largest, 1e-12)).max())
     if not difference <= MAX_DIFFERENCE:
         begins = first_wrong(original.layers(images[:1]), _activations(data, images[:1]))
         where = f": it begins at the layer '{begins.name}' ({begins.operator})" if begins else ""
@@ -78,31 +79,31 @@ def compared(original: Original, data: bytes, name: str) -> Conversion:
             f"largest, more than {MAX_DIFFERENCE:g}{where}",
             _REPORT,
         )
-    agreement = float((expected.argmax(axis=1) == found.argmax(axis=1)).mean())
+    agreement = float((expected.argmax(axis=1) == converted.argmax(axis=1)).mean())
     left = transposes(model)
-    share = transposed_share(model)
+    share = share_of_transposes(model)
     return Conversion(original.converter, original.runtime, len(images), difference, agreement, left, share)
 
 
-def crops(side: int) -> Array:
+def draw_crops(side: int) -> Array:
     """Return :data:`IMAGES` crops (N, S, S, 3) of photographs, with mean 0 and deviation 1 each; always the same."""
     from PIL import Image
     from skimage import data
 
     rng = np.random.default_rng(0)
     photographs = [getattr(data, name)() for name in _PHOTOGRAPHS]
-    found = []
+    images = []
     for number in range(IMAGES):
         photograph = photographs[number % len(photographs)]
         edge = int(rng.integers(100, min(photograph.shape[:2]) + 1))
         top, left = (int(rng.integers(0, limit - edge + 1)) for limit in photograph.shape[:2])
         image = Image.fromarray(photograph[top : top + edge, left : left + edge])
         crop = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR), np.float32)
-        found.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
-    return np.stack(found).astype(np.float32)
+        images.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
+    return np.stack(images).astype(np.float32)
 
 
-def transposed_share(model: Model) -> float:
+def share_of_transposes(model: Model) -> float:
     """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
 
     def moved(operators: Iterable[Any]) -> int:
@@ -124,15 +125,17 @@ def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -
         by_size.setdefault(activation.size, []).append(activation)
     right: set[str] = set()
     for layer in reversed(layers):
-        if layer.name in right or any(_equal(layer.values, each) for each in by_size.get(layer.values.size, [])):
+        if layer.name in right or any(
+            _is_equal(layer.values, activation) for activation in by_size.get(layer.values.size, [])
+        ):
             right |= {layer.name, *layer.inputs}
     return next((layer for layer in layers if layer.name not in right), None)
 
 
-def _equal(expected: Array, found: Array) -> bool:
+def _is_equal(expected: Array, activation: Array) -> bool:
     limit = MAX_DIFFERENCE * float(np.abs(expected).max(initial=0.0))
     turned = [expected.transpose(0, 2, 3, 1)] if expected.ndim == 4 else []
-    return any(bool((np.abs(each.ravel() - found.ravel()) <= limit).all()) for each in (*turned, expected))
+    return any(bool((np.abs(layout.ravel() - activation.ravel()) <= limit).all()) for layout in (*turned, expected))
 
 
 def _activations(data: bytes, image: Array) -> list[Array]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.catalog._cards import Conversion
 from advisor.catalog._user_models import keras_models, onnx_files, pt2
-from advisor.catalog._user_models.comparison import Original, OriginalLayer, compared
+from advisor.catalog._user_models.comparison import Original, OriginalLayer, compare_conversion
 from advisor.catalog._user_models.onnx_files import VERSION, Image
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError, message_of
@@ -83,16 +83,16 @@ class Format:
         return file.is_file() and file.suffix == self.suffix if self.suffix else file.is_dir()
 
 
-def _fixed(file: Path, size: int | None) -> tuple[ModelProto, Image]:
-    model = onnx_files.checked(file)
-    return model, onnx_files.fixed(model, size, file)
+def _fix_graph(file: Path, size: int | None) -> tuple[ModelProto, Image]:
+    model = onnx_files.read_checked(file)
+    return model, onnx_files.fix_input(model, size, file)
 
 
 def _convert_onnx(file: Path, size: int | None) -> bytes:
     import onnx
 
-    model, image = _fixed(file, size)
-    model = onnx_files.prepared(model, file)
+    model, image = _fix_graph(file, size)
+    model = onnx_files.prepare_graph(model, file)
     depth = sys.getrecursionlimit()
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "model.onnx"
@@ -135,19 +135,19 @@ def _with_transposes(data: bytes, model: ModelProto) -> bytes:
     bridges = []
     for name, place in lost.items():
         same = [f"{name}_nhwc_bridge", *(f"{node.name}_input_nhwc" for node in model.graph.node if name in node.input)]
-        source = next((names[each] for each in same if names.get(each) in made), None)
+        source = next((names[name_in_file] for name_in_file in same if names.get(name_in_file) in made), None)
         if source is not None:
             order = add_tensor(whole, graph, f"{name}/order", _NCHW.shape, schema.TensorType.INT32, _NCHW.tobytes())
             code = operator_code(whole, schema.BuiltinOperator.TRANSPOSE, 2)
             bridges.append((made[source], schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[place])))
-    for after, bridge in sorted(bridges, key=lambda each: -each[0]):
+    for after, bridge in sorted(bridges, key=lambda place_and_bridge: -place_and_bridge[0]):
         graph.operators.insert(after + 1, bridge)
     return pack(whole) if bridges else data
 
 
 def _check_pt2(file: Path, size: int | None) -> None:
-    side = pt2.read(file).side
-    keras_models.fixed_side((1, side, side, 3), size, str(file))
+    side = pt2.read_archive(file).side
+    keras_models.fix_side((1, side, side, 3), size, str(file))
     pt2.require_torch(file)
 
 
@@ -178,7 +178,7 @@ class OnnxOriginal:
     def scores(self, images: Array) -> Array:
         """Return the scores (N, C) of normalised images (N, S, S, 3)."""
         session = _session(self._model)
-        return np.stack([session.run(None, self._fed(image[None]))[0].reshape(-1) for image in images])
+        return np.stack([session.run(None, self._feed_image(image[None]))[0].reshape(-1) for image in images])
 
     def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return every node with a float output for one image (1, S, S, 3)."""
@@ -191,7 +191,7 @@ class OnnxOriginal:
         shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in stated)
         session = _session(shown)
         outputs = [entry.name for entry in session.get_outputs()]
-        values = dict(zip(outputs, session.run(outputs, self._fed(image)), strict=True))
+        values = dict(zip(outputs, session.run(outputs, self._feed_image(image)), strict=True))
         made = {name: node.name or node.output[0] for node in nodes for name in node.output}
         return [
             OriginalLayer(
@@ -201,7 +201,7 @@ class OnnxOriginal:
             if isinstance(value := values.get(node.output[0]), np.ndarray) and value.dtype == np.float32
         ]
 
-    def _fed(self, image: Array) -> dict[str, Array]:
+    def _feed_image(self, image: Array) -> dict[str, Array]:
         return {self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image}
 
 
@@ -237,9 +237,9 @@ FORMATS = (
         "an .onnx file",
         "onnx2tf",
         ".onnx",
-        _fixed,
+        _fix_graph,
         _convert_onnx,
-        lambda file, size: OnnxOriginal(*_fixed(file, size)),
+        lambda file, size: OnnxOriginal(*_fix_graph(file, size)),
         PACKAGES,
     ),
     Format(
@@ -250,12 +250,12 @@ FORMATS = (
 
 def format_of(file: Path) -> Format:
     """Return the format of a file or folder (``UsageError``: it is missing, or of none of the formats)."""
-    taken = ", ".join(one.what for one in FORMATS)
+    taken = ", ".join(known_format.what for known_format in FORMATS)
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", f"give one of: {taken}")
-    for one in FORMATS:
-        if one.takes(file):
-            return one
+    for known_format in FORMATS:
+        if known_format.takes(file):
+            return known_format
     suffixes = [suffix.lower() for suffix in file.suffixes]
     if PICKLES.intersection(suffixes):
         raise UsageError(f"'{file}' is a pickle, which runs code when it is read: it is not read", pt2.EXPORT)
@@ -278,7 +278,7 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
             if original is None:
                 return data, None
             data = simplified(without_transposes(data, str(file)))
-            return data, compared(original, data, str(file))
+            return data, compare_conversion(original, data, str(file))
     except UsageError:
         raise
     except Exception as error:  # a damaged or strange model can fail the library in any way

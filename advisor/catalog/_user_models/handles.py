@@ -62,7 +62,7 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
     side of the input in pixels of its model, by default the package's own.
     """
     if is_source(str(file)):
-        with exported(str(file), size) as model:
+        with export_package(str(file), size) as model:
             yield model
         return
     if not str(file).startswith(("http://", "https://")):
@@ -71,15 +71,15 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
     handle, _, wanted = str(file).partition(HASH)
     shown = without_password(handle)
     try:
-        with resolved(handle) as found:
-            sha256 = folder_sha256(found)
+        with resolve_handle(handle) as saved_model:
+            sha256 = folder_sha256(saved_model)
             if wanted and wanted.lower() != sha256:
                 raise UsageError(
                     f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
                 )
             parts = [part for part in urlsplit(handle).path.split("/") if part]
             name = re.sub(r"[^A-Za-z0-9_+-]+", "_", "_".join(parts[-_PARTS:])).strip("_+-")[:100] or "model"
-            yield LocalModel(found.rename(found.with_name(name)), f"{shown}{HASH}{sha256}")
+            yield LocalModel(saved_model.rename(saved_model.with_name(name)), f"{shown}{HASH}{sha256}")
     except Unavailable as error:
         raise UsageError(
             f"{error}", "download the SavedModel yourself, unpack it, and add its folder: advisor catalog add FOLDER"
@@ -94,7 +94,7 @@ def folder_sha256(folder: Path) -> str:
 
 
 @contextmanager
-def resolved(handle: str) -> Iterator[Path]:
+def resolve_handle(handle: str) -> Iterator[Path]:
     """Yield the folder of a handle's SavedModel for the block, and remove it afterwards."""
     if importlib.util.find_spec(PACKAGE) is None:
         raise Unavailable(f"{without_password(handle)}: TensorFlow Hub needs {install_extra('hub')}")
@@ -159,7 +159,7 @@ def is_source(name: str) -> bool:
 
 
 @contextmanager
-def exported(source: str, size: int | None = None) -> Iterator[LocalModel]:
+def export_package(source: str, size: int | None = None) -> Iterator[LocalModel]:
     """Export a package's model as a ``.pt2`` in a child process; yield it for the block and remove it afterwards.
 
     The name in ``timm:NAME`` or ``torchvision:NAME`` may end in the tag of its weights, after a full stop. The package
@@ -175,10 +175,10 @@ def exported(source: str, size: int | None = None) -> Iterator[LocalModel]:
     with Scratch() as folder:
         try:
             with ChildPool(folder / "log.txt", {NETWORK: "1"}) as pool:
-                found: LocalModel = pool.call(f"{__name__}:export", source, size, folder, limits=LIMITS)
+                exported_model: LocalModel = pool.call(f"{__name__}:export", source, size, folder, limits=LIMITS)
         except StageError as error:
             raise UsageError(f"{source} cannot be exported: {error.message}", error.hint) from error
-        yield found
+        yield exported_model
 
 
 _Loaded = tuple[Any, int, str, Metadata, float | None]
@@ -186,7 +186,7 @@ _Loaded = tuple[Any, int, str, Metadata, float | None]
 
 
 def export(source: str, size: int | None, folder: Path) -> LocalModel:
-    """Load a model and write it as ``.pt2`` below ``folder``; for child processes. Errors as :func:`exported`."""
+    """Load a model and write it as ``.pt2`` below ``folder``; for child processes. Errors as :func:`export_package`."""
     import torch
 
     package, _, name = source.partition(":")
@@ -206,13 +206,15 @@ def export(source: str, size: int | None, folder: Path) -> LocalModel:
     return LocalModel(file, origin, described, top1)
 
 
-def _described(name: str, labels: Iterable[str], mean: Iterable[float], std: Iterable[float], licence: str) -> Metadata:
+def _describe_package(
+    name: str, labels: Iterable[str], mean: Iterable[float], std: Iterable[float], licence: str
+) -> Metadata:
     """Return what a package says of a model, whose normalisation is of values 0..1."""
     shift, scale = (tuple(round(255 * value, 4) for value in values) for values in (mean, std))
     return Metadata(name, tuple(labels), shift, scale, licence=licence)
 
 
-def _timm(name: str) -> _Loaded:
+def _load_timm(name: str) -> _Loaded:
     import timm
     from timm.data import ImageNetInfo, infer_imagenet_subset
     from timm.utils import reparameterize_model
@@ -226,16 +228,16 @@ def _timm(name: str) -> _Loaded:
         info = ImageNetInfo(subset)
         labels = tuple(info.index_to_description(index) for index in range(info.num_classes()))
     evaluated = f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}"
-    described = _described(name, labels, facts["mean"], facts["std"], str(facts.get("license") or ""))
+    described = _describe_package(name, labels, facts["mean"], facts["std"], str(facts.get("license") or ""))
     return reparameterize_model(model), int(facts["input_size"][-1]), evaluated, described, None
 
 
-def _torchvision(name: str) -> _Loaded:
+def _load_torchvision(name: str) -> _Loaded:
     from torchvision import models
 
     network, _, tag = name.partition(".")
     _require("torchvision", network, set(models.list_models(module=models)))
-    choices = {one.name: one for one in models.get_model_weights(network)}
+    choices = {weights.name: weights for weights in models.get_model_weights(network)}
     if tag and tag not in choices:
         raise UsageError(
             f"torchvision has no weights '{tag}' of {network}{nearest(tag, choices)}", f"It has: {', '.join(choices)}."
@@ -248,7 +250,7 @@ def _torchvision(name: str) -> _Loaded:
     evaluated = f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]}, {crop.interpolation.value}"
     licence = next(iter(package.get_all("License") or ()), "")
     labels = weights.meta.get("categories", ())
-    described = _described(name, labels, crop.mean, crop.std, licence)
+    described = _describe_package(name, labels, crop.mean, crop.std, licence)
     return model, int(crop.crop_size[0]), evaluated, described, None if accuracy is None else float(accuracy)
 
 
@@ -259,5 +261,5 @@ def _require(package: str, name: str, known: set[str]) -> None:
         )
 
 
-LOADERS: Mapping[str, Callable[[str], _Loaded]] = {"timm": _timm, "torchvision": _torchvision}
+LOADERS: Mapping[str, Callable[[str], _Loaded]] = {"timm": _load_timm, "torchvision": _load_torchvision}
 """Functions that load a model by its name, by package."""

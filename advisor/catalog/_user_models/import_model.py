@@ -85,7 +85,7 @@ class Inspected:
 
     def completed(self, given: ModelDescription, ask: Callable[[str], str] | None) -> ModelDescription:
         """Ask for the values that neither the file nor the description gives."""
-        answers: dict[str, Any] = {name: ask(name) for name in missing(self, given)} if ask else {}
+        answers: dict[str, Any] = {name: ask(name) for name in list_missing(self, given)} if ask else {}
         for name in answers.keys() & {"mean", "std"}:
             answers[name] = channel_values(answers[name], f"--{name}")
         return replace(given, **answers)
@@ -107,15 +107,15 @@ class ImportedModel:
     warning: str = ""
 
 
-def missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
+def list_missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
     """Return what neither the file nor the user states: any of ``labels``, ``mean``, ``std``."""
     written = inspected.facts.metadata
     return tuple(name for name in ("labels", "mean", "std") if not getattr(given, name) and not getattr(written, name))
 
 
-def _described(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
+def _describe_model(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
     """Return the description for the card and its file: the user's values, else those in the file."""
-    lacking = missing(inspected, given)
+    lacking = list_missing(inspected, given)
     written = inspected.facts.metadata
     classes = inspected.facts.classes
     if lacking:
@@ -176,11 +176,13 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
         if packages:
             if not is_installed(packages):
                 with ChildPool(log, environment) as pool:
-                    _called(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
+                    _call_child(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
             environment["PYTHONPATH"] = import_path(packages)
         prepared = folder / "model.tflite"
         with ChildPool(log, environment) as pool:
-            facts, conversion = _called(pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished)
+            facts, conversion = _call_child(
+                pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished
+            )
             yield Inspected(file, prepared, pool, facts, conversion)
 
 
@@ -195,15 +197,15 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     """
     catalogue = user_catalogue_file() if into is None else into
     name = _name(inspected, given, catalogue)
-    described = _described(inspected, given, name)
+    described = _describe_model(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
     given_bytes = inspected.prepared.stat().st_size
     facts = inspected.facts
-    answers = _called(
+    answers = _call_child(
         inspected.children, RUN_LIMITS, given_bytes, "describe", inspected.prepared, described, preprocessing, facts
     )
     model = catalogue.parent / MODELS / f"{name}.tflite"
-    _keep(inspected.prepared, model, catalogue, with_card(catalogue, _entry(inspected, given, described)))
+    _keep(inspected.prepared, model, catalogue, with_card(catalogue, _make_entry(inspected, given, described)))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
     warning = warn_of_scale(facts.scale, described.std)
@@ -224,7 +226,7 @@ def warn_of_scale(scale: float, std: Sequence[float]) -> str:
     )
 
 
-def _called(children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any) -> Any:
+def _call_child(children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any) -> Any:
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:
         return children.call(f"{_WORK}:{work}", *arguments, limits=longer)
@@ -247,17 +249,17 @@ def _stem(file: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_.+-]+", "_", file.resolve().stem).strip("_.+-")
 
 
-def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata) -> dict[str, Any]:
+def _make_entry(inspected: Inspected, given: ModelDescription, metadata: Metadata) -> dict[str, Any]:
     facts = inspected.facts
     prepared = inspected.prepared
-    own = TASKS[facts.task].own_cards
-    assert own is not None, "the task took the file"
+    own_cards = TASKS[facts.task].own_cards
+    assert own_cards is not None, "the task took the file"
     entry = {
         "name": metadata.name,
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": own.finished if facts.form else own.architecture,
+        "architecture": own_cards.finished if facts.form else own_cards.architecture,
         **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},
@@ -299,7 +301,7 @@ def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
     return first, second, third
 
 
-def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
+def make_shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
     """Return a card of a finished file for a ``.tflite`` classifier, and the catalogue file that has it.
 
     A copy of the file and the catalogue are kept in the cache, by the hash of the file. The card has the name of the
@@ -321,7 +323,7 @@ def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]
         try:
             with inspect(file, finished=True) as inspected:
                 given = ModelDescription(name=name, family=FAMILY)
-                if lacking := missing(inspected, given):
+                if lacking := list_missing(inspected, given):
                     raise UsageError(
                         f"{file} does not say its {', '.join(lacking)}",
                         f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "

@@ -106,7 +106,7 @@ _STATE = frozenset(
 )
 
 
-def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
+def fix_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
     """Return the (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open."""
     if len(shape) != 4 or shape[3] not in (3, None):
         raise UsageError(f"{name}: its input {shape} is not one RGB image", "its shape is (batch, height, width, 3)")
@@ -126,12 +126,12 @@ def objects_in(value: Any) -> Iterator[dict[str, Any]]:
     """Yield every JSON object, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
     left = [value]
     while left:
-        here = left.pop()
-        if isinstance(here, dict):
-            yield here
-            left += here.values()
-        elif isinstance(here, list):
-            left += here
+        entry = left.pop()
+        if isinstance(entry, dict):
+            yield entry
+            left += entry.values()
+        elif isinstance(entry, list):
+            left += entry
 
 
 def convert_keras(file: Path, size: int | None) -> bytes:
@@ -143,7 +143,7 @@ def convert_keras(file: Path, size: int | None) -> bytes:
     inputs = getattr(model, "inputs", None) or []
     if len(inputs) != 1:
         raise UsageError(f"{file}: it has {len(inputs)} inputs", "an image classifier has one input")
-    image = keras.Input(fixed_side(tuple(inputs[0].shape), size, str(file)), batch_size=1, name="image")
+    image = keras.Input(fix_side(tuple(inputs[0].shape), size, str(file)), batch_size=1, name="image")
     data: bytes = tf.lite.TFLiteConverter.from_keras_model(keras.Model(image, model(image))).convert()
     return data
 
@@ -181,8 +181,8 @@ def _check_object(file: Path, entry: dict[str, Any]) -> None:
             _SAVE_AGAIN,
         )
     registered = entry.get("registered_name")
-    own = module is not None and str(module).partition(".")[0] in ("keras", "builtins")
-    if not own and (registered or module is not None):
+    is_of_keras = module is not None and str(module).partition(".")[0] in ("keras", "builtins")
+    if not is_of_keras and (registered or module is not None):
         raise UsageError(
             f"{file}: '{name}' comes from {module or registered}, not from Keras: its code is not run", _SAVE_AGAIN
         )
@@ -205,7 +205,7 @@ def convert_saved_model(folder: Path, size: int | None) -> bytes:
         raise UsageError(f"{folder}: its signature has {len(inputs)} inputs", "an image classifier has one input")
     ((name, spec),) = inputs.items()
     shape = tuple(spec.shape.as_list()) if spec.shape.rank is not None else ()
-    fixed = tf.TensorSpec((1, *fixed_side(shape, size, str(folder))), tf.float32, name="image")
+    fixed = tf.TensorSpec((1, *fix_side(shape, size, str(folder))), tf.float32, name="image")
 
     def call(image: Any) -> Any:
         return signature(**{name: image})
@@ -227,13 +227,13 @@ def check_saved_model(folder: Path) -> None:
             raise UsageError(f"{path}: a link out of the folder", "copy the file itself into the folder")
     from tensorflow.python.framework import op_def_registry
 
-    for operator in sorted(_operators(graph)):
+    for operator in sorted(_list_operators(graph)):
         known = op_def_registry.get(operator)  # TensorFlow calls operators of files and sockets stateful
         if operator in _REFUSED or (operator not in _STATE and (known is None or known.is_stateful)):
             raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files", _PLAIN)
 
 
-def _operators(graph: Path) -> set[str]:
+def _list_operators(graph: Path) -> set[str]:
     """Return the operators of the graph and of its functions; a call of a function is no operator."""
     from tensorflow.core.protobuf import saved_model_pb2
     from tensorflow.python.framework import op_def_registry
@@ -243,10 +243,12 @@ def _operators(graph: Path) -> set[str]:
         model.ParseFromString(graph.read_bytes())
     except Exception as error:  # the parser's own error type is not public
         raise UsageError(f"{graph}: damaged ({error})", "save the model again") from error
-    found: set[str] = set()
+    operators: set[str] = set()
     for meta in model.meta_graphs:
         library = meta.graph_def.library.function
-        found |= {node.op for node in meta.graph_def.node}
-        found |= {node.op for function in library for node in function.node_def}
-        found -= {each.signature.name for each in library if op_def_registry.get(each.signature.name) is None}
-    return found
+        operators |= {node.op for node in meta.graph_def.node}
+        operators |= {node.op for function in library for node in function.node_def}
+        operators -= {
+            function.signature.name for function in library if op_def_registry.get(function.signature.name) is None
+        }
+    return operators

@@ -120,15 +120,15 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     name = str(file)
     metadata = read_metadata(given, name) or Metadata("", (), (), ())
     given = with_channels_last(with_shapes(given, name), name)
-    keeps = finished or bool(classifier.quantized(read(given, name)))
+    keeps = finished or bool(classifier.list_quantized(read(given, name)))
     data = given if keeps else to_float32(given, name)
     model = read(data, name)
     if not keeps and len(model.subgraphs) == len(model.signatures) == 1:
         data = without_transposes(data, name)
         data = classifier.with_two_classes(data, name)
     model = read(data, name)
-    own = TASKS[task_of(model)].own_files()
-    facts = (own.take if keeps else own.prepare)(data, name, target, metadata)
+    own_files = TASKS[task_of(model)].own_files()
+    facts = (own_files.take if keeps else own_files.prepare)(data, name, target, metadata)
     return replace(facts, scale=scale_of_input(model)), conversion
 
 
@@ -164,15 +164,15 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
     """
     data = target.read_bytes()
     answers = []
-    own = TASKS[facts.task].own_files()
+    own_files = TASKS[facts.task].own_files()
     stated = read_metadata(data)
     if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
         data = write_metadata(data, metadata)
         target.write_bytes(data)
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
         image = photograph(preprocessing, facts.input_size, name)
-        outputs = own.run(data, image, finished=bool(facts.form))
-        answers += [(title, *answer) for answer in own.surest(outputs, facts, title)]
+        outputs = own_files.run(data, image, finished=bool(facts.form))
+        answers += [(title, *answer) for answer in own_files.surest(outputs, facts, title)]
     return tuple(answers)
 
 
@@ -207,7 +207,7 @@ def content_of_own(card: Card, weights: WeightsFile | None) -> bytes:
 
 def master_of(card: Card, data: bytes, softmax: bool) -> tuple[bytes, bool]:
     """Return a user's file with its outputs named, and whether it has features."""
-    return classifier.with_features(classifier.named(data, card.name, softmax), card.name)
+    return classifier.with_features(classifier.name_output(data, card.name, softmax), card.name)
 
 
 def sums_to_one(data: bytes, input_size: int, name: str) -> bool:
@@ -233,7 +233,7 @@ def scores_of(data: bytes, image: Array, name: str) -> Array:
     except (ValueError, RuntimeError) as error:
         raise UsageError(f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW) from error
     tensor = classifier.scores_tensor(read(data, name), name)
-    scores = next(each for each in runner.get_output_details() if each["index"] == tensor)
+    scores = next(output for output in runner.get_output_details() if output["index"] == tensor)
     row = dequantize(runner.get_tensor(tensor), scores).reshape(-1)
     if not np.isfinite(row).all():
         raise UsageError(f"{name}: its answers are not finite numbers", SCORES)

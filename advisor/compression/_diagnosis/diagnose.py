@@ -10,26 +10,26 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._calibration import CalibrationImages, drawn, find_images, spec_of_file
+from advisor.compression._calibration import CalibrationImages, draw_paths, find_images, spec_of_file
 from advisor.compression._diagnosis.pairs import (
     OperatorPair,
-    bias,
-    factors,
+    bias_of,
+    describe_storage,
+    find_factors,
+    find_lost_biases,
     has_scale_a_channel,
-    kernel,
-    lost_biases,
-    pairs,
+    kernel_of,
+    pair_operators,
     short_name,
-    storage,
     widest_kernel,
     working_operators,
 )
-from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, alone
-from advisor.compression._diagnosis.values import DiagnosedLayer, Diagnosis, cause, decibel, verdict
+from advisor.compression._diagnosis.running import Alone, InspectableModel, Sums, isolate_operators
+from advisor.compression._diagnosis.values import DiagnosedLayer, Diagnosis, explain_loss, sum_up, to_decibel
 from advisor.core import StageError, UsageError
 from advisor.datasets import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement import accelerator, delegate
+from advisor.measurement import accelerator, delegate_operators
 from advisor.tflite import Model, Tensor, read, read_metadata, split_postprocess
 
 IMAGES = 16
@@ -61,16 +61,18 @@ def diagnose(
     """Compare a quantized file with its float file on images of a folder, or on the bundled photographs.
 
     ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the files' metadata. It
-    raises the errors of :func:`compare` and of what reads the images as UsageErrors.
+    raises the errors of :func:`compare_layers` and of what reads the images as UsageErrors.
     """
     graph = read(against)
     read(model)
     metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
-    known = next((one for one in metadata if one is not None and one.mean), None)
+    known = next(
+        (file_metadata for file_metadata in metadata if file_metadata is not None and file_metadata.mean), None
+    )
     spec = spec_of_file(against.name, graph, known, mean, std)
-    found = find_images(calibration) if calibration else ()
-    images = drawn(found, IMAGES, 0)
-    source = f"{len(images)} of {len(found)} images of {calibration}" if found else BUNDLED
+    files = find_images(calibration) if calibration else ()
+    images = draw_paths(files, IMAGES, 0)
+    source = f"{len(images)} of {len(files)} images of {calibration}" if files else BUNDLED
     return run_in_child(model, against, images, spec, source)
 
 
@@ -82,11 +84,11 @@ def run_in_child(
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
-            found: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
+            diagnosis: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
         except StageError as error:
             message = error.message if ".tflite" in error.message else f"{model.name} against {against.name}: {error}"
             raise UsageError(message, error.hint) from error
-    return found
+    return diagnosis
 
 
 def diagnose_images(
@@ -94,10 +96,10 @@ def diagnose_images(
 ) -> Diagnosis:
     """Read the images, or crops of the bundled photographs, and compare the files."""
     arrays = CalibrationImages(tuple(images), spec).read()
-    return compare(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
+    return compare_layers(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
 
 
-def compare(
+def compare_layers(
     model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
 ) -> Diagnosis:
     """Compare a quantized ``.tflite`` with the float file that it was made from, layer by layer.
@@ -113,36 +115,40 @@ def compare(
     quantized = read(data, str(model))
     reference = read(floats, str(against))
     _require_same_model(model, quantized, against, reference)
-    found = pairs(quantized, reference)
-    if not found:
+    operator_pairs = pair_operators(quantized, reference)
+    if not operator_pairs:
         hint = "give the float file that the quantized one was made from"
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
     runs = InspectableModel(data, model.name), InspectableModel(floats, against.name)
-    seen = _Comparison(*runs, alone(data, quantized, reference, found), quantized, reference, found)
+    seen = _Comparison(
+        *runs, isolate_operators(data, quantized, reference, operator_pairs), quantized, reference, operator_pairs
+    )
     deadline = time.monotonic() + seconds
     for image in images:
         if seen.count and time.monotonic() > deadline:
             break
         seen.add(image)
     rules = accelerator(ON_CPU)
-    delegation = delegate(quantized, rules)
-    float_delegation = delegate(reference, rules)
+    delegation = delegate_operators(quantized, rules)
+    float_delegation = delegate_operators(reference, rules)
     refused = {row.index: row.reason for row in delegation.refused}
     result = Diagnosis(
         model=str(model),
         against=str(against),
         images=seen.count,
         source=source,
-        layers=tuple(_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in found),
-        unmatched=len(working_operators(quantized)) - len(found),
-        output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
+        layers=tuple(
+            _diagnose_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in operator_pairs
+        ),
+        unmatched=len(working_operators(quantized)) - len(operator_pairs),
+        output_snr_db=to_decibel(seen.answer.signal, seen.answer.noise),
         agreement=seen.same / seen.count,
         delegation=delegation.sentence,
         float_delegation=float_delegation.sentence,
         verdict=(),
     )
     channels = tuple(seen.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
-    return replace(result, verdict=verdict(result, delegation, float_delegation), channels=channels)
+    return replace(result, verdict=sum_up(result, delegation, float_delegation), channels=channels)
 
 
 class _Comparison:
@@ -155,14 +161,16 @@ class _Comparison:
         single: Mapping[int, Alone],
         quantized: Model,
         reference: Model,
-        found: tuple[OperatorPair, ...],
+        operator_pairs: tuple[OperatorPair, ...],
     ) -> None:
         self._ours = ours
         self._theirs = theirs
-        self._found = found
+        self._found = operator_pairs
         self._alone = single
-        self._factors = factors(quantized, reference, found)
-        self.sums = {pair.quantized: Sums(*(_range(quantized.tensors[pair.output]) or ())) for pair in found}
+        self._factors = find_factors(quantized, reference, operator_pairs)
+        self.sums = {
+            pair.quantized: Sums(*(_range_of(quantized.tensors[pair.output]) or ())) for pair in operator_pairs
+        }
         self.answer = Sums()
         self.same = 0
         self.count = 0
@@ -174,12 +182,12 @@ class _Comparison:
         theirs(image[None])
         ours(image[None])
         for pair in self._found:
-            own = None
+            single_output = None
             if pair.quantized in self._alone:
                 single, sources = self._alone[pair.quantized]
                 single(*map(self._floats, sources))
-                own = single.output
-            self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), own)
+                single_output = single.output
+            self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), single_output)
         self.answer.add(theirs.output, ours.output, None)
         self.same += int(theirs.output.argmax() == ours.output.argmax())
         self.count += 1
@@ -195,15 +203,15 @@ class _Comparison:
 
 
 def _require_same_model(model: Path, quantized: Model, against: Path, reference: Model) -> None:
-    shapes = [[tensor.shape for tensor in one.inputs] for one in (quantized, reference)]
+    shapes = [[tensor.shape for tensor in model_read.inputs] for model_read in (quantized, reference)]
     if shapes[0] != shapes[1]:
         raise UsageError(
-            f"{model.name} takes {_shown(quantized)} and {against.name} takes {_shown(reference)}: "
+            f"{model.name} takes {_show_inputs(quantized)} and {against.name} takes {_show_inputs(reference)}: "
             "one was not made from the other",
             "give the float file that the quantized one was made from",
         )
     if len(shapes[0]) != 1 or len(shapes[0][0]) != 4 or min(shapes[0][0], default=0) < 1 or shapes[0][0][-1] != 3:
-        raise UsageError(f"{model.name} takes {_shown(quantized)}, not one RGB image", "(1, height, width, 3)")
+        raise UsageError(f"{model.name} takes {_show_inputs(quantized)}, not one RGB image", "(1, height, width, 3)")
     stored = [tensor.name for tensor in reference.tensors if tensor.quantization and tensor.dtype in _LEVELS]
     if stored:
         raise UsageError(
@@ -212,11 +220,11 @@ def _require_same_model(model: Path, quantized: Model, against: Path, reference:
         )
 
 
-def _shown(model: Model) -> str:
+def _show_inputs(model: Model) -> str:
     return ", ".join(f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs)
 
 
-def _range(tensor: Tensor) -> tuple[float, float] | None:
+def _range_of(tensor: Tensor) -> tuple[float, float] | None:
     """Return the least and greatest value that a tensor can hold; None for floats and for per-channel scales."""
     if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
         return None
@@ -226,23 +234,23 @@ def _range(tensor: Tensor) -> tuple[float, float] | None:
     return scale * (least - zero), scale * (most - zero)
 
 
-def _layer(
+def _diagnose_layer(
     quantized: Model, reference: Model, pair: OperatorPair, sums: Sums, refused: Mapping[int, str]
 ) -> DiagnosedLayer:
     output = quantized.tensors[pair.output]
-    limits = _range(quantized.tensors[pair.output])
+    limits = _range_of(quantized.tensors[pair.output])
     scale = output.quantization.scales[0] if limits and output.quantization else None
     operator = quantized.operators[pair.quantized].name
-    ours = kernel(quantized, pair.quantized)
-    weights, zeros, few = storage(ours, kernel(reference, pair.reference))
+    ours = kernel_of(quantized, pair.quantized)
+    weights, zeros, few = describe_storage(ours, kernel_of(reference, pair.reference))
     layer = DiagnosedLayer(
         index=pair.quantized,
         operator=operator,
         name=short_name(reference.tensors[pair.reference_output].name) or operator.lower(),
         shape=output.shape,
         data=output.dtype,
-        snr_db=decibel(sums.signal, sums.noise),
-        own_snr_db=decibel(sums.signal, sums.own_noise),
+        snr_db=to_decibel(sums.signal, sums.noise),
+        own_snr_db=to_decibel(sums.signal, sums.own_noise),
         range=limits,
         used=sums.used,
         clipped=sums.outside / sums.count,
@@ -250,10 +258,10 @@ def _layer(
         channels=sums.channels,
         kernel=widest_kernel(reference, pair.reference),
         per_channel=has_scale_a_channel(ours),
-        lost=lost_biases(bias(quantized, pair.quantized), bias(reference, pair.reference)),
+        lost=find_lost_biases(bias_of(quantized, pair.quantized), bias_of(reference, pair.reference)),
         weights=weights,
         zeros=zeros,
         few=few,
         refused=refused.get(pair.quantized, ""),
     )
-    return replace(layer, cause=cause(layer))
+    return replace(layer, cause=explain_loss(layer))

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._diagnosis.values import Outlier, widest
+from advisor.compression._diagnosis.values import Outlier, find_widest
 from advisor.tflite import Model, Tensor, real_values
 
 Factors = NDArray[np.float64]
@@ -67,34 +67,36 @@ class OperatorPair:
     reference_output: int
 
 
-def pairs(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
+def pair_operators(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
     """Return the operators that both files have, matched by output names, else by kind and order."""
     ours = working_operators(quantized)
     theirs = working_operators(reference)
-    known = _outputs(reference, theirs)
-    found = {
+    known = _index_outputs(reference, theirs)
+    pair_of = {
         index: known[key]
-        for key, index in _outputs(quantized, ours).items()
+        for key, index in _index_outputs(quantized, ours).items()
         if key in known and quantized.operators[index].name == reference.operators[known[key]].name
     }
-    taken = set(found.values())
-    left = [index for index in ours if index not in found]
+    taken = set(pair_of.values())
+    left = [index for index in ours if index not in pair_of]
     rest = [index for index in theirs if index not in taken]
-    blocks = SequenceMatcher(None, _kinds(quantized, left), _kinds(reference, rest), autojunk=False)
+    blocks = SequenceMatcher(None, _kinds_of(quantized, left), _kinds_of(reference, rest), autojunk=False)
     for first, second, size in blocks.get_matching_blocks():
-        found.update(zip(left[first : first + size], rest[second : second + size], strict=True))
+        pair_of.update(zip(left[first : first + size], rest[second : second + size], strict=True))
     return tuple(
         OperatorPair(
-            index, found[index], quantized.operators[index].outputs[0], reference.operators[found[index]].outputs[0]
+            index, pair_of[index], quantized.operators[index].outputs[0], reference.operators[pair_of[index]].outputs[0]
         )
         for index in ours
-        if index in found
+        if index in pair_of
     )
 
 
 def working_operators(model: Model) -> list[int]:
     """Return the indices of the operators that do more than change how values are stored."""
-    return [index for index, one in enumerate(model.operators) if one.name not in CONVERTING and one.outputs]
+    return [
+        index for index, operator in enumerate(model.operators) if operator.name not in CONVERTING and operator.outputs
+    ]
 
 
 def short_name(name: str) -> str:
@@ -109,35 +111,38 @@ def short_name(name: str) -> str:
     return _ENDINGS.sub("", short, count=1) or short
 
 
-def _outputs(model: Model, indices: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:
+def _index_outputs(model: Model, indices: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:
     """Return the operators by name and shape of their first outputs, if these are unique."""
-    keys = {index: _key(model, index) for index in indices}
+    keys = {index: _key_of(model, index) for index in indices}
     counts = Counter(keys.values())
     return {key: index for index, key in keys.items() if counts[key] == 1 and key[0]}
 
 
-def _key(model: Model, index: int) -> tuple[str, tuple[int, ...]]:
+def _key_of(model: Model, index: int) -> tuple[str, tuple[int, ...]]:
     tensor = model.tensors[model.operators[index].outputs[0]]
     return tensor.name, tensor.shape
 
 
-def _kinds(model: Model, indices: Sequence[int]) -> list[tuple[str, tuple[int, ...]]]:
-    return [(model.operators[index].name, _key(model, index)[1]) for index in indices]
+def _kinds_of(model: Model, indices: Sequence[int]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(model.operators[index].name, _key_of(model, index)[1]) for index in indices]
 
 
-def kernel(model: Model, index: int) -> Tensor | None:
+def kernel_of(model: Model, index: int) -> Tensor | None:
     """Return an operator's kernel as stored in the file, before an operator that expands it; None if it has none."""
     operator = model.operators[index]
     if operator.name not in _AXES or len(operator.inputs) < 2:
         return None
     stored = operator.inputs[1]
     if not model.tensors[stored].is_constant:
-        stored = next((one.inputs[0] for one in model.operators if stored in one.outputs and one.inputs), stored)
+        stored = next(
+            (producer.inputs[0] for producer in model.operators if stored in producer.outputs and producer.inputs),
+            stored,
+        )
     tensor = model.tensors[stored]
     return tensor if tensor.is_constant else None
 
 
-def bias(model: Model, index: int) -> Tensor | None:
+def bias_of(model: Model, index: int) -> Tensor | None:
     """Return an operator's bias; None if it has none."""
     operator = model.operators[index]
     if operator.name not in _AXES or len(operator.inputs) < 3 or operator.inputs[2] < 0:
@@ -153,12 +158,14 @@ def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
 
 def widest_kernel(reference: Model, index: int) -> Outlier | None:
     """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
-    found = kernel(reference, index)
-    if found is None or found.dtype != "float32":
+    widest_of = kernel_of(reference, index)
+    if widest_of is None or widest_of.dtype != "float32":
         return None
-    values = np.frombuffer(found.buffer, dtype="<f4").reshape(found.shape)
+    values = np.frombuffer(widest_of.buffer, dtype="<f4").reshape(widest_of.shape)
     axis = _AXES[reference.operators[index].name] % values.ndim
-    return widest(np.abs(values).max(axis=tuple(other for other in range(values.ndim) if other != axis)))
+    return find_widest(
+        np.abs(values).max(axis=tuple(reduced_axis for reduced_axis in range(values.ndim) if reduced_axis != axis))
+    )
 
 
 def has_scale_a_channel(ours: Tensor | None) -> bool | None:
@@ -168,7 +175,7 @@ def has_scale_a_channel(ours: Tensor | None) -> bool | None:
     return len(ours.quantization.scales) > 1
 
 
-def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int | None]:
+def describe_storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int | None]:
     """Return how a kernel is stored; zeros and values are counted if it is stored in floats.
 
     Returns:
@@ -186,7 +193,7 @@ def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int
     return stored, float(((values == 0) & (floats != 0)).mean()), few
 
 
-def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
+def find_lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
     """Return the output channels whose float bias is more than 2^31 steps of the quantized file's bias.
 
     The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
@@ -200,7 +207,7 @@ def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
     return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
 
 
-def factors(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Factors]:
+def find_factors(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> dict[int, Factors]:
     """Return the factors of the channels of the float file's equalized tensors, by tensor index.
 
     Equalization changes tensors but not the answer. An output channel is multiplied by s and its readers are divided by
@@ -209,32 +216,34 @@ def factors(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -
     of its inputs.
     """
     known: dict[int, Factors] = {}
-    for pair in found:
+    for pair in operator_pairs:
         operator = reference.operators[pair.reference]
         if operator.name in _PASSING:
             factor = next((known[index] for index in operator.inputs if index in known), None)
         else:
             source = known.get(operator.inputs[0]) if operator.inputs else None
-            factor = _made(quantized, reference, pair, source)
+            factor = _find_factors_of_output(quantized, reference, pair, source)
         if factor is not None:
             known[pair.reference_output] = factor
     return known
 
 
-def _made(quantized: Model, reference: Model, pair: OperatorPair, source: Factors | None) -> Factors | None:
+def _find_factors_of_output(
+    quantized: Model, reference: Model, pair: OperatorPair, source: Factors | None
+) -> Factors | None:
     """Return the factors of a layer's output; None if it has no kernel or was not equalized."""
-    ours = values_of(kernel(quantized, pair.quantized))
-    theirs = values_of(kernel(reference, pair.reference))
+    ours = values_of(kernel_of(quantized, pair.quantized))
+    theirs = values_of(kernel_of(reference, pair.reference))
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return None
     depthwise = reference.operators[pair.reference].name == "DEPTHWISE_CONV_2D"
     if source is not None and source.shape[0] == theirs.shape[-1]:
         theirs = theirs / source
-    biases = values_of(bias(quantized, pair.quantized)), values_of(bias(reference, pair.reference))
-    return fitted(theirs, ours, theirs.ndim - 1 if depthwise else 0, *biases)
+    biases = values_of(bias_of(quantized, pair.quantized)), values_of(bias_of(reference, pair.reference))
+    return fit_factors(theirs, ours, theirs.ndim - 1 if depthwise else 0, *biases)
 
 
-def fitted(
+def fit_factors(
     floats: Factors, stored: Factors, axis: int, bias: Factors | None = None, float_bias: Factors | None = None
 ) -> Factors | None:
     """Return the factor of each output channel (``axis``) of a stored kernel over the float one; None if not equalized.

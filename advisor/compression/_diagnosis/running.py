@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._diagnosis.pairs import CONVERTING, OperatorPair
-from advisor.compression._diagnosis.values import Channels, Outlier, widest
+from advisor.compression._diagnosis.values import Channels, Outlier, find_widest
 from advisor.core import StageError
 from advisor.isolation import one_line
 from advisor.tflite import Model, dequantize, operator_alone, quantize, unpack
@@ -29,7 +29,7 @@ class InspectableModel:
 
     def __init__(self, data: bytes, name: str) -> None:
         try:
-            self._interpreter = _interpreter(data)
+            self._interpreter = _make_interpreter(data)
         except (ValueError, RuntimeError) as error:
             raise StageError(f"{name}: LiteRT cannot load the model: {one_line(error)}") from error
         self.inputs = self._interpreter.get_input_details()
@@ -56,12 +56,14 @@ Alone = tuple["InspectableModel", tuple[int, ...]]
 """One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
 
 
-def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
+def isolate_operators(
+    data: bytes, quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]
+) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
     tables = unpack(data)
-    feeds = _feeds(quantized, reference, found)
+    feeds = _match_feeds(quantized, reference, operator_pairs)
     runs: dict[int, Alone] = {}
-    for pair in found:
+    for pair in operator_pairs:
         file, inputs = operator_alone(tables, pair.quantized)
         if inputs and all(tensor in feeds for tensor in inputs):
             with suppress(StageError):  # The runtime has no such operator alone.
@@ -69,17 +71,17 @@ def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Opera
     return runs
 
 
-def _feeds(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> Mapping[int, int]:
+def _match_feeds(quantized: Model, reference: Model, operator_pairs: Sequence[OperatorPair]) -> Mapping[int, int]:
     """Return the corresponding tensor of the float file for each activation of the quantized one."""
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
-    feeds.update((pair.output, pair.reference_output) for pair in found)
+    feeds.update((pair.output, pair.reference_output) for pair in operator_pairs)
     for operator in quantized.operators:
         if operator.name in CONVERTING and operator.inputs[0] in feeds:
             feeds[operator.outputs[0]] = feeds[operator.inputs[0]]
     return feeds
 
 
-def _interpreter(data: bytes) -> Interpreter:
+def _make_interpreter(data: bytes) -> Interpreter:
     """Return an interpreter with builtin kernels, as XNNPACK fuses operators and drops the tensors between."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -115,15 +117,15 @@ class Sums:
     least: Any = math.inf
     most: Any = -math.inf
 
-    def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
+    def add(self, floats: Floats, quantized: Floats, alone: Floats | None) -> None:
         """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
         values = floats.astype(np.float64)
         self.count += values.size
         self.total += float(values.sum())
         self.signal += float((values**2).sum())
         self.noise += float(((quantized - values) ** 2).sum())
-        if own is not None:
-            self.own_noise = (self.own_noise or 0.0) + float(((own.reshape(values.shape) - values) ** 2).sum())
+        if alone is not None:
+            self.own_noise = (self.own_noise or 0.0) + float(((alone.reshape(values.shape) - values) ** 2).sum())
         margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
         rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
@@ -144,7 +146,7 @@ class Sums:
     @property
     def channels(self) -> Outlier | None:
         """The channel with the widest range of values."""
-        return widest(self.most - self.least)
+        return find_widest(self.most - self.least)
 
     def ends(self, index: int) -> Channels:
         """Return the extremes of each channel in five digits, as those of the layer ``index``."""

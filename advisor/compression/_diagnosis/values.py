@@ -180,16 +180,16 @@ class Diagnosis(Written):
         return tuple(sorted(known, key=lambda layer: layer.own_snr_db or 0.0)[:count])
 
 
-def cause(layer: DiagnosedLayer) -> str:
+def explain_loss(layer: DiagnosedLayer) -> str:
     """Return why a layer loses so much by itself and what helps; empty if it does not."""
     if layer.operator in _FOLLOWING or layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
         return ""
     if layer.weights in _FLOATS and layer.data == "float32":
-        return _changed(layer)
-    return next(_losses(layer))
+        return _describe_change(layer)
+    return next(_explain_losses(layer))
 
 
-def _changed(layer: DiagnosedLayer) -> str:
+def _describe_change(layer: DiagnosedLayer) -> str:
     if layer.few is not None and layer.few <= _CLUSTERED:
         return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
     if layer.few is not None:
@@ -202,7 +202,7 @@ def _changed(layer: DiagnosedLayer) -> str:
     return "its weights are others than the float file's: they learnt again, for what other layers lost"
 
 
-def _losses(layer: DiagnosedLayer) -> Iterator[str]:
+def _explain_losses(layer: DiagnosedLayer) -> Iterator[str]:
     """Yield why values that are stored as integers lose, the likeliest reason first."""
     if layer.lost:
         channels = ", ".join(map(str, layer.lost[:5]))
@@ -212,8 +212,8 @@ def _losses(layer: DiagnosedLayer) -> Iterator[str]:
         )
     if layer.range is not None and layer.clipped >= _CLIPPED:
         yield (
-            f"{layer.clipped:.1%} of its values fall out of the range {_span(layer.range)} that calibration gave it "
-            f"(they reach {_span(layer.used)}): calibrate on more images like these, or leave it in float (mixed_int8)"
+            f"{layer.clipped:.1%} of its values fall out of the range {_show(layer.range)} that calibration gave it "
+            f"(they reach {_show(layer.used)}): calibrate on more images like these, or leave it in float (mixed_int8)"
         )
     if layer.per_channel is False and layer.kernel is not None and layer.kernel.ratio >= _WIDE:
         yield (
@@ -229,12 +229,12 @@ def _losses(layer: DiagnosedLayer) -> Iterator[str]:
     used = layer.range_used
     if layer.range is not None and used is not None and used < _NARROW:
         yield (
-            f"its values take {used:.0%} of the range {_span(layer.range)} that calibration gave it: an image unlike "
+            f"its values take {used:.0%} of the range {_show(layer.range)} that calibration gave it: an image unlike "
             "the others stretched it, calibrate without it"
         )
     if layer.steps is not None and layer.steps < _FEW_STEPS:
         yield (
-            f"one standard deviation of its values spans {layer.steps:.1f} steps of {_span(layer.used)}: rare extremes "
+            f"one standard deviation of its values spans {layer.steps:.1f} steps of {_show(layer.used)}: rare extremes "
             "stretch the range, leave it in float (mixed_int8) or take int16x8"
         )
     if layer.data == "float32":
@@ -242,32 +242,32 @@ def _losses(layer: DiagnosedLayer) -> Iterator[str]:
     if layer.per_channel is False:
         yield "its kernel has one scale for all channels: a scale a channel (int8) helps"
     if layer.kernel is None:
-        yield f"the steps of {layer.data} over {_span(layer.range or layer.used)} are too coarse for it"
+        yield f"the steps of {layer.data} over {_show(layer.range or layer.used)} are too coarse for it"
     yield f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
 
 
-def verdict(found: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
+def sum_up(diagnosis: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
     """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
-    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
-    head = f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
-    sentences = [head, *_layers(found), *_slow(delegation, float_delegation)]
+    noise = "" if diagnosis.output_snr_db is None else f", SNR {diagnosis.output_snr_db:.0f} dB"
+    head = f"it answers as the float file does on {diagnosis.agreement:.0%} of {diagnosis.images} images{noise}"
+    sentences = [head, *_describe_layers(diagnosis), *_describe_slow(delegation, float_delegation)]
     if len(sentences) == 1:
         sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
     return tuple(sentences)
 
 
-def _layers(found: Diagnosis) -> Iterator[str]:
-    weak = [layer for layer in found.worst(len(found.layers)) if layer.cause]
+def _describe_layers(diagnosis: Diagnosis) -> Iterator[str]:
+    weak = [layer for layer in diagnosis.worst(len(diagnosis.layers)) if layer.cause]
     for layer in weak[:NAMED]:
         yield f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f} dB; {layer.cause}"
     if len(weak) > NAMED:
         yield f"{len(weak) - NAMED} more layers stand below {WEAK_DB:.0f} dB by themselves"
-    integers = any(layer.weights and layer.weights not in _FLOATS for layer in found.layers)
+    integers = any(layer.weights and layer.weights not in _FLOATS for layer in diagnosis.layers)
     remedy = "; training with it (qat_int8) or int16x8 helps, where answers are lost" if integers else ""
-    lowest = min((layer for layer in found.layers if layer.snr_db is not None), key=_arriving, default=None)
+    lowest = min((layer for layer in diagnosis.layers if layer.snr_db is not None), key=_arriving, default=None)
     if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
         yield (
-            f"no layer is to blame alone: the noise of {len(found.layers)} layers adds up, down to "
+            f"no layer is to blame alone: the noise of {len(diagnosis.layers)} layers adds up, down to "
             f"{_arriving(lowest):.0f} dB at {lowest.name}{remedy}"
         )
 
@@ -276,7 +276,7 @@ def _arriving(layer: DiagnosedLayer) -> float:
     return layer.snr_db if layer.snr_db is not None else float("inf")
 
 
-def _slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]:
+def _describe_slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]:
     """Yield what the CPU's fast kernels run less of than of the float file."""
     if delegation.share >= float_delegation.share - _LEFT and delegation.kept <= float_delegation.kept:
         return
@@ -288,18 +288,18 @@ def _slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]
     )
 
 
-def _span(ends: tuple[float, float]) -> str:
+def _show(ends: tuple[float, float]) -> str:
     return f"{ends[0]:.3g} to {ends[1]:.3g}"
 
 
-def decibel(signal: float, noise: float | None) -> float | None:
+def to_decibel(signal: float, noise: float | None) -> float | None:
     """Return the signal-to-noise ratio in dB, at least ``SILENT_DB``; None without noise."""
     if not noise:
         return None
     return max(SILENT_DB, 10 * math.log10(signal / noise)) if signal > 0 else SILENT_DB
 
 
-def widest(ranges: NDArray[np.floating]) -> Outlier | None:
+def find_widest(ranges: NDArray[np.floating]) -> Outlier | None:
     """Return the channel with the widest range, and its ratio to the median; None for one channel.
 
     Constant (dead) channels are left out of the median, as they would make every other an outlier.

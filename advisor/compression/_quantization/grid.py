@@ -42,7 +42,9 @@ class Grid:
 
     def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
-        others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
+        others = tuple(
+            reduced_axis for reduced_axis in range(kernel.ndim) if not self.per_channel or reduced_axis != axis
+        )
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         step[step == 0] = 1.0
         if self.power_of_two:
@@ -61,7 +63,7 @@ class Grid:
     def spread(
         self, kernel: NDArray[np.float64], axis: int, moments: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Put a kernel on the grid and spread the errors over weights with correlated inputs (:func:`spread`).
+        """Put a kernel on the grid and spread the errors over weights with correlated inputs (:func:`spread_errors`).
 
         ``axis`` is that of its output channels. The layer's ``moments`` are those of :class:`.observe.Observation`, if
         any.
@@ -72,9 +74,9 @@ class Grid:
         steps = np.broadcast_to(self.steps(kernel, axis).reshape(-1), flat.shape[1:])
         if moments.ndim == 3:
             moments = np.repeat(moments, flat.shape[1] // len(moments), axis=0)
-        found = spread(flat, steps, moments, None if self.power_of_two else self.last)
+        spread_rows = spread_errors(flat, steps, moments, None if self.power_of_two else self.last)
         shape = np.moveaxis(kernel, axis, -1).shape
-        result: NDArray[np.float64] = np.moveaxis(found.reshape(shape), -1, axis)
+        result: NDArray[np.float64] = np.moveaxis(spread_rows.reshape(shape), -1, axis)
         return result
 
 
@@ -97,7 +99,7 @@ BYTES = Grids(Grid(8), Grid(8))
 """8 bits for all kernels."""
 
 
-def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
+def spread_errors(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
     """Round weights, (inputs, outputs), to multiples of their steps, (outputs,), such that a layer's output changes
     least.
 
@@ -114,7 +116,7 @@ def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = N
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     with threadpool_limits(limits=1, user_api="blas"):
-        return (_each if moments.ndim == 3 else _together)(weights, steps, moments, last)
+        return (_spread_by_channel if moments.ndim == 3 else _spread_together)(weights, steps, moments, last)
 
 
 def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_channel: bool = True) -> Floats:
@@ -134,44 +136,44 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
         errors.append(np.einsum("fc,fc->c", error, moments @ error))
     lost = np.array(errors) if per_channel else np.sum(errors, axis=1, keepdims=True)
     steps = np.broadcast_to(greatest * np.array(SHRINKS)[lost.argmin(axis=0)], weights.shape[1:])
-    return spread(weights, steps, moments, last)
+    return spread_errors(weights, steps, moments, last)
 
 
-def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
+def _spread_together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
     """Round weights whose output channels all read the same inputs."""
     order = np.argsort(-np.diag(moments), kind="stable")
-    factor = _factor(moments[np.ix_(order, order)])
+    factor = _factorise(moments[np.ix_(order, order)])
     left = weights[order]
     rounded = np.empty_like(weights)
     for index, row in enumerate(order):
-        rounded[row] = _rounded(left[index], weights[row], steps, last)
+        rounded[row] = _round_weights(left[index], weights[row], steps, last)
         error = (left[index] - rounded[row]) / factor[index, index]
         left[index + 1 :] -= np.outer(factor[index, index + 1 :], error)
     return rounded
 
 
-def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
+def _spread_by_channel(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
     """Round weights whose output channels each read other inputs, as in a depthwise kernel."""
-    factors = _factor(moments)
+    factors = _factorise(moments)
     left = weights.copy()
     rounded = np.empty_like(weights)
     for index in range(len(weights)):
-        rounded[index] = _rounded(left[index], weights[index], steps, last)
+        rounded[index] = _round_weights(left[index], weights[index], steps, last)
         error = (left[index] - rounded[index]) / factors[:, index, index]
         left[index + 1 :] -= (factors[:, index, index + 1 :] * error[:, None]).T
     return rounded
 
 
-def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
+def _round_weights(left: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
     """Round the corrected weights; those that began on the last step stay on it."""
     if last is None:
         return np.rint(left / steps) * steps
-    found = np.clip(np.rint(left / steps), -last, last)
+    clipped = np.clip(np.rint(left / steps), -last, last)
     greatest = np.abs(first) >= (last - 1e-6) * steps
-    return np.where(greatest, np.sign(first) * last, found) * steps
+    return np.where(greatest, np.sign(first) * last, clipped) * steps
 
 
-def _factor(moments: Floats) -> Floats:
+def _factorise(moments: Floats) -> Floats:
     """Return the upper Cholesky factor of the inverse; its rows spread an error over the weights that follow."""
     count = moments.shape[-1]
     size = np.trace(moments, axis1=-2, axis2=-1) / count
@@ -181,7 +183,7 @@ def _factor(moments: Floats) -> Floats:
     return upper
 
 
-def clusters(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+def cluster_weights(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Return ``count`` values and the index of the value of each weight, by k-means in one dimension (Lloyd, 1982).
 
     The start is values spread evenly over the kernel's range, which keeps the few large weights (Han et al., "Deep

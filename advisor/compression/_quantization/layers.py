@@ -65,7 +65,7 @@ class Layer:
         """The kernel's axis of output channels."""
         return 3 if self.depthwise else 0
 
-    def seen(self, value: Floats, count: int, draw: np.random.Generator) -> Floats:
+    def draw_inputs(self, value: Floats, count: int, draw: np.random.Generator) -> Floats:
         """Return the layer's inputs at ``count`` random positions of its output at most, float32 (n, kernel, channels).
 
         ``value`` is its input, (1, height, width, channels), or (n, features) for a dense layer.
@@ -74,18 +74,18 @@ class Layer:
             channels = min(value.shape[-1], self.weights)
             return value.reshape(-1, self.weights // channels, channels)
         image = value[0]
-        rows, columns = (self._positions(axis, side) for axis, side in enumerate(image.shape[:2]))
+        rows, columns = (self._find_positions(axis, side) for axis, side in enumerate(image.shape[:2]))
         places = draw.choice(len(rows) * len(columns), min(count, len(rows) * len(columns)), replace=False)
         down = rows[places // len(columns)]
         across = columns[places % len(columns)]
-        inside = _within(down, image.shape[0])[:, :, None] & _within(across, image.shape[1])[:, None, :]
-        found = image[
+        inside = _is_within(down, image.shape[0])[:, :, None] & _is_within(across, image.shape[1])[:, None, :]
+        patches = image[
             np.clip(down, 0, image.shape[0] - 1)[:, :, None], np.clip(across, 0, image.shape[1] - 1)[:, None, :]
         ]
-        flat: Floats = np.where(inside[..., None], found, np.float32(0)).reshape(len(places), -1, image.shape[2])
+        flat: Floats = np.where(inside[..., None], patches, np.float32(0)).reshape(len(places), -1, image.shape[2])
         return flat
 
-    def _positions(self, axis: int, side: int) -> NDArray[np.int64]:
+    def _find_positions(self, axis: int, side: int) -> NDArray[np.int64]:
         """Return the rows (or columns) of the input that each row of the output reads, (positions, kernel)."""
         kernel = self.size[axis]
         stride = self.strides[axis]
@@ -96,19 +96,19 @@ class Layer:
         return np.arange(count)[:, None] * stride - before + np.arange(kernel) * dilation
 
 
-def _within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
+def _is_within(places: NDArray[np.int64], side: int) -> NDArray[np.bool_]:
     inside: NDArray[np.bool_] = (places >= 0) & (places < side)
     return inside
 
 
-def layers(model: Model) -> list[Layer]:
+def find_layers(model: Model) -> list[Layer]:
     """Return the layers of the main graph whose kernel and bias are float constants of that layer alone."""
-    found = [layer for operator in model.operators if (layer := _layer(model, operator))]
-    used = [index for layer in found for index in (layer.kernel, layer.bias)]
-    return [layer for layer in found if used.count(layer.kernel) == used.count(layer.bias) == 1]
+    layers_read = [layer for operator in model.operators if (layer := _read_layer(model, operator))]
+    used = [index for layer in layers_read for index in (layer.kernel, layer.bias)]
+    return [layer for layer in layers_read if used.count(layer.kernel) == used.count(layer.bias) == 1]
 
 
-def _layer(model: Model, operator: Operator) -> Layer | None:
+def _read_layer(model: Model, operator: Operator) -> Layer | None:
     kind = operator.name
     options = operator.options
     if kind not in (CONVOLUTION, DEPTHWISE, DENSE) or len(operator.inputs) < 3 or operator.inputs[2] < 0:
@@ -129,7 +129,7 @@ def _layer(model: Model, operator: Operator) -> Layer | None:
     )
 
 
-def values(tensor: Tensor) -> NDArray[np.float64]:
+def read_values(tensor: Tensor) -> NDArray[np.float64]:
     """Return the content of a float constant, float64 in the tensor's shape."""
     return np.frombuffer(tensor.buffer, dtype="<f4").reshape(tensor.shape).astype(np.float64)
 
@@ -142,7 +142,7 @@ def values(tensor: Tensor) -> NDArray[np.float64]:
 # Correction" (2019), section 4.2, with input means measured on calibration images instead of derived from BatchNorm.
 
 
-def correct(
+def correct_model(
     data: bytes,
     grids: Grids,
     observation: Observation,
@@ -160,7 +160,7 @@ def correct(
     tables, model = opened(data)
     editable(tables)
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        for layer in layers(model):
+        for layer in find_layers(model):
             grid = grids.of(layer.depthwise)
             if grid is None:
                 continue
@@ -175,17 +175,19 @@ def _put_on(
     grid: Grid, model: Model, layer: Layer, observation: Observation, shifted: bool
 ) -> dict[int, NDArray[np.float64]]:
     """Return the layer's kernel on the grid and its corrected bias, by tensor index."""
-    kernel = values(model.tensors[layer.kernel])
-    bias = values(model.tensors[layer.bias])
+    kernel = read_values(model.tensors[layer.kernel])
+    bias = read_values(model.tensors[layer.bias])
     seen = observation.activations[layer.source]
     axis = layer.output_axis
-    whole = _lifted(kernel, bias, seen, axis) if grid.per_channel else kernel
+    whole = _lift_channels(kernel, bias, seen, axis) if grid.per_channel else kernel
     rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
-    lost = shift(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)
+    lost = shift_of_mean(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)
     return {layer.kernel: rounded, layer.bias: bias + lost}
 
 
-def _lifted(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int) -> NDArray[np.float64]:
+def _lift_channels(
+    kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int
+) -> NDArray[np.float64]:
     """Give each channel with almost no weights one small weight, so that its bias survives quantization.
 
     Training leaves some channels with weights near zero and a bias. A bias is stored in 32 bits in steps of (input step
@@ -202,7 +204,7 @@ def _lifted(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activa
     return np.moveaxis(rows, 0, axis)
 
 
-def shift(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool) -> NDArray[np.float64]:
+def shift_of_mean(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool) -> NDArray[np.float64]:
     """Return the shift of each output channel's mean by an error of the kernel, which has the shape of :class:`Layer`.
 
     ``mean`` is that of each input channel; a dense kernel on a flattened map has several inputs per channel.

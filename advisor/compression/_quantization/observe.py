@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._quantization.layers import Layer, layers
+from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
 from advisor.tflite import editable, opened, pack
 
@@ -79,13 +79,13 @@ class Observation:
         int8 MobileNetV2 lost two points with clipping and 1.2 without. EfficientNet-Lite0, SqueezeNet and MobileNetV1
         0.25 lose the same with both.
         """
-        found = {index: one.range for index, one in self.activations.items()}
+        ranges = {index: activation.range for index, activation in self.activations.items()}
         if bits <= 8:
-            found |= {source: widened_for_pixels(found[source]) for source in self.sources if source in found}
-        return found
+            ranges |= {source: widen_for_pixels(ranges[source]) for source in self.sources if source in ranges}
+        return ranges
 
 
-def widened_for_pixels(whole: Range) -> Range:
+def widen_for_pixels(whole: Range) -> Range:
     """Return a slightly wider range, which rounds pixels better.
 
     Pixels normalised to -1..1 lie half way between two of the 255 steps of exactly that range, and rounding to even
@@ -110,24 +110,24 @@ class Observer:
         self.corrected: dict[Grids, bytes] = dict(corrected or {})
 
     def __call__(self, data: bytes, images: Inputs) -> Observation:
-        """Return :func:`observe` of the same arguments."""
+        """Return :func:`observe_activations` of the same arguments."""
         from hashlib import sha256
 
         if self.only is not None:
             return self.only
         digest = sha256()
-        for array in _arrays(images):
+        for array in _as_arrays(images):
             digest.update(array.tobytes())
         key = (sha256(data).hexdigest(), digest.hexdigest())
         if self._kept is None or key != self._key:
             # The key follows its result: after an error, the next call observes again.
-            self._kept = observe(data, images)
+            self._kept = observe_activations(data, images)
             self._key = key
             self.corrected = {}
         return self._kept
 
 
-def observe(
+def observe_activations(
     data: bytes, images: Inputs, known: Mapping[int, Activation] | None = None, done: Collection[int] = ()
 ) -> Observation:
     """Run a float ``.tflite`` on samples and record every activation; one that is not finite is a StageError.
@@ -140,19 +140,19 @@ def observe(
     sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
-    seen = [one for one in layers(model) if one.source in floats and one.weights <= MOST_INPUTS]
-    sums = [_Sums(one) for one in seen if one.kernel not in done]
+    seen = [layer for layer in find_layers(model) if layer.source in floats and layer.weights <= MOST_INPUTS]
+    sums = [_Sums(layer) for layer in seen if layer.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        _run(tables, _arrays(images), sources, notes, sums)
+        _run(tables, _as_arrays(images), sources, notes, sums)
         return Observation(
             {**known, **{index: note.activation() for index, note in notes.items()}},
-            {one.layer.kernel: one.moments() for one in sums},
+            {layer_sums.layer.kernel: layer_sums.moments() for layer_sums in sums},
             sources,
         )
 
 
-def _arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
+def _as_arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
@@ -163,7 +163,7 @@ def _run(
     notes: Mapping[int, _Notes],
     sums: list[_Sums],
 ) -> None:
-    read_at = sorted({*notes, *(one.layer.source for one in sums)})
+    read_at = sorted({*notes, *(layer_sums.layer.source for layer_sums in sums)})
     if not read_at:
         return
     interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])
@@ -175,8 +175,8 @@ def _run(
         values = {index: interpreter.get_tensor(index) for index in read_at}
         for index, note in notes.items():
             note.add(values[index].reshape(-1, values[index].shape[-1] if values[index].ndim else 1))
-        for one in sums:
-            one.add(values[one.layer.source])
+        for layer_sums in sums:
+            layer_sums.add(values[layer_sums.layer.source])
 
 
 def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
@@ -202,7 +202,7 @@ class _Notes:
 
     def add(self, value: NDArray[np.float32]) -> None:
         """Record the value of one image, (positions, C)."""
-        wide = _widened(value)
+        wide = _widen_rows(value)
         channels = value.shape[1]
         self._lows = np.minimum(self._lows, wide.min(axis=0).reshape(-1, channels).min(axis=0))
         self._highs = np.maximum(self._highs, wide.max(axis=0).reshape(-1, channels).max(axis=0))
@@ -215,7 +215,7 @@ class _Notes:
         return Activation(self._lows, self._highs, self._sum / self._count)
 
 
-def _widened(value: NDArray[np.float32]) -> NDArray[np.float32]:
+def _widen_rows(value: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return (positions, C) as fewer and longer rows: numpy finds their extremes in a fifth of the time."""
     rows, columns = value.shape
     while rows % 2 == 0 and columns < WIDE:
@@ -237,7 +237,7 @@ class _Sums:
         self._products: Any = 0.0
 
     def add(self, value: NDArray[np.float32]) -> None:
-        self._waiting.append(self.layer.seen(value, POSITIONS, self._draw))
+        self._waiting.append(self.layer.draw_inputs(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
             self._flush()
 
@@ -257,5 +257,5 @@ class _Sums:
         if self._waiting:
             self._flush()
         means = self._sum / self._count
-        found: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
-        return found if self.layer.depthwise else found[0]
+        covariance: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
+        return covariance if self.layer.depthwise else covariance[0]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._quantization.grid import Grids
-from advisor.compression._quantization.layers import correct, layers, values
-from advisor.compression._quantization.observe import Activation, Observation, Observer, observe
+from advisor.compression._quantization.layers import correct_model, find_layers, read_values
+from advisor.compression._quantization.observe import Activation, Observation, Observer, observe_activations
 from advisor.core import StageError, UnsupportedRecipe, message_of, parse
 from advisor.tflite import Model, pack, read, unpack
 
@@ -39,7 +39,7 @@ ARRAYS = "activations.npz"
 CORRECTED = "corrected-{}.tflite"
 
 
-def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
+def quantize_model(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
     """Return a float model quantized by ai-edge-quantizer with its rules by operator.
 
     ``ranges`` of tensors by their index are for rules that quantize activations. They are known of the main graph
@@ -50,12 +50,12 @@ def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = No
 
     model = _with_unique_names(model)
     if ranges:
-        rules = [*rules, *_no_rules(model)]
+        rules = [*rules, *_make_no_rules(model)]
     with contextlib.redirect_stderr(io.StringIO()):  # The calibrator shows a progress bar.
         tool = quantizer.Quantizer(model)
         tool.load_quantization_recipe(rules)
         try:
-            statistics = _statistics(model, ranges) if ranges and tool.need_calibration else None
+            statistics = _make_statistics(model, ranges) if ranges and tool.need_calibration else None
             result = tool.quantize(statistics, enable_progress_bar=False, enable_progress_report=False)
         except _REFUSALS as error:
             raise UnsupportedRecipe(f"the quantizer refuses the model: {message_of(error)}") from error
@@ -79,7 +79,7 @@ def _with_unique_names(data: bytes) -> bytes:
     return pack(tables)
 
 
-def _no_rules(data: bytes) -> Rules:
+def _make_no_rules(data: bytes) -> Rules:
     """Return rules that leave every graph but the main one as it is, and what follows :data:`IN_FLOAT`.
 
     Constant matrices that follow it have 8 bits in the file, and are read as floats.
@@ -95,7 +95,7 @@ def _no_rules(data: bytes) -> Rules:
             floats |= set(operator.outputs)
             _leave(manager, *names)
             if operator.name == "BATCH_MATMUL":
-                manager.add_weight_only_config(_scope(*names), qtyping.TFLOperationName.BATCH_MATMUL, num_bits=8)
+                manager.add_weight_only_config(_join_scope(*names), qtyping.TFLOperationName.BATCH_MATMUL, num_bits=8)
     for graph in model.subgraphs[1:]:
         # What a graph takes and gives counts as an operator each.
         for tensors in (*(operator.outputs for operator in graph.operators), graph.inputs, graph.outputs):
@@ -109,21 +109,24 @@ def _leave(manager: Any, *names: str) -> None:
 
     every = qtyping.TFLOperationName.ALL_SUPPORTED
     keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
-    manager.add_quantization_config(_scope(*names), every, algorithm_key=keep)
+    manager.add_quantization_config(_join_scope(*names), every, algorithm_key=keep)
 
 
-def _scope(*names: str) -> str:
+def _join_scope(*names: str) -> str:
     return f"^{''.join(f'{re.escape(name)};' for name in names)}$"
 
 
-def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
+def _make_statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
     """Return ranges in the format of the quantizer's own calibration: by name, arrays of the tensor's rank."""
     tensors = read(model).tensors
-    found = {}
+    statistics = {}
     for index, (low, high) in ranges.items():
         shape = (1,) * len(tensors[index].shape)
-        found[tensors[index].name] = {"min": np.full(shape, low, np.float32), "max": np.full(shape, high, np.float32)}
-    return found
+        statistics[tensors[index].name] = {
+            "min": np.full(shape, low, np.float32),
+            "max": np.full(shape, high, np.float32),
+        }
+    return statistics
 
 
 def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
@@ -167,7 +170,7 @@ def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ..
     return given
 
 
-def shipped_rules(name: str) -> Rules:
+def read_shipped_rules(name: str) -> Rules:
     """Return one of ai-edge-quantizer's own recipes, by its name."""
     from ai_edge_quantizer import recipe
 
@@ -245,12 +248,18 @@ class PreparedModel:
     def save(self, folder: Path) -> None:
         """Write the files that :meth:`load` reads."""
         arrays: dict[str, Any] = {
-            f"{index}-{name}": value for index, one in self.activations.items() for name, value in vars(one).items()
+            f"{index}-{name}": value
+            for index, activation in self.activations.items()
+            for name, value in vars(activation).items()
         }
         np.savez(folder / ARRAYS, **arrays)
         for number, data in enumerate(self.corrected.values()):
             (folder / CORRECTED.format(number)).write_bytes(data)
-        facts = {"source": self.source, "grids": [asdict(each) for each in self.corrected], "tensors": self.tensors}
+        facts = {
+            "source": self.source,
+            "grids": [asdict(grids_of_file) for grids_of_file in self.corrected],
+            "tensors": self.tensors,
+        }
         (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
     @classmethod
@@ -258,11 +267,11 @@ class PreparedModel:
         """Read what :meth:`save` wrote."""
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         by_index: dict[int, dict[str, Any]] = {}
-        with np.load(folder / ARRAYS, allow_pickle=False) as kept:
-            for key in kept.files:
+        with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
+            for key in arrays.files:
                 index, name = key.split("-")
-                by_index.setdefault(int(index), {})[name] = kept[key]
-        activations = {index: Activation(**found) for index, found in by_index.items()}
+                by_index.setdefault(int(index), {})[name] = arrays[key]
+        activations = {index: Activation(**values_of) for index, values_of in by_index.items()}
         corrected = {
             parse(Grids, grids): (folder / CORRECTED.format(number)).read_bytes()
             for number, grids in enumerate(facts["grids"])
@@ -281,55 +290,64 @@ def prepare_all(
     model = read(data)
     tensors = tensor_hashes(model)
     before = PreparedModel({}, 0, {}, {}) if earlier is None else earlier
-    found = {key: index for index, key in before.tensors.items()}
-    done = {index: found[key] for index, key in tensors.items() if key in found}
-    known = {index: before.activations[other] for index, other in done.items() if other in before.activations}
-    rounded = {each: _rounded(model, done, before, each) for each in grids}
+    index_of_hash = {key: index for index, key in before.tensors.items()}
+    done = {index: index_of_hash[key] for index, key in tensors.items() if key in index_of_hash}
+    known = {
+        index: before.activations[earlier_index]
+        for index, earlier_index in done.items()
+        if earlier_index in before.activations
+    }
+    rounded = {grids_of_file: _reuse_rounded(model, done, before, grids_of_file) for grids_of_file in grids}
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
-    observation = observe(data, images, known, everywhere)
+    observation = observe_activations(data, images, known, everywhere)
     corrected: dict[Grids, bytes] = {}
-    for each in grids:
-        corrected[each] = correct(data, each, observation, known={**_shared(model, corrected, each), **rounded[each]})
+    for grids_of_file in grids:
+        corrected[grids_of_file] = correct_model(
+            data,
+            grids_of_file,
+            observation,
+            known={**_find_shared(model, corrected, grids_of_file), **rounded[grids_of_file]},
+        )
     return PreparedModel(observation.activations, observation.sources[0], corrected, tensors)
 
 
-def _shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dict[int, Corrected]:
+def _find_shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dict[int, Corrected]:
     """Return the layers that other grids of the same model put on the same grid, by the index of their kernels."""
-    found = dict[int, Corrected]()
-    for other, data in corrected.items():
+    shared = dict[int, Corrected]()
+    for other_grids, data in corrected.items():
         tensors = read(data).tensors
-        for layer in layers(model):
-            if other.of(layer.depthwise) == grids.of(layer.depthwise):
-                found[layer.kernel] = {index: values(tensors[index]) for index in (layer.kernel, layer.bias)}
-    return found
+        for layer in find_layers(model):
+            if other_grids.of(layer.depthwise) == grids.of(layer.depthwise):
+                shared[layer.kernel] = {index: read_values(tensors[index]) for index in (layer.kernel, layer.bias)}
+    return shared
 
 
-def _rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel, grids: Grids) -> dict[int, Corrected]:
+def _reuse_rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel, grids: Grids) -> dict[int, Corrected]:
     """Return the layers whose output an earlier model has too, by the index of their kernels."""
     if grids not in earlier.corrected:
         return {}
-    other = read(earlier.corrected[grids])
-    found = dict[int, Corrected]()
-    theirs = {operator.outputs[0]: operator.inputs for operator in other.operators}
+    earlier_model = read(earlier.corrected[grids])
+    rounded = dict[int, Corrected]()
+    theirs = {operator.outputs[0]: operator.inputs for operator in earlier_model.operators}
     ours = {operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2}
-    for layer in layers(model):
+    for layer in find_layers(model):
         if (output := done.get(ours[layer.kernel])) is not None:
-            kernel, bias = (values(other.tensors[index]) for index in theirs[output][1:3])
-            found[layer.kernel] = {layer.kernel: kernel, layer.bias: bias}
-    return found
+            kernel, bias = (read_values(earlier_model.tensors[index]) for index in theirs[output][1:3])
+            rounded[layer.kernel] = {layer.kernel: kernel, layer.bias: bias}
+    return rounded
 
 
 def tensor_hashes(model: Model) -> dict[int, str]:
     """Return a hash of all that each tensor of the main graph depends on: content, or operator, options and inputs."""
-    found: dict[int, str] = {}
+    hashes: dict[int, str] = {}
     for index, tensor in enumerate(model.tensors):
-        own = sha256(repr((tensor.shape, tensor.dtype, tensor.is_constant)).encode())
-        own.update(tensor.buffer)
-        found[index] = own.hexdigest()
+        digest = sha256(repr((tensor.shape, tensor.dtype, tensor.is_constant)).encode())
+        digest.update(tensor.buffer)
+        hashes[index] = digest.hexdigest()
     for operator in model.operators:
-        sources = [found.get(index, "") for index in operator.inputs]
+        sources = [hashes.get(index, "") for index in operator.inputs]
         for place, index in enumerate(operator.outputs):
             shape = model.tensors[index].shape
             text = repr((operator.name, sorted(operator.options.items()), sources, place, shape))
-            found[index] = sha256(text.encode()).hexdigest()
-    return found
+            hashes[index] = sha256(text.encode()).hexdigest()
+    return hashes

@@ -9,7 +9,12 @@ from typing import Any, Protocol
 
 from advisor.compression._quantization.grid import BYTES, Grid, Grids
 from advisor.compression._quantization.observe import Inputs
-from advisor.compression._quantization.quantizer import dynamic_rules, eight_bit_rules, four_bit_rules, shipped_rules
+from advisor.compression._quantization.quantizer import (
+    dynamic_rules,
+    eight_bit_rules,
+    four_bit_rules,
+    read_shipped_rules,
+)
 from advisor.compression._recipes.base import Edit, Needs, Recipe, RecipeInputs
 from advisor.compression._recipes.mixed import Mixed
 from advisor.compression._recipes.retrained import Clustered, PostTraining, Pruned, QuantizationAware
@@ -31,9 +36,9 @@ __all__ = [
     "Recipe",
     "Sizes",
     "arena_bytes",
-    "deflated_bytes",
     "lighter_recipes",
     "make_file",
+    "measure_deflated",
     "recipe",
     "sizes_of",
     "zstd_bytes",
@@ -42,8 +47,8 @@ __all__ = [
 _ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
-_WEIGHTS = partial(shipped_rules, "weight_only_wi8_afp32")
-_SIXTEEN = partial(shipped_rules, "static_wi8_ai16")
+_WEIGHTS = partial(read_shipped_rules, "weight_only_wi8_afp32")
+_SIXTEEN = partial(read_shipped_rules, "static_wi8_ai16")
 _ONE_SCALE = partial(eight_bit_rules, per_channel=False)
 
 RECIPES: tuple[Recipe, ...] = (
@@ -77,7 +82,7 @@ ZSTD_LEVEL = 12
 
 def recipe(name: str) -> Recipe:
     """Return the recipe of that name; a UsageError names the nearest."""
-    known: dict[str, Recipe] = {one.name: one for one in RECIPES}
+    known: dict[str, Recipe] = {known_recipe.name: known_recipe for known_recipe in RECIPES}
     if name not in known:
         raise UsageError(f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
     return known[name]
@@ -88,13 +93,13 @@ def lighter_recipes(name: str, recipes: Collection[str], named: Collection[str] 
 
     None decides on a recipe that the user ``named``: it is always tried.
     """
-    found: list[str] = []
+    lighter: list[str] = []
     before = "" if name in named else recipe(name).after
     while before:
         if before in recipes:
-            found.insert(0, before)
+            lighter.insert(0, before)
         before = recipe(before).after
-    return tuple(found)
+    return tuple(lighter)
 
 
 class CalibrationSource(Protocol):
@@ -153,7 +158,7 @@ def make_file(
 def sizes_of(path: Path) -> Sizes:
     """Return the sizes of a ``.tflite``; a damaged one is a UsageError."""
     data = path.read_bytes()
-    return Sizes(len(data), deflated_bytes(data), zstd_bytes(data), arena_bytes(path))
+    return Sizes(len(data), measure_deflated(data), zstd_bytes(data), arena_bytes(path))
 
 
 def arena_bytes(path: Path) -> int:
@@ -161,7 +166,7 @@ def arena_bytes(path: Path) -> int:
     return activation_arena_bytes(read(path.read_bytes(), path.name))
 
 
-def deflated_bytes(data: bytes) -> int:
+def measure_deflated(data: bytes) -> int:
     """Return the size of ``data`` deflated, as a zip archive or an app bundle stores it."""
     return len(zlib.compress(data, DEFLATE_LEVEL))
 

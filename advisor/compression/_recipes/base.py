@@ -35,11 +35,11 @@ def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
     With ``any_graph`` it may have several graphs and signatures, and the custom operators that LiteRT has. It raises an
     UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
     """
-    for reason, hint in _reasons(*opened(data), any_graph):
+    for reason, hint in _list_reasons(*opened(data), any_graph):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
 
 
-def _reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Iterator[tuple[str, str]]:
+def _list_reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Iterator[tuple[str, str]]:
     """Yield why a file is not such a model and what to do; a later reason expects that no earlier one holds."""
     if len(model.subgraphs) != 1 and not any_graph:
         yield f"the model has {len(model.subgraphs)} graphs", ONE_GRAPH

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression._calibration import choose, from_images
+from advisor.compression._calibration import choose_images, from_images
 from advisor.compression._quantization.grid import BYTES
-from advisor.compression._quantization.quantizer import eight_bit_rules, fitting_images, quantize
+from advisor.compression._quantization.quantizer import eight_bit_rules, fitting_images, quantize_model
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs
-from advisor.compression._recipes.retrained import prepare
+from advisor.compression._recipes.retrained import prepare_model
 from advisor.core import UnsupportedRecipe
 from advisor.measurement import predict_arrays
 from advisor.tflite import Model, count, read
@@ -70,7 +70,7 @@ class FloatComparison:
     def __init__(self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
         self._images = images
         self._labels = labels
-        self._floats = answers(model, images)
+        self._floats = answer_images(model, images)
 
     def __len__(self) -> int:
         return len(self._images)
@@ -79,19 +79,21 @@ class FloatComparison:
         """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
         it.
         """
-        found = answers(form, self._images)
+        given_answers = answer_images(form, self._images)
         floats = self._floats
-        ours = found.argmax(axis=1)
+        ours = given_answers.argmax(axis=1)
         theirs = floats.argmax(axis=1)
         if self._labels is None:
             drop = 100.0 * float((ours != theirs).mean())
         else:
             drop = 100.0 * float((theirs == self._labels).mean() - (ours == self._labels).mean())
-        logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY)) - np.log(np.maximum(found, SMALLEST_PROBABILITY))
+        logs = np.log(np.maximum(floats, SMALLEST_PROBABILITY)) - np.log(
+            np.maximum(given_answers, SMALLEST_PROBABILITY)
+        )
         return Deviation(drop, float((floats * logs).sum(axis=1).mean()))
 
 
-def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
+def answer_images(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a model gives for images."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
@@ -106,7 +108,7 @@ def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
     images = inputs.images
     if images is None or not images.validation_paths:
         return FloatComparison(model, fitting_images(model, inputs.calibration), None)
-    chosen = choose(images.validation_labels, MOST_IMAGES, images.seed)
+    chosen = choose_images(images.validation_labels, MOST_IMAGES, images.seed)
     paths = [images.validation_paths[index] for index in chosen]
     labels = tuple(images.validation_labels[index] for index in chosen)
     return FloatComparison(model, from_images(paths, images.spec), labels)
@@ -121,13 +123,13 @@ class OperatorChoice:
     float_work: int
     data: bytes
 
-    def or_better(self, other: OperatorChoice, limit: float) -> OperatorChoice:
+    def or_better(self, challenger: OperatorChoice, limit: float) -> OperatorChoice:
         """Return the better trial: within the limit that with less float work, outside it by the loss."""
-        own = self.deviation.drop_points
-        others = other.deviation.drop_points
-        if own <= limit and others <= limit:
-            return self if (self.float_work, own) < (other.float_work, others) else other
-        return self if (own, self.deviation.divergence) < (others, other.deviation.divergence) else other
+        own_drop = self.deviation.drop_points
+        others = challenger.deviation.drop_points
+        if own_drop <= limit and others <= limit:
+            return self if (self.float_work, own_drop) < (challenger.float_work, others) else challenger
+        return self if (own_drop, self.deviation.divergence) < (others, challenger.deviation.divergence) else challenger
 
 
 class Mixed(Recipe):
@@ -151,7 +153,7 @@ class _Search:
     """Ranks runs of operators, then leaves them in float one after another."""
 
     def __init__(self, model: bytes, inputs: RecipeInputs) -> None:
-        prepared, observation = prepare(model, inputs, BYTES)
+        prepared, observation = prepare_model(model, inputs, BYTES)
         self._prepared = prepared
         self._model = read(self._prepared)
         self._ranges = observation.ranges()
@@ -170,67 +172,67 @@ class _Search:
     def run(self) -> Compressed:
         best = plain = self._try(frozenset())
         if plain.deviation.drop_points > self._limit:
-            best = self._trimmed(self._grown(plain))
+            best = self._trim(self._grow(plain))
         return Compressed(best.data, self._notes(best, plain))
 
     def again(self, decided: Mapping[str, Any]) -> Compressed:
         """Return the file with the operators in float that were chosen for a similar model."""
         count = len(self._model.operators)
         floats = frozenset(index for index in decided.get("float_places", ()) if 0 <= index < count)
-        return Compressed(self._form(floats), decided)
+        return Compressed(self._make_form(floats), decided)
 
-    def _grown(self, best: OperatorChoice) -> OperatorChoice:
+    def _grow(self, best: OperatorChoice) -> OperatorChoice:
         """Put the costliest runs into float, one after another, until the drop is within the limit."""
         floats: frozenset[int] = frozenset()
         most = max(RUN, int(MOST_SHARE * len(self._model.operators)))
-        for run in self._ranked():
-            if self._late() or best.deviation.drop_points <= self._limit:
+        for run in self._rank_runs():
+            if self._is_late() or best.deviation.drop_points <= self._limit:
                 break
             if not run <= floats and len(floats | run) <= most:
                 floats |= run
                 best = self._try(floats).or_better(best, self._limit)
         return best
 
-    def _trimmed(self, best: OperatorChoice) -> OperatorChoice:
+    def _trim(self, best: OperatorChoice) -> OperatorChoice:
         """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
         if best.deviation.drop_points > self._limit:
             return best
         whole = best.floats
         for index in sorted(whole, key=lambda index: ((index - 1 in whole) + (index + 1 in whole), -index)):
-            if self._late():
+            if self._is_late():
                 break
             if index in best.floats:
                 best = self._try(best.floats - {index}).or_better(best, self._limit)
         return best
 
-    def _ranked(self) -> list[frozenset[int]]:
+    def _rank_runs(self) -> list[frozenset[int]]:
         """Return runs of neighbouring operators, those first that cost most as integers."""
         count = len(self._model.operators)
         runs = [frozenset(range(start, min(start + RUN, count))) for start in range(max(1, count - RUN + 1))]
         left: dict[frozenset[int], float] = {}
         for run in runs:
-            if self._late(RANKING_SHARE):
+            if self._is_late(RANKING_SHARE):
                 break
             self._spend(len(self._ranker))
             with suppress(UnsupportedRecipe):
-                left[run] = self._ranker(self._form(run)).divergence
+                left[run] = self._ranker(self._make_form(run)).divergence
         return sorted(runs, key=lambda run: left.get(run, float("inf")))
 
-    def _form(self, floats: Collection[int]) -> bytes:
+    def _make_form(self, floats: Collection[int]) -> bytes:
         names = [self._model.tensors[self._model.operators[index].outputs[0]].name for index in sorted(floats)]
-        return quantize(self._prepared, eight_bit_rules(names), self._ranges)
+        return quantize_model(self._prepared, eight_bit_rules(names), self._ranges)
 
     def _try(self, floats: frozenset[int]) -> OperatorChoice:
         if floats not in self._tried:
             self._spend(len(self._comparison))
-            data = self._form(floats)
+            data = self._make_form(floats)
             self._tried[floats] = OperatorChoice(floats, self._comparison(data), float_work(read(data)), data)
         return self._tried[floats]
 
     def _spend(self, images: int) -> None:
         self._spent_s += self._form_s + images * self._macs / MACS_A_SECOND
 
-    def _late(self, share: float = 1.0) -> bool:
+    def _is_late(self, share: float = 1.0) -> bool:
         """Return whether a share of the work is done, or of the time if the user limits it."""
         late = self._seconds is not None and time.monotonic() - self._began > share * self._seconds
         return late or self._spent_s > share * MOST_S
@@ -238,7 +240,7 @@ class _Search:
     def _notes(self, best: OperatorChoice, plain: OperatorChoice) -> dict[str, Any]:
         float_macs = sum(cost.macs for cost in count(self._model).operators if cost.index in best.floats)
         return {
-            "float_operators": [_described(self._model, index) for index in sorted(best.floats)],
+            "float_operators": [_describe_operator(self._model, index) for index in sorted(best.floats)],
             "float_places": sorted(best.floats),
             "drop_points": round(best.deviation.drop_points, 2),
             "int8_drop_points": round(plain.deviation.drop_points, 2),
@@ -263,6 +265,6 @@ def float_work(model: Model) -> int:
     return work
 
 
-def _described(model: Model, index: int) -> str:
+def _describe_operator(model: Model, index: int) -> str:
     operator = model.operators[index]
     return f"{index} {operator.name} {model.tensors[operator.outputs[0]].shape}"

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.compression._calibration import choose, from_images
-from advisor.compression._quantization.grid import BYTES, Grids, clusters
-from advisor.compression._quantization.layers import correct
+from advisor.compression._calibration import choose_images, from_images
+from advisor.compression._quantization.grid import BYTES, Grids, cluster_weights
+from advisor.compression._quantization.layers import correct_model
 from advisor.compression._quantization.observe import Observation
-from advisor.compression._quantization.quantizer import Rules, eight_bit_rules, fitting_images, fitting_inputs, quantize
+from advisor.compression._quantization.quantizer import (
+    Rules,
+    eight_bit_rules,
+    fitting_images,
+    fitting_inputs,
+    quantize_model,
+)
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 from advisor.tflite import count, read
-from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit, rounded_activation
+from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit_kernels, round_activation
 
 if TYPE_CHECKING:
     from advisor.training import TrainingSummary
@@ -48,7 +54,7 @@ class Retrained(Recipe):
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
-        from advisor.training import Schedule, learn
+        from advisor.training import Schedule, train_weights
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
@@ -58,8 +64,10 @@ class Retrained(Recipe):
         schedule = Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed)
         most = max(1, int(MOST_MACS / max(1, count(read(model)).macs) / schedule.batch))
         schedule = replace(schedule, most_steps=most)
-        course = learn(graph, weights, images.paths, images.spec, schedule, change)
-        return graph.with_weights({at: np.asarray(one.value(), np.float32) for at, one in weights.items()}), course
+        course = train_weights(graph, weights, images.paths, images.spec, schedule, change)
+        return graph.with_weights(
+            {at: np.asarray(trained.value(), np.float32) for at, trained in weights.items()}
+        ), course
 
     @abstractmethod
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
@@ -84,11 +92,13 @@ class Pruned(Retrained):
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
-        inner = [at for at in _inner(graph) if at in biases]
-        chosen = choose(images.labels, FITTED_IMAGES, images.seed)
-        found = refit(graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec))
-        kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
-        return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
+        inner = [at for at in _find_inner(graph) if at in biases]
+        chosen = choose_images(images.labels, FITTED_IMAGES, images.seed)
+        refitted = refit_kernels(
+            graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec)
+        )
+        kernels = {at: Masked(layer.kernel, layer.keep) for at, layer in refitted.items()}
+        return {**kernels, **{biases[at]: Weight(layer.bias) for at, layer in refitted.items()}}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
         graph = read_graph(trained)
@@ -108,10 +118,10 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
+        return {at: Shared(*cluster_weights(graph.constants[at], self._values)) for at in _find_inner(graph)}
 
 
-def _inner(graph: Graph) -> list[int]:
+def _find_inner(graph: Graph) -> list[int]:
     """Return the kernels of convolutions and dense layers, but those next to the input and the output."""
     spared = {node.inputs[1] for node in (*graph.first, *graph.last)}
     return [at for at, name in graph.kernels.items() if at not in spared and name != "DEPTHWISE_CONV_2D"]
@@ -132,23 +142,23 @@ class QuantizationAware(Retrained):
         ranges = observation.ranges()
 
         def as_integers(index: int, value: Any) -> Any:
-            return rounded_activation(value, *ranges[index]) if index in ranges else value
+            return round_activation(value, *ranges[index]) if index in ranges else value
 
         trained, course = self._learn(model, inputs, as_integers)
-        on_grid = correct(trained, BYTES, observation, shifted=False)
-        return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
+        on_grid = correct_model(trained, BYTES, observation, shifted=False)
+        return Compressed(quantize_model(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
 
 
-def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
+def prepare_model(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
     """Return the file with its weights on their grid and its biases corrected, and its activations."""
     only = inputs.observer.only
     observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
     corrected = inputs.observer.corrected
     if grids not in corrected:
-        corrected[grids] = correct(model, grids, observation)
+        corrected[grids] = correct_model(model, grids, observation)
     return corrected[grids], observation
 
 
@@ -186,10 +196,10 @@ class PostTraining(Recipe):
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the compressed file."""
-        prepared, observation = prepare(model, inputs, self.grids)
+        prepared, observation = prepare_model(model, inputs, self.grids)
         if self._rules is None:
             return Compressed(prepared)
         ranges = observation.ranges(self._bits) if self._bits else None
-        found = self._finish(quantize(prepared, self._rules(), ranges))
+        quantized = self._finish(quantize_model(prepared, self._rules(), ranges))
         left = [operator.name for graph in read(model).subgraphs[1:] for operator in graph.operators]
-        return Compressed(found, {"float_operators": left} if left and self._bits else {})
+        return Compressed(quantized, {"float_operators": left} if left and self._bits else {})

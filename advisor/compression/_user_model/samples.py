@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._calibration import CALIBRATION, FEWEST
-from advisor.compression._diagnosis.values import decibel
+from advisor.compression._diagnosis.values import to_decibel
 from advisor.compression._recipes.base import INPUT_TYPES
 from advisor.compression._user_model.values import FileAgreement
 from advisor.core import RuntimeRefusal, StageError, UsageError, message_of, nearest, show_bytes, wilson
@@ -58,7 +58,8 @@ class Samples:
         rows = np.asarray(self.rows)
         with np.load(self.path, allow_pickle=False) as arrays:
             return tuple(
-                arrays[each.name][rows].astype(each.dtype).reshape(len(rows), *each.shape) for each in self.inputs
+                arrays[tensor.name][rows].astype(tensor.dtype).reshape(len(rows), *tensor.shape)
+                for tensor in self.inputs
             )
 
 
@@ -78,10 +79,10 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     The ``.npz`` file has an array for each input of the float model, by its name, else a UsageError says what is wrong.
     With fewer than twice ``FEWEST`` samples, all of them serve for both. ``seed`` draws them.
     """
-    arrays = _arrays(path)
+    arrays = _read_arrays(path)
     names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
     counts = {
-        name: _checked(tensor, name, arrays[name], path) for tensor, name in zip(model.inputs, names, strict=True)
+        name: _check_array(tensor, name, arrays[name], path) for tensor, name in zip(model.inputs, names, strict=True)
     }
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
@@ -106,7 +107,7 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     )
 
 
-def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
+def _read_arrays(path: Path) -> Mapping[str, NDArray[Any]]:
     if not path.is_file():
         raise UsageError(f"--samples: there is no file '{path}'", _HINT)
     try:
@@ -117,8 +118,8 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
                 f"--samples: {path.name} holds {show_bytes(size)}, more than {show_bytes(MOST_BYTES)}",
                 f"{CALIBRATION + SCORED} samples are used at most",
             )
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except (ValueError, TypeError, MemoryError) as error:  # a header can state any shape
         why = "an array is damaged, or holds objects of Python"
         raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {why}", _HINT) from error
@@ -132,15 +133,15 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
     tensor = model.inputs[place]
     signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
     names = [*signed, tensor.name, tensor.name.removesuffix(":0"), *([_UNNAMED] if len(model.inputs) == 1 else [])]
-    found = next((name for name in names if name in arrays), None)
-    if found is None:
+    name_found = next((name for name in names if name in arrays), None)
+    if name_found is None:
         listed = ", ".join(f"'{name}'" for name in arrays) or "none"
         close = nearest(names[0], arrays)
         raise UsageError(f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT)
-    return found
+    return name_found
 
 
-def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
+def _check_array(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
     kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
@@ -159,7 +160,7 @@ def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
     return len(array)
 
 
-def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
+def compare_on_samples(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     """Run a form and its float file on samples.
 
     Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that of the worst output
@@ -170,17 +171,22 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     floats = _Runner(reference)
     rows = []
     for sample in zip(*samples.read(), strict=True):
-        own = form(sample)
+        outputs = form(sample)
         expected = floats(sample)
-        if [one.size for one in own] != [one.size for one in expected]:
+        if [output.size for output in outputs] != [output.size for output in expected]:
             raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
-        pairs = [(one.reshape(other.shape), other) for one, other in zip(own, expected, strict=True)]
-        rows.append([((other**2).sum(), ((one - other) ** 2).sum()) for one, other in pairs])
+        pairs = [
+            (output.reshape(expected_output.shape), expected_output)
+            for output, expected_output in zip(outputs, expected, strict=True)
+        ]
+        rows.append(
+            [((expected_output**2).sum(), ((output - expected_output) ** 2).sum()) for output, expected_output in pairs]
+        )
     energies = np.array(rows)  # samples, outputs, signal and noise
     alike = sum(
-        all((ratio := decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
+        all((ratio := to_decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
     )
-    ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
+    ratios = [to_decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
     by_output: dict[str, float | None] = {}
     for place, name in enumerate(floats.names if len(ratios) > 1 else ()):
@@ -203,9 +209,11 @@ class _Runner:
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
         signed = map(self._interpreter.get_signature_runner, self._interpreter.get_signature_list())
-        found = ((each["index"], name) for one in signed for name, each in one.get_output_details().items())
-        names = dict(found)
-        self.names = [names.get(each["index"], str(each["name"])) for each in self._outputs]
+        names = {}
+        for runner in signed:
+            for name, output in runner.get_output_details().items():
+                names[output["index"]] = name
+        self.names = [names.get(output["index"], str(output["name"])) for output in self._outputs]
 
     def __call__(self, sample: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Return every output for one sample of each input."""
@@ -216,9 +224,10 @@ class _Runner:
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {one_line(error)}") from error
-        found = [
-            dequantize(self._interpreter.get_tensor(one["index"]), one).astype(np.float64) for one in self._outputs
+        outputs = [
+            dequantize(self._interpreter.get_tensor(details["index"]), details).astype(np.float64)
+            for details in self._outputs
         ]
-        if not all(np.isfinite(output).all() for output in found):
+        if not all(np.isfinite(output).all() for output in outputs):
             raise StageError(f"{self._name} gives values that are not finite")
-        return found
+        return outputs

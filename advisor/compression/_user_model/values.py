@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._calibration import from_photographs
-from advisor.compression._diagnosis.values import decibel
+from advisor.compression._diagnosis.values import to_decibel
 from advisor.compression._recipes import Sizes
 from advisor.core import DEFAULT_TASK, TASKS, Interval, StageError, UsageError, paired_difference, paired_shares, wilson
 from advisor.datasets import InputSpec
-from advisor.measurement import Detector, predict, predict_arrays, require_coco, score, shares
+from advisor.measurement import Detector, predict, predict_arrays, require_coco, score_boxes, split_precision
 from advisor.tflite import DETECTIONS, OPERATOR, Model, cut_postprocess, post_processing, with_named_outputs
 
 if TYPE_CHECKING:
@@ -166,10 +166,10 @@ class Compression:
 
 def notes_text(notes: Mapping[str, Any]) -> str:
     """Return a recipe's notes as a sentence; empty if there are none."""
-    return "; ".join(_sentences(notes))
+    return "; ".join(_explain_notes(notes))
 
 
-def _sentences(notes: Mapping[str, Any]) -> Iterator[str]:
+def _explain_notes(notes: Mapping[str, Any]) -> Iterator[str]:
     left = notes.get("float_operators")
     if left is not None:
         more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
@@ -209,13 +209,13 @@ class Classifiers:
             raise StageError(f"{path.name} gives values that are not finite")
         return rows
 
-    def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
+    def compare(self, scores: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
         """Compare scores, float32 (n, classes), with the float file's, and with the labels if they are known."""
-        answers = own.argmax(axis=1)
+        answers = scores.argmax(axis=1)
         expected = floats.argmax(axis=1)
         same = int((answers == expected).sum())
-        signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
-        alike = FileAgreement(len(own), wilson(same, len(own)), decibel(signal, noise))
+        signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, scores - floats))
+        alike = FileAgreement(len(scores), wilson(same, len(scores)), to_decibel(signal, noise))
         if not labels:
             return alike
         right, float_right = ((row == np.asarray(labels)).tolist() for row in (answers, expected))
@@ -242,24 +242,28 @@ class Detectors:
             detector = Detector(named, spec)
             if images:
                 return [detector(image) for image in images]
-            return [detector.found_in(array) for array in from_photographs(spec, seed + SCORING_SEED)]
+            return [detector.answer_for(array) for array in from_photographs(spec, seed + SCORING_SEED)]
 
-    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
+    def compare(self, boxes: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
         """Compare boxes with the float file's, and with the true ones if they are known.
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
         """
-        expected = [one.above(SURE) for one in floats]
-        alike = FileAgreement(len(own), _precision(expected, own))
+        expected = [boxes_of_image.above(SURE) for boxes_of_image in floats]
+        alike = FileAgreement(len(boxes), _compute_precision(expected, boxes))
         if not labels:
             return alike
         true = [boxes for boxes, _ in labels]
         sizes = [size for _, size in labels]
-        places = _places(true)
-        renamed, wanted, of_float = ([one.relabelled(places) for one in rows] for rows in (own, true, floats))
-        reached = score(wanted, renamed, sizes, len(places)).half
-        each, of_floats = (shares(wanted, rows, sizes, len(places)).tolist() for rows in (renamed, of_float))
-        return replace(alike, accuracy=reached, drop=paired_shares(of_floats, each))
+        places = _number_classes(true)
+        renamed, wanted, of_float = (
+            [boxes_of_image.relabel_boxes(places) for boxes_of_image in rows] for rows in (boxes, true, floats)
+        )
+        reached = score_boxes(wanted, renamed, sizes, len(places)).half
+        shares_of_file, of_floats = (
+            split_precision(wanted, rows, sizes, len(places)).tolist() for rows in (renamed, of_float)
+        )
+        return replace(alike, accuracy=reached, drop=paired_shares(of_floats, shares_of_file))
 
     def notes(self, model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""
@@ -269,18 +273,23 @@ class Detectors:
             yield f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file has another order"
 
 
-def _precision(true: list[Detections], found: list[Detections]) -> Interval:
+def _compute_precision(true: list[Detections], detected: list[Detections]) -> Interval:
     """Return the mAP@0.5; the whole range from 0 to 1 where there is no true box."""
-    places = _places(true)
+    places = _number_classes(true)
     if not places:
         return Interval(1.0, 0.0, 1.0)
-    renamed, wanted = ([one.relabelled(places) for one in rows] for rows in (found, true))
-    return score(wanted, renamed, [SIDES] * len(true), len(places)).half
+    renamed, wanted = ([boxes_of_image.relabel_boxes(places) for boxes_of_image in rows] for rows in (detected, true))
+    return score_boxes(wanted, renamed, [SIDES] * len(true), len(places)).half
 
 
-def _places(true: list[Detections]) -> Mapping[int, int]:
+def _number_classes(true: list[Detections]) -> Mapping[int, int]:
     """Return numbers for the classes of the true boxes; other classes of the detector have no precision here."""
-    return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
+    return {
+        label: place
+        for place, label in enumerate(
+            sorted({int(label) for boxes_of_image in true for label in boxes_of_image.labels})
+        )
+    }
 
 
 KINDS: Mapping[str, Classifiers | Detectors] = dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))

@@ -105,20 +105,24 @@ def has_values(file: Path) -> bool:
 def find_label_files(root: Path, images: Sequence[Path]) -> dict[Path, Path]:
     """Return the text file of each image; where none is found, the place where YOLO has it.
 
-    A file at YOLO's own place counts first. Others belong to the image with the same name and the same folders beside
-    those of images and labels. A file that is left belongs to the only image of its name that is left. Raises
-    UsageError if two folders have a file for the same image.
+    A file at YOLO's own place counts, or beside it in another case. If no image has one there, a file belongs to the
+    image with the same name and the same folders beside those of images and labels; else to the only image of its name.
+    Raises UsageError if two folders have a file for the same image.
     """
     labels_of = {image: yolo_place(image, root) for image in images}
     missing = [image for image, file in labels_of.items() if not file.exists()]
-    if missing:
-        used = set(labels_of.values())
-        by_key = _by_key(root, [file for file in _text_files(root) if file not in used])
-        for image in missing:
-            file = by_key.pop(_key_of(root, image), None)
-            if file is not None:
-                labels_of[image] = file
-        labels_of.update(_by_stem([image for image in missing if labels_of[image] in used], list(by_key.values())))
+    if not missing:
+        return labels_of
+    files = list(_text_files(root))
+    if len(missing) < len(images):  # An image without a file is one without objects
+        places = {file.parent for file in labels_of.values()}
+        files = [file for file in files if file.parent in places]
+    used = set(labels_of.values())
+    by_key = _by_key(root, [file for file in files if file not in used])
+    keyed = {image: by_key.get(_key_of(root, image)) for image in missing}
+    labels_of.update({image: file for image, file in keyed.items() if file is not None})
+    if len(missing) == len(images) and not any(keyed.values()):
+        labels_of.update(_by_stem(missing, list(by_key.values())))
     return labels_of
 
 

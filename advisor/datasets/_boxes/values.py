@@ -11,11 +11,21 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import _parts as parts
-from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS
+from advisor.datasets._boxes.table_forms import (
+    BOXED,
+    CENTRE_AND_SIDES,
+    CORNER_AND_SIDES,
+    EDGES,
+    FORMS,
+    FOUR_CORNERS,
+    LISTED,
+    POINT_AND_SIDES,
+    QUADRILATERAL,
+    UNTITLED,
+)
 from advisor.datasets._dataset import Entry, Listing, Rejected
-from advisor.datasets._layouts import folders_in
+from advisor.datasets._layouts import TABLE_WORDS, folders_in
 from advisor.datasets._manifests import (
-    SPLIT,
     ManifestColumns,
     entry_of,
     find_by_name,
@@ -24,27 +34,10 @@ from advisor.datasets._manifests import (
     read_rows,
 )
 from advisor.datasets._table_rows import CSV
-from advisor.datasets._untitled_columns import UNTITLED_EDGES
 from advisor.store import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
 UNNAMED_CLASS = "object"  # Of boxes in a table without a column of classes
-EDGES = ("xmin", "ymin", "xmax", "ymax")
-_LABELS = "label class cls class_name label_name category_name category name labelname classid class_id annotation_tag"
-_IMAGES = "path file filename file_name image image_name image_path image_id imageid img"
-_SIZE_HINT = "optionally, split, group, width and height of the image"
-HINT = (
-    f"columns: path,label,xmin,ymin,xmax,ymax and, {_SIZE_HINT}; one row for each box; a row without label and edges "
-    "is an image without boxes"
-)
-_IMAGE_SIZE = {"width": ("width", "image_width", "img_width"), "height": ("height", "image_height", "img_height")}
-_STATED_SIZE = {"width": ("image_width", "img_width"), "height": ("image_height", "img_height")}
-_LEFT = "xmin x_min left x1 roi.x1 bbox_x1 x_left xtl bbox_xmin upper_left_corner_x"
-_TOP = "ymin y_min top y1 roi.y1 bbox_y1 y_top ytl bbox_ymin upper_left_corner_y"
-_SIDES = {
-    "xmax": "w width bbox_w bbox_width box_width box_w",
-    "ymax": "h height bbox_h bbox_height box_height box_h",
-}
 _NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
 MAX_LABEL = 1000
@@ -197,40 +190,6 @@ def are_corners(entries: Sequence[BoxEntry]) -> bool:
     return votes > 0
 
 
-def _columns(edges: Mapping[str, str], **more: tuple[str, ...]) -> ManifestColumns:
-    """Return the columns of a table of boxes, with the accepted names of those for the edges."""
-    names = {
-        "path": (*_IMAGES.split(), *FOREIGN_IMAGES),
-        "label": (*_LABELS.split(), *FOREIGN_LABELS),
-        "group_of": ("isgroupof",),
-        **more,
-        **SPLIT,
-    }
-    names |= {name: tuple(several.split()) for name, several in edges.items()}
-    return ManifestColumns(names, ("path", "label", *edges), HINT)
-
-
-BOXED = _columns(
-    {
-        "xmin": _LEFT,
-        "ymin": _TOP,
-        "xmax": "xmax x_max right x2 roi.x2 bbox_x2 x_right xbr bbox_xmax lower_right_corner_x",
-        "ymax": "ymax y_max bottom y2 roi.y2 bbox_y2 y_bottom ybr bbox_ymax lower_right_corner_y",
-    },
-    **_IMAGE_SIZE,
-)
-CORNER_AND_SIDES = _columns({"xmin": _LEFT, "ymin": _TOP, **_SIDES}, **_STATED_SIZE)
-CENTRE_AND_SIDES = _columns(
-    {"xmin": "x_center xcenter center_x cx xc x_centre", "ymin": "y_center ycenter center_y cy yc y_centre", **_SIDES},
-    **_STATED_SIZE,
-)
-POINT_AND_SIDES = _columns({"xmin": "x bbox_x box_x", "ymin": "y bbox_y box_y", **_SIDES}, **_STATED_SIZE)
-UNTITLED = _columns(dict(zip(EDGES, UNTITLED_EDGES, strict=True)))
-LISTED = _columns({"xmin": "bbox box bounding_box bndbox"}, **_IMAGE_SIZE)
-FORMS = (BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, UNTITLED, LISTED)
-"""The forms of tables; the first whose columns are there counts."""
-
-
 def form_of_table(path: Path) -> ManifestColumns | None:
     """Return the form of the boxes of a table; None if it has none. One class needs no column of classes."""
     for form in FORMS:
@@ -258,12 +217,12 @@ def list_table(path: Path) -> BoxListing:
                 f"--data: row {line} of '{path}' has another split, group or size for '{row['path']}' than a row above",
                 "write the same split, group, width and height in all rows of an image",
             )
-        edges = _NUMBERS.findall(row["xmin"]) if form.names is LISTED.names else [row[edge] for edge in EDGES]
+        edges = _edges_in(row, form)
         mine = boxes.setdefault(named.path, [])
         if row.get("group_of", "").strip() == "1":
             place = f"row {line} of '{path.name}'"
             faults.append(BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object"))
-        elif named.label.strip() or any(map(str.strip, edges)):
+        elif named.label.strip() or any(str(edge).strip() for edge in edges):
             label = named.label if "label" in form.needed else UNNAMED_CLASS
             mine.append(box_of(label, edges if len(edges) == len(EDGES) else [None] * len(EDGES), line))
     paths, _ = find_by_name(path, list(images), folder_of_images(path))
@@ -276,10 +235,29 @@ def list_table(path: Path) -> BoxListing:
     return BoxListing(path.parent, entries, faults=faults, unit="row", notes=notes)
 
 
+def _edges_in(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
+    """Return the cells of a row that mark a box; of four corners, the edges around them."""
+    if form.names is LISTED.names:
+        return _NUMBERS.findall(row["xmin"])
+    if form.names is not FOUR_CORNERS.names:
+        return [row[edge] for edge in EDGES]
+    if not any(row[name].strip() for name in QUADRILATERAL):
+        return [""] * len(EDGES)
+    corners = [number(row[name]) for name in QUADRILATERAL]
+    across = corners[::2]
+    down = corners[1::2]
+    return [min(across), min(down), max(across), max(down)]
+
+
 def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[BoxEntry], Sequence[str]]:
     """Return boxes of a form with their edges, and a sentence where the columns do not say what they mean."""
-    if form.names is BOXED.names:
+    if form.names in (BOXED.names, FOUR_CORNERS.names):
         return entries, ()
+    if form.names is UNTITLED.names and _are_sides_first(entries):
+        raise UsageError(
+            f"--data: the values of '{entries[0].source}' may be left, right, top and bottom, or a corner and sides",
+            "write the titles path,label,xmin,ymin,xmax,ymax above the columns",
+        )
     if form.names is UNTITLED.names and not any(_is_turned(box) for entry in entries for box in entry.boxes):
         return entries, ("The values of a box are read as two corners.",)
     if form.names is LISTED.names and are_corners(entries):
@@ -292,6 +270,12 @@ def _with_edges(entries: list[BoxEntry], form: ManifestColumns) -> tuple[list[Bo
         return placed, (f"'x' and 'y' are read as {meaning} of a box.",)
     is_stated = form.names in (CORNER_AND_SIDES.names, CENTRE_AND_SIDES.names)
     return placed, () if is_stated else ("The values of a box are read as left, top, width and height.",)
+
+
+def _are_sides_first(entries: Sequence[BoxEntry]) -> bool:
+    """Return whether four values are no two corners, and may be left, right, top and bottom in each row."""
+    boxes = [box for entry in entries for box in entry.boxes]
+    return any(map(_is_turned, boxes)) and all(box.left < box.top and box.right < box.bottom for box in boxes)
 
 
 def _is_turned(box: Box) -> bool:
@@ -322,7 +306,8 @@ def list_box_tables(path: Path) -> BoxListing:
     parts_of_tables = []
     for table in tables:
         in_folder = part_of(table.parent.name) if table.parent != path else ""
-        parts_of_tables.append(part_of(table.stem.replace("bbox", "")) or in_folder)
+        stated = parts.part_of(table.stem.replace("bbox", ""), TABLE_WORDS)
+        parts_of_tables.append("" if stated == parts.UNLABELLED else stated or in_folder)
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
         readings = readings_of_data(tables, "the boxes are those of '{}'")
         raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)

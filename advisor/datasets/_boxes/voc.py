@@ -14,8 +14,8 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core import ContentError, UsageError, reason_of
+from advisor.datasets._boxes.table_forms import EDGES
 from advisor.datasets._boxes.values import (
-    EDGES,
     BoxEntry,
     BoxListing,
     box_of,
@@ -124,7 +124,16 @@ class _Reading:
 
 def is_voc(path: Path) -> bool:
     """Return whether a folder has XML files where Pascal VOC has them."""
-    return any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in part_folders(path))
+    return any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in _parts(path))
+
+
+def _parts(path: Path) -> list[tuple[Path, str]]:
+    """Return the folders of the parts of a set: in it, or in its folder ``images`` if that has the XML files."""
+    places = part_folders(path)
+    images = folder_in(path, "images")
+    if images == path or any(files_in(_folder_of_xml(folder), ".xml") for folder, _ in places):
+        return places
+    return part_folders(images)
 
 
 def _folder_of_xml(folder: Path) -> Path:
@@ -137,7 +146,7 @@ def list_voc(path: Path) -> BoxListing:
     """List the boxes of a folder; a damaged annotation, or one without its image, is rejected."""
     entries = list[BoxEntry]()
     rejected = list[Rejected]()
-    for folder, part in part_folders(path):
+    for folder, part in _parts(path):
         listed = _image_sets(folder)
         images = folder_in(folder, "jpegimages", "images")
         files = files_in(_folder_of_xml(folder), ".xml")

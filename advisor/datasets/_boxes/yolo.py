@@ -115,7 +115,7 @@ def list_yolo(path: Path) -> BoxListing:
         boxes = tuple(map(reading.place, marked))
         entries.append(BoxEntry(image, boxes, labels_of[image], _part_of_image(image, root, stated)))
     rejected += _without_image(set(labels_of.values()))
-    notes = (*notes, reading.note) if reading.note else notes
+    notes = (*notes, *_notes_on_folders(root, labels_of), *filter(None, [reading.note]))
     if uncounted:
         regions = plural(uncounted, "region of 'DontCare' is", "regions of 'DontCare' are")
         notes = (*notes, f"{regions} no object.")
@@ -141,6 +141,15 @@ def _part_of_image(image: Path, root: Path, stated: Mapping[Path, str]) -> str:
     if part := next(filter(None, map(stated.get, (image, *image.parents))), ""):
         return part
     return next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
+
+
+def _notes_on_folders(root: Path, labels_of: Mapping[Path, Path]) -> Sequence[str]:
+    """Return a sentence on folders of labels with another name than YOLO's."""
+    images = {image.parent for image in labels_of}
+    folders = {labels.parent for labels in labels_of.values()} - images
+    others = [folder for folder in folders if "labels" not in folder.parts and folder.is_dir()]
+    named = [str(folder.relative_to(root)) for folder in others]
+    return [f"The text files of the images are those in {some_of(named)}."] if named else []
 
 
 def _without_image(used: set[Path]) -> list[Rejected]:

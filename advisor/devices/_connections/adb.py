@@ -54,12 +54,12 @@ _STATES = {
 def parse_output(text: str, model: Path, threads: int) -> Timing:
     """Return the timing that the tool printed; StageError if there is none: it failed, or it is another tool."""
     try:
-        return _parsed(text, model, threads)
+        return _parse_timing(text, model, threads)
     except (ValueError, OverflowError) as problem:
         raise StageError(f"benchmark_model printed timings that are none: {problem}") from problem
 
 
-def _parsed(text: str, model: Path, threads: int) -> Timing:
+def _parse_timing(text: str, model: Path, threads: int) -> Timing:
     """Return the timing; StageError if there is none, ValueError or OverflowError if it cannot be read.
 
     Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...); the number of ``delegated``
@@ -93,13 +93,13 @@ def _parsed(text: str, model: Path, threads: int) -> Timing:
         details={
             **{f"{name}_ms": value for name, value in figures.items()},
             "delegated": (sum(number for number, _ in taken), taken[0][1]) if taken else None,
-            "operators": _operators(text),
+            "operators": _parse_operators(text),
         },
-        throttled=_throttled(figures.get("first"), mean, figures.get("curr")),
+        throttled=_describe_throttling(figures.get("first"), mean, figures.get("curr")),
     )
 
 
-def _throttled(first_ms: float | None, mean_ms: float, last_ms: float | None) -> str:
+def _describe_throttling(first_ms: float | None, mean_ms: float, last_ms: float | None) -> str:
     """Return by how much the device slowed down, empty if it did not or if a figure is missing.
 
     The tool prints the first, the mean and the last run only. After a steady slowdown, the mean is well above the first
@@ -110,11 +110,11 @@ def _throttled(first_ms: float | None, mean_ms: float, last_ms: float | None) ->
     return f"throttled: the last run took {last_ms / first_ms:.2f} times as long as the first"
 
 
-def _operators(text: str) -> tuple[dict[str, object], ...]:
+def _parse_operators(text: str) -> tuple[dict[str, object], ...]:
     """Return the rows of the last table in run order, that of the inferences; its header names the columns."""
-    _, found, tail = text.rpartition("= Run Order =")
+    _, separator, tail = text.rpartition("= Run Order =")
     lines = tail.splitlines()[1:]
-    if not found or not lines:
+    if not separator or not lines:
         return ()
     columns = _COLUMN.findall(lines[0])
     if "avg ms" not in columns or "%" not in columns or len(columns) < 4:
@@ -167,30 +167,36 @@ class AdbConnection:
         self._check_attached()
         folder = f"{_FOLDER}/advisor-{_key(self.binary, job)}"
         try:
-            self._shell(f"mkdir -p {shlex.quote(folder)} && chmod 700 {shlex.quote(folder)}", _QUICK_S, "make a folder")
+            self._run_in_shell(
+                f"mkdir -p {shlex.quote(folder)} && chmod 700 {shlex.quote(folder)}", _QUICK_S, "make a folder"
+            )
             self._push(self.binary, f"{folder}/benchmark_model")
-            self._shell(f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", _QUICK_S, "mark the tool executable")
-            return tuple(timing for i, model in enumerate(job.models) for timing in self._one(job, folder, i, model))
+            self._run_in_shell(
+                f"chmod 700 {shlex.quote(folder + '/benchmark_model')}", _QUICK_S, "mark the tool executable"
+            )
+            return tuple(
+                timing for i, model in enumerate(job.models) for timing in self._measure_file(job, folder, i, model)
+            )
         finally:
             with suppress(StageError):
-                self._shell(f"rm -rf {shlex.quote(folder)}", _QUICK_S, "remove the folder")
+                self._run_in_shell(f"rm -rf {shlex.quote(folder)}", _QUICK_S, "remove the folder")
 
-    def _one(self, job: MeasurementJob, folder: str, index: int, model: Path) -> list[Timing]:
+    def _measure_file(self, job: MeasurementJob, folder: str, index: int, model: Path) -> list[Timing]:
         remote = f"{folder}/model{index}.tflite"
         self._push(model, remote)
         timings = []
         for threads in job.threads:
-            command = self._command(job, folder, remote, threads)
-            output = self._shell(command, job.timeout_s, model.name)
+            command = self._build_command(job, folder, remote, threads)
+            output = self._run_in_shell(command, job.timeout_s, model.name)
             if not output.strip():  # a phone that disconnects ends adb's shell so, in some releases with status 0
                 raise StageError(
                     f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
                 )
             timings.append(parse_output(output, model, threads))
-        self._shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
+        self._run_in_shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
         return timings
 
-    def _command(self, job: MeasurementJob, folder: str, remote: str, threads: int) -> str:
+    def _build_command(self, job: MeasurementJob, folder: str, remote: str, threads: int) -> str:
         """Return the command for the phone's shell, with every part quoted."""
         argv = [
             f"{folder}/benchmark_model",
@@ -221,18 +227,18 @@ class AdbConnection:
         limit = _QUICK_S + path.stat().st_size / 1e6
         self._run(["push", str(path.resolve()), remote], limit, f"cannot store {path.name}")
 
-    def _shell(self, command: str, timeout_s: float, what: str) -> str:
+    def _run_in_shell(self, command: str, timeout_s: float, what: str) -> str:
         return self._run(["shell", command], timeout_s, f"failed ({what})")
 
     def _run(self, arguments: list[str], timeout_s: float, what: str) -> str:
         """Run adb for this phone and return its output; StageError with ``what`` if it failed."""
-        found = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
-        if not found.status:
-            return found.stdout
-        if any(word in found.stderr for word in _GONE):
+        finished = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
+        if not finished.status:
+            return finished.stdout
+        if any(word in finished.stderr for word in _GONE):
             hint = "check the cable, and that the phone is awake"
-            raise StageError(f"{self.label} disconnected: {found.complaint}", hint)
-        raise StageError(f"{self.label} {what}: {found.complaint}")
+            raise StageError(f"{self.label} disconnected: {finished.complaint}", hint)
+        raise StageError(f"{self.label} {what}: {finished.complaint}")
 
 
 def states_of(listing: str) -> dict[str, str]:

@@ -15,7 +15,16 @@ from typing import Any
 
 from advisor.core import StageError, UsageError
 from advisor.devices._connections.protocol import MeasurementJob, Timing, file_for, with_facts
-from advisor.isolation import WAITED_LIMIT, Block, Finished, Scratch, SeriesDocument, agent, run_program, waited_share
+from advisor.isolation import (
+    WAITED_LIMIT,
+    Block,
+    Finished,
+    Scratch,
+    SeriesDocument,
+    agent,
+    compute_waited_share,
+    run_program,
+)
 from advisor.store import parse_json, sha256_file
 
 AGENT = Path(agent.__file__)
@@ -100,14 +109,14 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
     try:
         memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
         return tuple(
-            _timing(by_name[each["model"]], each, common, None if index else memory, document["load"])
-            for index, each in enumerate(document["series"])
+            _make_timing(by_name[series["model"]], series, common, None if index else memory, document["load"])
+            for index, series in enumerate(document["series"])
         )
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
         raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
 
 
-def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None, load: object) -> Timing:
+def _make_timing(model: Path, series: SeriesDocument, common: str, memory: int | None, load: object) -> Timing:
     walls = [float(wall) for block in series["blocks"] for wall in block["wall_ns"]]
     if min(walls) <= 0:
         raise ValueError("a run took no time")
@@ -125,38 +134,38 @@ def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None
         memory_bytes=memory,
         details={**series, "load": load},
         # Time that other programs took is not heat.
-        throttled=throttling(
+        throttled=describe_throttling(
             cpu_medians
             or [
                 median
                 for median, block in zip(medians, series["blocks"], strict=True)
-                if (waited_share(threads, [block]) or 0.0) <= WAITED_LIMIT
+                if (compute_waited_share(threads, [block]) or 0.0) <= WAITED_LIMIT
             ]
         ),
         cpu_ms=statistics.median(cpu_medians) / 1e6 if cpu_medians else None,
-        waited_share=waited_share(threads, series["blocks"]),
+        waited_share=compute_waited_share(threads, series["blocks"]),
     )
 
 
 def cpu_medians_ns(blocks: Sequence[Block]) -> list[float]:
     """Return the median CPU time of each block, which other programs hardly affect; empty if it is not known."""
     times = [block.get("cpu_ns") or [0] for block in blocks]
-    medians = [statistics.median(map(float, each)) for each in times]
+    medians = [statistics.median(map(float, block_ns)) for block_ns in times]
     return medians if all(medians) else []
 
 
-def throttling(medians: Sequence[float]) -> str:
+def describe_throttling(medians: Sequence[float]) -> str:
     """Return by how much a device slowed down steadily, in words; empty if it did not.
 
     ``medians`` are those of the blocks in the order measured, in any unit.
     """
-    found = slowdown(medians)
-    if found < THROTTLED or rising(medians) < RISING:
+    factor = measure_slowdown(medians)
+    if factor < THROTTLED or measure_trend(medians) < RISING:
         return ""
-    return f"throttled: the last runs took {found:.2f} times as long as the first"
+    return f"throttled: the last runs took {factor:.2f} times as long as the first"
 
 
-def slowdown(medians: Sequence[float]) -> float:
+def measure_slowdown(medians: Sequence[float]) -> float:
     """Return the median of the last third of the blocks divided by that of the first third; 1.0 for too few blocks."""
     if len(medians) < LEAST_BLOCKS:
         return 1.0
@@ -164,7 +173,7 @@ def slowdown(medians: Sequence[float]) -> float:
     return statistics.median(medians[-part:]) / statistics.median(medians[:part])
 
 
-def rising(values: Sequence[float]) -> float:
+def measure_trend(values: Sequence[float]) -> float:
     """Return Kendall's tau of at least two values and their order: -1 is falling, 1 is rising."""
     pairs = list(combinations(values, 2))
     return sum((after > before) - (after < before) for before, after in pairs) / len(pairs)
@@ -221,7 +230,7 @@ class SshConnection:
         """
         job.check()
         exports = {model: file_for(job.runtime, model) for model in job.models}
-        files = _named([exports[model].path for model in job.models])
+        files = _name_files([exports[model].path for model in job.models])
         names = list(files)[1:]
         finished = self.run(files, ["agent.py", *agent_arguments(job, names)], job.timeout_s)
         return with_facts(timings_of_agent(read_document(finished), job.models, names), exports)
@@ -237,7 +246,7 @@ class SshConnection:
         with Scratch() as sockets:
             session = _Session(self, sockets)
             try:
-                return session.attempted(folder, hashed, arguments, timeout_s)
+                return session.run_with_retries(folder, hashed, arguments, timeout_s)
             except _LostConnection as error:
                 remove = ""
                 raise StageError(f"lost the connection to {self.label}: {error}") from error
@@ -252,7 +261,7 @@ class _Session:
     connection: SshConnection
     sockets: Path
 
-    def attempted(
+    def run_with_retries(
         self, folder: str, files: dict[str, tuple[Path, str]], arguments: Sequence[str], timeout_s: float
     ) -> Finished:
         """Send the files and run the interpreter; retry, and at last raise, if the connection was lost."""
@@ -261,7 +270,7 @@ class _Session:
         while True:
             try:
                 self._send(folder, files)
-                return self._remote(command, timeout_s)
+                return self._run_remotely(command, timeout_s)
             except _LostConnection:
                 attempt += 1
                 if attempt > self.connection.retries:
@@ -272,14 +281,14 @@ class _Session:
         """Run a last command if there is one, and end the shared connection."""
         with suppress(StageError, UsageError):
             if last:
-                self._remote(last, _QUICK_S)
+                self._run_remotely(last, _QUICK_S)
         with suppress(StageError, UsageError):
             run_program([*self._argv(), "-O", "exit", "--", self.connection.destination], timeout_s=10)
 
     def _send(self, folder: str, files: dict[str, tuple[Path, str]]) -> None:
         """Copy every file into ``folder``, except files that are already there with the right hash."""
         quoted = shlex.quote(folder)
-        listing = self._remote(
+        listing = self._run_remotely(
             f"umask 077 && mkdir -p -- {quoted} && cd -- {quoted} && (sha256sum -- * 2>/dev/null || true)", _QUICK_S
         )
         if listing.status:
@@ -290,11 +299,11 @@ class _Session:
                 part = shlex.quote(f"{folder}/{name}.part")
                 target = shlex.quote(f"{folder}/{name}")
                 limit = _QUICK_S + path.stat().st_size / 1e5  # at least 100 kB/s
-                done = self._remote(f"cat > {part} && mv -f -- {part} {target}", limit, path)
+                done = self._run_remotely(f"cat > {part} && mv -f -- {part} {target}", limit, path)
                 if done.status:
                     raise StageError(f"{self.connection.label}: cannot store {path.name}: {done.complaint}")
 
-    def _remote(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
+    def _run_remotely(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
         """Run ``command`` in the device's shell; every part of it is quoted. Exit status 255 is a failure of ssh."""
         argv = [*self._argv(), "--", self.connection.destination, command]
         finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
@@ -321,7 +330,7 @@ class _Session:
         return [self.connection.program, *port, *(part for option in options for part in ("-o", option))]
 
 
-def _named(models: Sequence[Path]) -> dict[str, Path]:
+def _name_files(models: Sequence[Path]) -> dict[str, Path]:
     """Return the file for each name on the device, the agent first."""
     return {"agent.py": AGENT, **{f"model{i}{model.suffix}": model for i, model in enumerate(models)}}
 

@@ -16,7 +16,7 @@ INPUTS = 32
 SEED = 20_261
 
 
-def comparison(
+def compare_export(
     model: str, run: Callable[[Sequence[Sequence[Array]]], Sequence[Sequence[Array]]], small: float
 ) -> dict[str, float]:
     """Return how an export, which ``run`` runs on many inputs, compares with its file.
@@ -25,30 +25,33 @@ def comparison(
     range: of the values of a float output, of the type of an integer one. LiteRT's own kernels, with XNNPACK and
     without, are compared where the export differs by more than ``small``. StageError if LiteRT cannot run the file.
     """
-    inputs, outputs = _answered(model)
-    same, largest = compared(outputs, run(inputs))
-    kernels = compared(outputs, _answered(model, xnnpack=False)[1])[1] if largest > small else 0.0
+    inputs, outputs = _run_file(model)
+    same, largest = compare_outputs(outputs, run(inputs))
+    kernels = compare_outputs(outputs, _run_file(model, xnnpack=False)[1])[1] if largest > small else 0.0
     return {"inputs": INPUTS, "same_answers": same, "largest_difference": largest, "kernels_difference": kernels}
 
 
-def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
+def compare_outputs(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
     """Return on how many inputs file and export have the same answers, and their largest relative difference."""
     import numpy as np
 
     same = 0
     largest = 0.0
-    for one, other in zip(ours, theirs, strict=True):
+    for our_outputs, their_outputs in zip(ours, theirs, strict=True):
         # The largest value of both is at the same place; of integers, one step less will do (a tie).
-        behind = [float(a.astype(float).max()) - float(a.flat[b.argmax()]) for a, b in zip(one, other, strict=True)]
-        same += all(less <= (a.dtype.kind in "iu") for less, a in zip(behind, one, strict=True))
+        behind = [
+            float(a.astype(float).max()) - float(a.flat[b.argmax()])
+            for a, b in zip(our_outputs, their_outputs, strict=True)
+        ]
+        same += all(less <= (a.dtype.kind in "iu") for less, a in zip(behind, our_outputs, strict=True))
     for position in range(len(ours[0])):
-        a, b = (np.stack([each[position] for each in rows]).astype(np.float64) for rows in (ours, theirs))
+        a, b = (np.stack([outputs[position] for outputs in rows]).astype(np.float64) for rows in (ours, theirs))
         whole = 255.0 if ours[0][position].dtype.kind in "iu" else max(float(np.ptp(a)), 1e-9)
         largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)
     return same, largest
 
 
-def _answered(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list[list[Array]]]:
+def _run_file(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list[list[Array]]]:
     """Return the fixed inputs of a file, and its outputs for them by one of LiteRT's two sets of kernels."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -56,17 +59,17 @@ def _answered(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list
     try:
         interpreter = Interpreter(model_path=model, num_threads=1, experimental_op_resolver_type=kernels)
         interpreter.allocate_tensors()
-        inputs = [_inputs(interpreter, index) for index in range(INPUTS)]
-        return inputs, [_run(interpreter, each) for each in inputs]
+        inputs = [_draw_inputs(interpreter, index) for index in range(INPUTS)]
+        return inputs, [_run(interpreter, values) for values in inputs]
     except (RuntimeError, ValueError) as error:
         raise StageError(f"LiteRT cannot run the file: {message_of(error)}") from error
 
 
-def _inputs(interpreter: Any, index: int) -> list[Array]:
+def _draw_inputs(interpreter: Any, index: int) -> list[Array]:
     """Return fixed inputs: noise from coarse to fine, in the range of images or of the integer type."""
     import numpy as np
 
-    found: list[Array] = []
+    inputs: list[Array] = []
     for detail in interpreter.get_input_details():
         generator = np.random.default_rng((SEED, index))
         shape = detail["shape"]
@@ -78,8 +81,8 @@ def _inputs(interpreter: Any, index: int) -> list[Array]:
         if kind.kind != "f":
             limits = np.iinfo(kind)
             noise = np.round((noise + 1.0) / 2.0 * (float(limits.max) - limits.min) + limits.min)
-        found.append(noise.astype(kind))
-    return found
+        inputs.append(noise.astype(kind))
+    return inputs
 
 
 def _run(interpreter: Any, inputs: Sequence[Array]) -> list[Array]:

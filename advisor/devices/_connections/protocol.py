@@ -112,7 +112,7 @@ class Connection(Protocol):
         """
 
 
-def exclusive(label: str) -> FileLock:
+def lock_device(label: str) -> FileLock:
     """Return the lock to hold during a measurement on the device with this label.
 
     Two models that run at once on one device disturb each other's latency. A lock file also holds between processes.
@@ -171,8 +171,8 @@ def needs_export(runtime: str) -> bool:
 
 def exporter_for(runtime: str) -> Exporter:
     """Return what makes the exports that a runtime needs."""
-    found: Exporter = integration(EXPORTERS, runtime)
-    return found
+    exporter: Exporter = integration(EXPORTERS, runtime)
+    return exporter
 
 
 def file_for(runtime: str, model: Path) -> RuntimeFile:

@@ -18,19 +18,33 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-from advisor.devices._latency.table import Column, Floats, LatencyTable, ModelSpace, inverse, other_release, solve
+from advisor.devices._latency.table import (
+    Column,
+    Floats,
+    LatencyTable,
+    ModelSpace,
+    invert_matrix,
+    other_release,
+    solve_system,
+)
 
+# Standard deviations (log latency) of the layers, from what all targets share to what one column has alone. Each layer
+# has a part that follows the models' features (SCALE) and one that is individual to each model (IDENTITY_SCALE),
+# because models of equal features still differ.
 CONSENSUS_SCALE = 1.2
 KIND_SCALE = 0.5
+# A column's own scale is not known before it is measured, so the likeliest of these is chosen.
 COLUMN_SCALES = (0.12, 0.25, 0.5, 0.9)
 IDENTITY_SCALE = 0.2
 KIND_IDENTITY_SCALE = 0.15
 BUILD_SCALE = 0.3
 BUILD_IDENTITY_SCALE = 0.15
-NOISE = 0.08
+NOISE = 0.08  # standard deviation (log) of one measurement around the fit
+# Wide on purpose (a standard deviation of 3, a factor of 20): the level comes from measurements, not from the prior.
 LEVEL_VARIANCE = 9.0
 _LAYER_SCALES = (CONSENSUS_SCALE, KIND_SCALE, BUILD_SCALE)
 _IDENTITY_SCALES = (IDENTITY_SCALE, KIND_IDENTITY_SCALE, BUILD_IDENTITY_SCALE)
+# The layers and the columns' scales are fitted in turn; each needs the other.
 _ROUNDS = 3
 _FIRST_SCALE = COLUMN_SCALES[1]
 
@@ -88,54 +102,54 @@ def fit_base(table: LatencyTable) -> Base:
     gram = space.within()
     middle = float(np.nanmean(table.values))
     seen = [np.flatnonzero(~np.isnan(row)) for row in table.values]
-    cells: Measured = [(found, row[found] - middle) for found, row in zip(seen, table.values, strict=True)]
-    groups = _groups(table.columns)
+    cells: Measured = [(measured, row[measured] - middle) for measured, row in zip(seen, table.values, strict=True)]
+    groups = _group_columns(table.columns)
     scales = np.full(len(cells), _FIRST_SCALE)
     for _ in range(_ROUNDS):
-        layers = _consensus(cells, scales, gram, groups)
-        scales = _column_scales(cells, gram, _total(layers, groups))
-    shared = _total(layers, groups)
-    deviations, deviation_weights, levels = _columns(cells, scales, gram, shared)
+        layers = _fit_consensus(cells, scales, gram, groups)
+        scales = _choose_column_scales(cells, gram, _sum_layers(layers, groups))
+    shared = _sum_layers(layers, groups)
+    deviations, deviation_weights, levels = _fit_columns(cells, scales, gram, shared)
     # The coefficients (models, columns) that extend the layers to new models.
     weights = deviation_weights
-    for layer, members, scale, prior in zip(layers, groups, _LAYER_SCALES, _priors(gram), strict=True):
-        weights = weights + (scale**2 * solve(prior, layer.T))[:, members]
+    for layer, members, scale, prior in zip(layers, groups, _LAYER_SCALES, _make_priors(gram), strict=True):
+        weights = weights + (scale**2 * solve_system(prior, layer.T))[:, members]
     levels = levels + middle
     smooth = levels[:, None] + shared + deviations
     filled = np.where(np.isnan(table.values), smooth, table.values)
     return Base(table, space, gram, filled, smooth, weights, levels)
 
 
-def _cover(gram: Floats, seen: NDArray[np.intp], scale: float) -> Floats:
+def _cover_measurements(gram: Floats, seen: NDArray[np.intp], scale: float) -> Floats:
     """Return the covariance of a column's measurements around the consensus."""
     return np.asarray(scale**2 * gram[np.ix_(seen, seen)] + LEVEL_VARIANCE + NOISE**2 * np.eye(len(seen)))
 
 
-def _groups(columns: Sequence[Column]) -> tuple[Indices, Indices, Indices]:
+def _group_columns(columns: Sequence[Column]) -> tuple[Indices, Indices, Indices]:
     """Return the group (columns,) of each column in each layer: all targets, their kind, their build and precision."""
     kinds = [(column.kind,) for column in columns]
     builds = [(column.kind, *column.build, column.precision) for column in columns]
-    return np.zeros(len(columns), dtype=np.intp), _numbered(kinds), _numbered(builds)
+    return np.zeros(len(columns), dtype=np.intp), _number_names(kinds), _number_names(builds)
 
 
-def _numbered(names: Sequence[tuple[str, ...]]) -> Indices:
+def _number_names(names: Sequence[tuple[str, ...]]) -> Indices:
     """Return the place of each name among the different ones."""
     order = {name: index for index, name in enumerate(sorted(set(names)))}
     return np.array([order[name] for name in names], dtype=np.intp)
 
 
-def _total(layers: Sequence[Floats], groups: Sequence[Indices]) -> Floats:
+def _sum_layers(layers: Sequence[Floats], groups: Sequence[Indices]) -> Floats:
     """Return (columns, models) the sum of the layers that a column belongs to."""
     parts = [layer[members] for layer, members in zip(layers, groups, strict=True)]
     total: Floats = np.sum(parts, axis=0)
     return total
 
 
-def _priors(gram: Floats) -> list[Floats]:
+def _make_priors(gram: Floats) -> list[Floats]:
     """Return the prior covariance of each layer: features plus an individual part."""
-    one = np.eye(len(gram))
+    identity_matrix = np.eye(len(gram))
     scales = zip(_LAYER_SCALES, _IDENTITY_SCALES, strict=True)
-    return [scale**2 * gram + identity**2 * one for scale, identity in scales]
+    return [scale**2 * gram + identity**2 * identity_matrix for scale, identity in scales]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,19 +162,19 @@ class _Layer:
     above: Indices  # (groups,) group of each in the layer above
 
 
-def _consensus(cells: Measured, scales: Floats, gram: Floats, groups: Sequence[Indices]) -> list[Floats]:
+def _fit_consensus(cells: Measured, scales: Floats, gram: Floats, groups: Sequence[Indices]) -> list[Floats]:
     """Return the posterior mean (groups, models) of each layer: of all targets, of each kind, and of each build."""
-    priors = [inverse(prior) for prior in _priors(gram)]
-    information, evidence = _measured(cells, scales, gram, groups[-1])
+    priors = [invert_matrix(prior) for prior in _make_priors(gram)]
+    information, evidence = _sum_measurements(cells, scales, gram, groups[-1])
     lower = []
     for index in range(len(groups) - 1, 0, -1):
         above = np.zeros(len(information), dtype=np.intp)
         above[groups[index]] = groups[index - 1]
-        covers = np.array([inverse(priors[index] + known) for known in information])
+        covers = np.array([invert_matrix(priors[index] + known) for known in information])
         layer = _Layer(information, evidence, covers, above)
         lower.append(layer)
         information, evidence = _eliminate(layer)
-    means = [solve(priors[0] + information[0], evidence[0])[None]]
+    means = [solve_system(priors[0] + information[0], evidence[0])[None]]
     total = means[0]
     for layer in reversed(lower):
         left = layer.evidence - np.einsum("gij,gj->gi", layer.information, total[layer.above])
@@ -170,13 +184,13 @@ def _consensus(cells: Measured, scales: Floats, gram: Floats, groups: Sequence[I
     return means
 
 
-def _measured(cells: Measured, scales: Floats, gram: Floats, builds: Indices) -> tuple[Floats, Floats]:
+def _sum_measurements(cells: Measured, scales: Floats, gram: Floats, builds: Indices) -> tuple[Floats, Floats]:
     """Return the precision (builds, models, models) of the measurements, and it times the measurements."""
     models = len(gram)
     information = np.zeros((int(builds.max()) + 1, models, models))
     evidence = np.zeros((len(information), models))
     for (seen, values), scale, build in zip(cells, scales, builds, strict=True):
-        precision = inverse(_cover(gram, seen, float(scale)))
+        precision = invert_matrix(_cover_measurements(gram, seen, float(scale)))
         information[build][np.ix_(seen, seen)] += precision
         evidence[build, seen] += precision @ values
     return information, evidence
@@ -197,24 +211,26 @@ def _eliminate(layer: _Layer) -> tuple[Floats, Floats]:
     return information, evidence
 
 
-def _column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floats:
+def _choose_column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floats:
     """Return the most likely scale of deviation of each column."""
-    found = []
+    scales = []
     for (seen, values), consensus in zip(cells, shared, strict=True):
         residual = values - consensus[seen]
-        covers = [_cover(gram, seen, scale) for scale in COLUMN_SCALES]
-        evidences = [-0.5 * (residual @ solve(cover, residual)) - 0.5 * np.linalg.slogdet(cover)[1] for cover in covers]
-        found.append(COLUMN_SCALES[int(np.argmax(evidences))])
-    return np.array(found)
+        covers = [_cover_measurements(gram, seen, scale) for scale in COLUMN_SCALES]
+        evidences = [
+            -0.5 * (residual @ solve_system(cover, residual)) - 0.5 * np.linalg.slogdet(cover)[1] for cover in covers
+        ]
+        scales.append(COLUMN_SCALES[int(np.argmax(evidences))])
+    return np.array(scales)
 
 
-def _columns(cells: Measured, scales: Floats, gram: Floats, shared: Floats) -> tuple[Floats, Floats, Floats]:
+def _fit_columns(cells: Measured, scales: Floats, gram: Floats, shared: Floats) -> tuple[Floats, Floats, Floats]:
     """Return each column's deviation (columns, models), its coefficients (models, columns) and its level (columns,)."""
     deviations = np.zeros(shared.shape)
     weights = np.zeros(shared.shape[::-1])
     levels = np.zeros(len(cells))
     for index, ((seen, values), scale) in enumerate(zip(cells, scales, strict=True)):
-        coefficients = solve(_cover(gram, seen, float(scale)), values - shared[index, seen])
+        coefficients = solve_system(_cover_measurements(gram, seen, float(scale)), values - shared[index, seen])
         deviations[index] = scale**2 * gram[:, seen] @ coefficients
         weights[seen, index] = scale**2 * coefficients
         levels[index] = LEVEL_VARIANCE * coefficients.sum()
@@ -248,7 +264,7 @@ class Contrasts:
         levels = base.filled[peers].mean(axis=1)
         if not len(peers):
             return cls(peers, levels, np.zeros(0), np.ones(0))
-        shares = _shares(base.filled.T[:, peers], base.table.features[:, :COUNTS])
+        shares = _compute_shares(base.filled.T[:, peers], base.table.features[:, :COUNTS])
         shares = shares[~np.isnan(base.table.values[peers]).all(axis=0)]
         centre = np.nanmean(shares, axis=0)
         scale = np.maximum(np.nanstd(shares, axis=0), 1e-6)
@@ -267,12 +283,12 @@ class Contrasts:
         seen = (shapes - shapes.mean(axis=1, keepdims=True)) / np.sqrt(max(len(self.peers) - 1, 1))
         if not self.weight:
             return np.asarray(np.sqrt(peculiarity) * seen)
-        of_time = (_shares(on_peers, counts) - self.centre) / self.scale
+        of_time = (_compute_shares(on_peers, counts) - self.centre) / self.scale
         of_time = np.clip(np.nan_to_num(of_time), -_FAR, _FAR)
         return np.hstack([np.sqrt(peculiarity) * seen, np.sqrt(self.weight) * of_time])
 
 
-def _shares(on_peers: Floats, counts: Floats) -> Floats:
+def _compute_shares(on_peers: Floats, counts: Floats) -> Floats:
     """Return (n, 5): launches, MACs, weights and operators per millisecond of each model, and its log latency."""
     log_latency = on_peers.mean(axis=1)
     layers = np.minimum(counts[:, 3], np.log(_MOST_LAYERS))
@@ -290,7 +306,7 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     package = column.runtime, column.kernels
     same = [i for i in alike if (table.columns[i].runtime, table.columns[i].kernels) == package]
     release = [i for i in same if not other_release(table.columns[i], column)]
-    chosen = next((found for found in (release, same, alike) if len(found) >= _PEERS), [])
+    chosen = next((columns for columns in (release, same, alike) if len(columns) >= _PEERS), [])
     return np.array(chosen, dtype=np.intp)
 
 
@@ -304,7 +320,7 @@ def student(squares: Floats, log_determinant: Floats | float, n: int) -> Floats:
     return np.asarray(constant + 0.5 * log_determinant - 0.5 * (freedom + n) * np.log1p(squares / freedom))
 
 
-def agreeing(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> list[tuple[float, Indices]]:
+def choose_agreeing(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> list[tuple[float, Indices]]:
     """Return which measurements to believe: sets of them, each with its probability.
 
     One measurement after the other is set aside while that explains the rest better than chance would
@@ -312,39 +328,39 @@ def agreeing(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> list
     is the log weight of each reference, ``residuals`` (candidates, n) the measurements minus the reference's,
     ``covers`` their covariance (n, n) for each scale of deviation.
     """
-    kept = np.arange(residuals.shape[1])
-    for _ in range(len(kept) // _AT_MOST):
-        shown = residuals[:, kept]
-        logs = _without_each(prior, shown, [cover[np.ix_(kept, kept)] for cover in covers])
+    believed = np.arange(residuals.shape[1])
+    for _ in range(len(believed) // _AT_MOST):
+        shown = residuals[:, believed]
+        logs = _score_without_each(prior, shown, [cover[np.ix_(believed, believed)] for cover in covers])
         chances = np.exp(logs - logs.max())
         chances /= chances.sum()
         best = int(np.argmax(chances[1:]))
         if chances[1 + best] > DOUBTED:
-            kept = np.delete(kept, best)
+            believed = np.delete(believed, best)
             continue
         possible = np.flatnonzero(chances >= _POSSIBLE)
         total = float(chances[possible].sum())
-        return [(float(chances[i]) / total, np.delete(kept, i - 1) if i else kept) for i in possible]
-    return [(1.0, kept)]
+        return [(float(chances[i]) / total, np.delete(believed, i - 1) if i else believed) for i in possible]
+    return [(1.0, believed)]
 
 
-def _without_each(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> Floats:
+def _score_without_each(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> Floats:
     """Return the log evidence (1 + n,) that all measurements are right, and that each one is wrong.
 
     What one measurement adds to the squared distance and to the determinant follows from the inverse.
     """
     n = residuals.shape[1]
-    found = []
+    logs_by_cover = []
     for cover in covers:
-        precision = inverse(cover)
+        precision = invert_matrix(cover)
         diagonal = np.diag(precision)
         log_determinant = float(np.linalg.slogdet(precision)[1])
         products = residuals @ precision
         squares = (products * residuals).sum(axis=1)
         left = squares[:, None] - np.square(products) / diagonal
         alone = student(np.maximum(left, 0.0), log_determinant - np.log(diagonal), n - 1)
-        found.append(prior[:, None] + np.column_stack([student(squares, log_determinant, n), alone]))
-    logs = np.concatenate(found)
+        logs_by_cover.append(prior[:, None] + np.column_stack([student(squares, log_determinant, n), alone]))
+    logs = np.concatenate(logs_by_cover)
     top = logs.max(axis=0)
     evidence: Floats = top + np.log(np.exp(logs - top).sum(axis=0))
     evidence[0] += log(1 - WRONG_SHARE)

@@ -76,8 +76,8 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
     Grouped convolutions count under ``GROUPED_CONV_2D``.
     """
     convolutions = max(1, counts.get("CONV_2D", 0) + counts.get("GROUPED_CONV_2D", 0))
-    found = {trait: sum(counts.get(name, 0) for name in names) for trait, names in _PER_CONVOLUTION.items()}
-    share = {trait: min(1.0, number / convolutions) for trait, number in found.items()}
+    counts_by_trait = {trait: sum(counts.get(name, 0) for name in names) for trait, names in _PER_CONVOLUTION.items()}
+    share = {trait: min(1.0, number / convolutions) for trait, number in counts_by_trait.items()}
     # A block of a mobile network is one depthwise convolution between two pointwise ones.
     depthwise = min(1.0, 2 * counts.get("DEPTHWISE_CONV_2D", 0) / convolutions)
     return Traits(depthwise=depthwise, attention=min(1.0, counts.get("BATCH_MATMUL", 0) / 8), **share)
@@ -121,12 +121,12 @@ def load_features() -> FeatureTable:
     """Read the two tables that are shipped with the device profiles; errors name file and line."""
     folder = shipped_profiles()
     architectures = []
-    for row, at in _rows(folder / TRAITS_FILE):
+    for row, at in _read_rows(folder / TRAITS_FILE):
         traits = Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__))
         architectures.append(Architecture(row["prefix"], row["family"], _number(row, "layers", at), traits))
     empty = FeatureTable({}, tuple(architectures))
     models = {}
-    for row, at in _rows(folder / FEATURES_FILE):
+    for row, at in _read_rows(folder / FEATURES_FILE):
         known = empty.architecture(row["name"])
         if known is None:
             raise UsageError(f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}", "add a row there")
@@ -135,7 +135,7 @@ def load_features() -> FeatureTable:
     return FeatureTable(models, empty.architectures)
 
 
-def _rows(path: Path) -> list[tuple[dict[str, str], str]]:
+def _read_rows(path: Path) -> list[tuple[dict[str, str], str]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -161,9 +161,9 @@ def model_features(file: FileFeatures, name: str, family: str, table: FeatureTab
         return None
     listed = table.models.get(name)
     architecture = table.architecture(name) or table.architecture(family)
-    other = listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
+    has_other_layers = listed is not None and abs(math.log(file.macs / listed.macs)) > SAME_NETWORK
     return ModelFeatures(
-        name=f"{name} with other layers" if other else name,
+        name=f"{name} with other layers" if has_other_layers else name,
         family=architecture.family if architecture else family,
         macs=float(file.macs),
         params=float(file.parameters),

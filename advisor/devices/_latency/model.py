@@ -21,7 +21,7 @@ from advisor.devices._latency.base import (
 )
 from advisor.devices._latency.features import Models
 from advisor.devices._latency.posterior import NOISE, SCALES, LatencyPosterior
-from advisor.devices._latency.table import Column, Floats, ModelSpace, inverse, self_covariance
+from advisor.devices._latency.table import Column, Floats, ModelSpace, invert_matrix, self_covariance
 
 SUPPORTED = 0.5  # A model or family counts as known if at least this share of the resembled targets has measured it
 
@@ -96,18 +96,18 @@ def queries_of_known(base: Base, models: Indices) -> Queries:
 
 def feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
     """Return the variance of a model's consensus given all other models with known features."""
-    explained = ((towards @ _precision(base.space)) * towards).sum(axis=1)
+    explained = ((towards @ _invert_covariance(base.space)) * towards).sum(axis=1)
     return np.asarray(CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2)
 
 
 @lru_cache(maxsize=4)
-def _precision(space: ModelSpace) -> Floats:
+def _invert_covariance(space: ModelSpace) -> Floats:
     """Return the inverse covariance of the known models by their features, computed once for each fit."""
     gram = space.within()
-    return inverse(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
+    return invert_matrix(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
 
 
-def estimate(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0) -> Estimate:
+def estimate_latencies(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0) -> Estimate:
     """Predict ``queries``, described relative to the posterior's base, on one target.
 
     ``log_sd`` is a further deviation (log), as of latencies of another form.
@@ -116,7 +116,7 @@ def estimate(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0)
     of_model, of_family = _shares(base, posterior, queries)
     mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
     variance = variance + (1 - of_model) * queries.variance
-    below, beyond = _outside(base, posterior, queries)
+    below, beyond = _measure_outside(base, posterior, queries)
     deviation = np.sqrt(variance)
     support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
     # A network below the measured range takes no longer than one at its edge: only a launch is left.
@@ -126,16 +126,16 @@ def estimate(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0)
     return Estimate(mean, wider, narrower, support, np.maximum(below, beyond))
 
 
-def contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
+def find_contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
     """Return the measured models whose latencies (log ms, in the order of ``seen``) contradict the others.
 
     Each is more likely wrong than right, and differs by a factor over :data:`NAMED` from what the others expect (ms).
     """
     doubted = posterior.seen[posterior.doubts > DOUBTED]
-    expected = estimate(posterior, queries_of_known(posterior.base, doubted)).mean
-    found = zip(doubted, expected, values[posterior.doubts > DOUBTED], strict=True)
+    expected = estimate_latencies(posterior, queries_of_known(posterior.base, doubted)).mean
+    contradictions = zip(doubted, expected, values[posterior.doubts > DOUBTED], strict=True)
     names = posterior.base.table.models
-    return {names[i]: float(np.exp(mean)) for i, mean, value in found if abs(value - mean) > np.log(NAMED)}
+    return {names[i]: float(np.exp(mean)) for i, mean, value in contradictions if abs(value - mean) > np.log(NAMED)}
 
 
 def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
@@ -156,7 +156,7 @@ def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[
     return of_model, of_family
 
 
-def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
+def _measure_outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
     """Return how far each model's MACs or parameters are below and above those that the prediction is based on."""
     unmeasured = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
     used = np.logical_not(unmeasured)
@@ -172,7 +172,7 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
     return below, above
 
 
-def choose(
+def choose_models(
     base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
     """Choose ``wanted`` models greedily by how much variance of all candidates a measurement removes; the best first.
@@ -196,7 +196,7 @@ def choose(
     return tuple(int(index[i]) for i in chosen)
 
 
-def decisive(chances: Floats, accuracy: Floats, distance: Floats, measured: NDArray[np.bool_]) -> int:
+def choose_decisive(chances: Floats, accuracy: Floats, distance: Floats, measured: NDArray[np.bool_]) -> int:
     """Return the index of the model whose measurement raises the accuracy of the pick most, by expectation.
 
     The pick is the most accurate model that meets a budget with :data:`advisor.core.CONFIDENCE`. A measured

@@ -72,42 +72,44 @@ class _Kind(NamedTuple):
         return np.array([self.formula(work, setting) for work in works], dtype=np.float64)
 
 
-def _up(count: int, tile: float) -> float:
+def _round_up(count: int, tile: float) -> float:
     return math.ceil(count / tile) * tile
 
 
-def _convolution(work: Work, setting: Setting) -> tuple[float, ...]:
+def _split_convolution(work: Work, setting: Setting) -> tuple[float, ...]:
     """Return the parts of a convolution, which is a product of matrices in tiles of rows, columns and depth."""
     rows, columns, depth = setting
-    macs = _up(work.pixels, rows) * _up(work.channels, columns) * work.taps * _up(work.depth, depth)
+    macs = _round_up(work.pixels, rows) * _round_up(work.channels, columns) * work.taps * _round_up(work.depth, depth)
     window = work.taps > 1
     gathered = work.pixels * work.taps
     parts = 1, macs * (not window), macs * window, work.written, gathered * window
     return *parts, work.weights, gathered * work.depth
 
 
-def _depthwise(work: Work, setting: Setting) -> tuple[float, ...]:
+def _split_depthwise(work: Work, setting: Setting) -> tuple[float, ...]:
     """Return the parts of a depthwise convolution; rows and weights beyond the fastest cache make it slower."""
     columns, knee = setting
-    channels = _up(work.channels, columns)
+    channels = _round_up(work.channels, columns)
     macs = work.pixels * channels * work.taps
     beyond = min(1.0, max(0.0, (math.log(work.channels * work.taps / knee) / _RAMP + 1) / 2))
     return 1, macs, work.pixels * channels, work.pixels, macs * beyond, macs * (work.stride > 1)
 
 
-def _values(work: Work, _setting: Setting) -> tuple[float, ...]:
+def _split_values(work: Work, _setting: Setting) -> tuple[float, ...]:
     """Return the parts of an operator on values: a launch, and the values; each position of a pool's window counts."""
     return 1, work.written * work.taps if work.taps > 1 else work.written + work.read
 
 
 _KINDS: Mapping[str, _Kind] = {
     # Rows and columns of the tiles of XNNPACK's matrix products (src/configs/gemm-config.c): 1-8 x 4-32.
-    CONVOLUTION: _Kind(_convolution, tuple(product((1, 2, 4, 5, 6, 7, 8), (1, 4, 8, 16, 32), (1, 4, 8)))),
+    CONVOLUTION: _Kind(_split_convolution, tuple(product((1, 2, 4, 5, 6, 7, 8), (1, 4, 8, 16, 32), (1, 4, 8)))),
     # Working sets of 8 to 120 kB in float32: caches of the first level have 16 to 64 kB.
-    DEPTHWISE: _Kind(_depthwise, tuple(product((1, 8, 16, 32), (*(1000 * 1.2**step for step in range(14)), 1e12)))),
+    DEPTHWISE: _Kind(
+        _split_depthwise, tuple(product((1, 8, 16, 32), (*(1000 * 1.2**step for step in range(14)), 1e12)))
+    ),
     DENSE: _Kind(lambda work, _setting: (1, work.weights, work.channels)),
 }
-_PLAIN = _Kind(_values)
+_PLAIN = _Kind(_split_values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ class _Fitted:
     def microseconds(self, works: Sequence[Work]) -> Floats:
         """Return the time of each operator (n,)."""
         formula = np.maximum(self.kind.parts(works, self.setting) @ self.coefficients, 1e-3)
-        return np.asarray(formula * np.exp(_covariance(_points(works), self.points) @ self.corrections))
+        return np.asarray(formula * np.exp(_compute_covariance(_points(works), self.points) @ self.corrections))
 
 
 class OperatorTimes:
@@ -132,7 +134,9 @@ class OperatorTimes:
 
     def __init__(self, timed: Iterable[tuple[Work, float]]) -> None:
         self._timed = dict(timed)
-        self._fitted = {kind: _fit(_KINDS.get(kind, _PLAIN), r) for kind, r in _by_kind(self._timed.items()).items()}
+        self._fitted = {
+            kind: _fit(_KINDS.get(kind, _PLAIN), r) for kind, r in _group_by_kind(self._timed.items()).items()
+        }
 
     def covers(self, works: Works) -> bool:
         """Return whether operators of every kind in a network were timed; additions stand for kinds without weights."""
@@ -146,15 +150,15 @@ class OperatorTimes:
         """
         total = 0.0
         variance = 0.0
-        for kind, rows in _by_kind(works).items():
-            times, log_sd = self._times(kind, [work for work, _ in rows])
+        for kind, rows in _group_by_kind(works).items():
+            times, log_sd = self._estimate_times(kind, [work for work, _ in rows])
             times *= [number for _, number in rows]
             total += float(times.sum())
             deviations = times * log_sd
             variance += float(_SHARED * deviations.sum() ** 2 + (1 - _SHARED) * np.square(deviations).sum())
         return total / 1e3, math.sqrt(variance) / total
 
-    def _times(self, kind: str, works: Sequence[Work]) -> tuple[Floats, Floats]:
+    def _estimate_times(self, kind: str, works: Sequence[Work]) -> tuple[Floats, Floats]:
         """Return the time of each operator (n,), as it was timed or else by the formula of its kind, and its log_sd."""
         fitted = self._fitted.get(kind) or self._fitted["ADD"]
         log_sd = fitted.log_sd if kind in self._fitted else _OTHER_SD
@@ -163,11 +167,11 @@ class OperatorTimes:
         return np.where(known, exact, fitted.microseconds(works)), np.where(known, _NOISE, log_sd)
 
 
-def _by_kind(rows: Iterable[tuple[Work, float]]) -> dict[str, list[tuple[Work, float]]]:
-    found: dict[str, list[tuple[Work, float]]] = {}
+def _group_by_kind(rows: Iterable[tuple[Work, float]]) -> dict[str, list[tuple[Work, float]]]:
+    rows_by_kind: dict[str, list[tuple[Work, float]]] = {}
     for work, figure in rows:
-        found.setdefault(_kind_of(work), []).append((work, figure))
-    return found
+        rows_by_kind.setdefault(_kind_of(work), []).append((work, figure))
+    return rows_by_kind
 
 
 def _kind_of(work: Work) -> str:
@@ -187,15 +191,15 @@ def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
     def error(setting: Setting) -> float:
         """Return the mean squared error (log) of the best coefficients."""
         parts = kind.parts(works, setting)
-        found = np.maximum(parts @ _coefficients(parts, times), 1e-3)
-        return round(float(np.square(np.log(found / times)).mean()), 9)
+        predicted = np.maximum(parts @ _fit_coefficients(parts, times), 1e-3)
+        return round(float(np.square(np.log(predicted / times)).mean()), 9)
 
     setting = min(kind.settings, key=error)
     parts = kind.parts(works, setting)
     points = _points(works)
-    coefficients = _coefficients(parts, times)
+    coefficients = _fit_coefficients(parts, times)
     left = np.log(times / np.maximum(parts @ coefficients, 1e-3))
-    cover = _covariance(points, points) + _NOISE**2 * np.eye(len(points))
+    cover = _compute_covariance(points, points) + _NOISE**2 * np.eye(len(points))
     corrections = np.asarray(np.linalg.solve(cover, left), dtype=np.float64)
     # What each kernel differs from its prediction by the others, which would also find other coefficients.
     shares = parts * coefficients / np.maximum(parts @ coefficients, 1e-3)[:, None]
@@ -205,15 +209,15 @@ def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
     return _Fitted(kind, setting, coefficients, points, corrections, log_sd)
 
 
-def _coefficients(parts: Floats, times: Floats) -> Floats:
+def _fit_coefficients(parts: Floats, times: Floats) -> Floats:
     """Return the non-negative coefficients with the least squared relative error."""
     from scipy.optimize import nnls
 
     relative = parts / times[:, None]
     scale = np.linalg.norm(relative, axis=0)
     scale[scale == 0] = 1.0
-    found, _residual = nnls(relative / scale, np.ones(len(times)))
-    return np.asarray(found / scale)
+    coefficients, _residual = nnls(relative / scale, np.ones(len(times)))
+    return np.asarray(coefficients / scale)
 
 
 def _points(works: Sequence[Work]) -> Floats:
@@ -221,7 +225,7 @@ def _points(works: Sequence[Work]) -> Floats:
     return np.asarray(np.log(np.maximum(np.array(sizes, dtype=np.float64), 1.0)))
 
 
-def _covariance(left: Floats, right: Floats) -> Floats:
+def _compute_covariance(left: Floats, right: Floats) -> Floats:
     apart = np.square((left[:, None] - right[None]) / _SCALES).sum(axis=-1)
     return np.asarray(_CORRECTION**2 * np.exp(-apart / 2))
 
@@ -269,8 +273,8 @@ def network_times(
         return None
     operators = _operator_times(timed)
     known = model_operators()
-    found = [(known[name], milliseconds) for name, milliseconds in measured.items() if name in known]
-    anchors = [(works, milliseconds) for works, milliseconds in found if operators.covers(works)]
+    known_times = [(known[name], milliseconds) for name, milliseconds in measured.items() if name in known]
+    anchors = [(works, milliseconds) for works, milliseconds in known_times if operators.covers(works)]
     return NetworkTimes.of(operators, anchors)
 
 
@@ -287,12 +291,12 @@ def operators_of(model: ModelFeatures, times: NetworkTimes) -> Works:
 def model_operators() -> Mapping[str, Works]:
     """Return the operators of each network of the catalogue by name, from the shipped table."""
     path = shipped_profiles() / OPERATORS_FILE
-    found: dict[str, list[tuple[Work, int]]] = {}
+    works_by_model: dict[str, list[tuple[Work, int]]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 work = Work(row["kind"], **{name: int(row[name]) for name in SIZES})
-                found.setdefault(row["model"], []).append((work, int(row["number"])))
+                works_by_model.setdefault(row["model"], []).append((work, int(row["number"])))
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
-    return {name: tuple(works) for name, works in found.items()}
+    return {name: tuple(works) for name, works in works_by_model.items()}

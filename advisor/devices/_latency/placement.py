@@ -15,11 +15,11 @@ from advisor.devices._latency.table import (
     Column,
     Floats,
     LatencyTable,
+    are_related_releases,
     comparable_builds,
-    distance,
-    inverse,
+    count_releases,
+    invert_matrix,
     other_release,
-    related_releases,
     runtime_family,
 )
 from advisor.devices._profiles.runtimes import find_core
@@ -71,7 +71,7 @@ _LEAST_RATE = 0.01
 _PRIOR_PAIRS = 5
 
 
-def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
+def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
     """Return the weights (base columns,) of the targets ``candidates``, and the expected error of the level (log).
 
     The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads and order of issue, in the
@@ -79,7 +79,7 @@ def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, floa
     A target whose processor is not known gets the mean of its kind.
     """
     combination = np.zeros(len(base.table.columns))
-    known = _comparable(base, column, candidates)
+    known = _find_comparable(base, column, candidates)
     if len(known) and column.kind == "cpu":
         weights, spread = _place_cpu([base.table.columns[i] for i in known], column)
         combination[known] = weights
@@ -88,19 +88,19 @@ def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, floa
         speed = np.array([base.table.columns[i].speed for i in known])
         combination[known], spread = _interpolate(np.array(column.speed), speed, base.smooth[known])
         return combination, spread
-    similar = _similar(base, column, candidates)
+    similar = _find_similar(base, column, candidates)
     combination[similar] = 1 / max(len(similar), 1)
     return combination, float(base.smooth[similar].mean(axis=1).std()) * _UNKNOWN_FACTOR
 
 
-def beyond(base: Base, column: Column, candidates: Indices) -> bool:
+def is_beyond(base: Base, column: Column, candidates: Indices) -> bool:
     """Return whether a target's generation of accelerators is earlier or later than those of all ``candidates``."""
-    known = _comparable(base, column, candidates) if column.kind != "cpu" else ()
+    known = _find_comparable(base, column, candidates) if column.kind != "cpu" else ()
     speeds = np.array([base.table.columns[i].speed for i in known])
     return len(known) > 0 and bool(((column.speed < speeds.min(axis=0)) | (column.speed > speeds.max(axis=0))).any())
 
 
-def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
+def _find_comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns whose speed can be compared with the target's; none if there are too few.
 
     Floats and integers are kept apart on CPUs. There are few accelerators, so each silicon counts once, with the
@@ -121,19 +121,22 @@ def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     return np.array(list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp)
 
 
-def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
+def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns of the same kind, precision and runtime; drop conditions until there are enough columns."""
     columns = base.table.columns
     kind = [i for i in candidates if columns[i].kind == column.kind]
     precision = [i for i in kind if columns[i].precision == column.precision]
     runtime = [i for i in precision if columns[i].runtime == column.runtime]
-    chosen = next((found for found in (runtime, precision, kind) if len(found) >= _ENOUGH_TARGETS), candidates)
+    chosen = next(
+        (columns_alike for columns_alike in (runtime, precision, kind) if len(columns_alike) >= _ENOUGH_TARGETS),
+        candidates,
+    )
     return np.array(chosen, dtype=np.intp)
 
 
 def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
     """Return the weights of the known CPUs and the standard deviation of the level."""
-    speeds = np.array([each.speed for each in known])
+    speeds = np.array([cpu.speed for cpu in known])
     centre = speeds.mean(axis=0)
     scale = np.maximum(speeds.std(axis=0), 1e-3)
     points = (speeds - centre) / scale
@@ -151,7 +154,7 @@ def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
 def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
     builds, runtimes, silicons, scalings = (
-        _equal(name(ones), name(others)) for name in (_codes, _runtimes, _silicons, _scalings)
+        _compare_names(name(ones), name(others)) for name in (_codes, _runtimes, _silicons, _scalings)
     )
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     silicon = np.array([[_X86_SILICON if column.core.startswith(_X86) else _SILICON] for column in ones])
@@ -163,7 +166,7 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
     return np.asarray(shared + deviations + _RUNTIME**2 * runtimes + _BUILD**2 * builds)
 
 
-def _equal(ones: Sequence[str], others: Sequence[str]) -> NDArray[np.bool_]:
+def _compare_names(ones: Sequence[str], others: Sequence[str]) -> NDArray[np.bool_]:
     """Return (ones, others) which names are equal."""
     equal: NDArray[np.bool_] = np.array(ones)[:, None] == np.array(others)[None]
     return equal
@@ -227,44 +230,44 @@ def release_deviation(table: LatencyTable, column: Column, candidates: Indices) 
     XNNPACK's kernels are the same library in LiteRT 1 and 2, so a major release alone changes nothing there.
     """
     others = [table.columns[i] for i in candidates if table.columns[i].kind == column.kind]
-    versions = {other.version for other in others if other.version and comparable_builds(other, column)}
+    versions = {neighbour.version for neighbour in others if neighbour.version and comparable_builds(neighbour, column)}
     if not column.version or not versions:
         return 0.0
-    steps = min(distance(version, column.version) for version in versions)
+    steps = min(count_releases(version, column.version) for version in versions)
     major = _OTHER_MAJOR if steps >= MAJOR and column.kernels != _XNNPACK else 0.0
-    return float(np.hypot(change(table, column.runtime, steps), major))
+    return float(np.hypot(estimate_change(table, column.runtime, steps), major))
 
 
-def change(table: LatencyTable, runtime: str, steps: int) -> float:
+def estimate_change(table: LatencyTable, runtime: str, steps: int) -> float:
     """Return the standard deviation (log) of what ``steps`` minor releases of a runtime change.
 
     It grows with the root of the distance, at a rate that the table's devices show: the runtime's own, drawn to that of
     all runtimes.
     """
-    rates = _rates(table)
+    rates = _fit_rates(table)
     return float(np.sqrt(steps * rates.get(runtime_family(runtime), rates[""])))
 
 
 @lru_cache(maxsize=4)
-def _rates(table: LatencyTable) -> dict[str, float]:
+def _fit_rates(table: LatencyTable) -> dict[str, float]:
     """Return the variance (log) that one minor release adds, by runtime, and of any runtime under an empty name."""
     squares: dict[str, list[float]] = defaultdict(list)
-    for one, other in _pairs(table.columns, range(len(table.columns))):
-        column = table.columns[one]
-        steps = distance(column.version, table.columns[other].version)
-        gaps = table.values[one] - table.values[other]
+    for first, second in _pair_releases(table.columns, range(len(table.columns))):
+        column = table.columns[first]
+        steps = count_releases(column.version, table.columns[second].version)
+        gaps = table.values[first] - table.values[second]
         if not np.isnan(gaps).all():
             squares[runtime_family(column.runtime)].append(float(np.nanmean(np.square(gaps))) / steps)
-    means = {runtime: float(np.mean(found)) for runtime, found in squares.items()}
+    means = {runtime: float(np.mean(variances)) for runtime, variances in squares.items()}
     overall = max(float(np.mean(list(means.values()))) if means else 0.0, _LEAST_RATE**2)
     drawn = {
-        runtime: (len(found) * means[runtime] + _PRIOR_PAIRS * overall) / (len(found) + _PRIOR_PAIRS)
-        for runtime, found in squares.items()
+        runtime: (len(variances) * means[runtime] + _PRIOR_PAIRS * overall) / (len(variances) + _PRIOR_PAIRS)
+        for runtime, variances in squares.items()
     }
     return {**drawn, "": overall}
 
 
-def _pairs(columns: Sequence[Column], indices: Iterable[int]) -> list[tuple[int, int]]:
+def _pair_releases(columns: Sequence[Column], indices: Iterable[int]) -> list[tuple[int, int]]:
     """Return the pairs of columns that differ by the release only."""
     alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i in indices:
@@ -287,35 +290,37 @@ def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base
     references.
     """
     counts = (~np.isnan(base.table.values)).sum(axis=1)
-    siblings = [int(i) for i in candidates if counts[i] >= _ENOUGH and related_releases(base.table.columns[i], column)]
+    siblings = [
+        int(i) for i in candidates if counts[i] >= _ENOUGH and are_related_releases(base.table.columns[i], column)
+    ]
     spreads = []
     for sibling in siblings:
-        base, spread = _translated(base, column, sibling, candidates)
+        base, spread = _translate_base(base, column, sibling, candidates)
         spreads.append(spread)
     return base, tuple(spreads)
 
 
-def _translated(base: Base, column: Column, sibling: int, candidates: Indices) -> tuple[Base, float]:
+def _translate_base(base: Base, column: Column, sibling: int, candidates: Indices) -> tuple[Base, float]:
     """Return the base with the latencies of a sibling as the column's release would have them, and their deviation."""
     table = base.table
     old = base.table.columns[sibling]
-    rate = change(table, column.runtime, distance(old.version, column.version))
+    rate = estimate_change(table, column.runtime, count_releases(old.version, column.version))
     network = (_BY_NETWORK * rate) ** 2
-    gaps = _gaps(table, old, column, candidates)
+    gaps = _list_gaps(table, old, column, candidates)
     counts = (~np.isnan(gaps)).sum(axis=0)
     seen = np.flatnonzero(counts)
     gram = 0.5 * base.gram
-    own = 0.5 * np.eye(len(gram))
-    cover = rate**2 + network * (gram + own)
+    own_part = 0.5 * np.eye(len(gram))
+    cover = rate**2 + network * (gram + own_part)
     noise = _ON_DEVICE**2 * (1 + 1 / np.maximum(counts[seen], 1)) / 2
-    precision = inverse(cover[np.ix_(seen, seen)] + np.diag(noise)) if len(seen) else np.zeros((0, 0))
+    precision = invert_matrix(cover[np.ix_(seen, seen)] + np.diag(noise)) if len(seen) else np.zeros((0, 0))
     values = np.nansum(gaps[:, seen], axis=0) / counts[seen]
-    told = precision @ values
-    ratio = cover[:, seen] @ told
+    explained = precision @ values
+    ratio = cover[:, seen] @ explained
     coefficients = np.zeros(len(gram))
-    coefficients[seen] = 0.5 * network * told
+    coefficients[seen] = 0.5 * network * explained
     left = np.diag(cover) - ((cover[:, seen] @ precision) * cover[:, seen]).sum(axis=1)
-    level = rate**2 * float(told.sum())
+    level = rate**2 * float(explained.sum())
     if column.kind == "cpu" and column.speed:
         clocks = old.speed[0] - column.speed[0]
         ratio = ratio + clocks
@@ -349,16 +354,16 @@ def _integer_instructions(column: Column) -> str:
     return "dot" if core.dot else "none"
 
 
-def _gaps(table: LatencyTable, old: Column, new: Column, candidates: Indices) -> Floats:
+def _list_gaps(table: LatencyTable, old: Column, new: Column, candidates: Indices) -> Floats:
     """Return (devices, models) log ratios between two releases on devices that ran both."""
 
     def kind(column: Column) -> tuple[str, ...]:
         return column.kind, column.precision, _integer_instructions(column), *column.build
 
-    found = []
-    for pair in _pairs(table.columns, map(int, candidates)):
-        for one, other in (pair, pair[::-1]):
-            versions = table.columns[one].version, table.columns[other].version
-            if kind(table.columns[one]) == kind(new) and versions == (old.version, new.version):
-                found.append(table.values[other] - table.values[one])
-    return np.array(found) if found else np.full((1, len(table.models)), np.nan)
+    gaps = []
+    for pair in _pair_releases(table.columns, map(int, candidates)):
+        for before, after in (pair, pair[::-1]):
+            versions = table.columns[before].version, table.columns[after].version
+            if kind(table.columns[before]) == kind(new) and versions == (old.version, new.version):
+                gaps.append(table.values[after] - table.values[before])
+    return np.array(gaps) if gaps else np.full((1, len(table.models)), np.nan)

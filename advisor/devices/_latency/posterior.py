@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from advisor.core import UsageError, parse
-from advisor.devices._latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, agreeing, student
-from advisor.devices._latency.placement import beyond, place, release_deviation, with_releases
-from advisor.devices._latency.table import Column, Floats, comparable_builds, inverse, other_release, reference_of
+from advisor.devices._latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, choose_agreeing, student
+from advisor.devices._latency.placement import is_beyond, release_deviation, weigh_targets, with_releases
+from advisor.devices._latency.table import Column, Floats, comparable_builds, invert_matrix, other_release, reference_of
 from advisor.store import read_json
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -70,7 +70,7 @@ class LatencyPosterior:
     inverse: Floats  # (n, n) inverse covariance of the measured values at that scale
     spread: float  # standard deviation (log) between the predictions of the resembled columns
     reference: str  # how comparable the known columns are (:func:`advisor.devices._latency.table.reference_of`)
-    doubts: Floats  # (n,) probability that each measurement is wrong (:func:`advisor.devices._latency.base.agreeing`)
+    doubts: Floats  # (n,) probability that each measurement is wrong (:func:`.base.choose_agreeing`)
     beyond: bool = False  # whether its accelerator is of an earlier or a later generation than all known ones
 
     def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
@@ -101,7 +101,7 @@ def posterior_of(
     candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
     wider, spreads = with_releases(base, column, candidates)
     if not len(seen):
-        return _unmeasured(wider, column, candidates, spreads)
+        return _place_unmeasured(wider, column, candidates, spreads)
     return _condition(wider, column, seen, values, candidates, len(spreads))
 
 
@@ -118,20 +118,20 @@ def _condition(
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
-    prior = np.array([_prior(base.table.columns[i], column) for i in candidates])
+    prior = np.array([_compute_prior(base.table.columns[i], column) for i in candidates])
     prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
     coefficients = np.zeros(len(seen))
     level = 0.0
     shares = np.zeros((len(candidates), len(SCALES)))
     doubts = np.ones(len(seen))
-    for weight, kept in agreeing(prior, residuals, [_cover(gram, scale) for scale in SCALES]):
-        inverses = [inverse(_cover(gram[np.ix_(kept, kept)], scale)) for scale in SCALES]
-        found = _shares(prior, residuals[:, kept], inverses)
-        shares += weight * found
-        doubts[kept] -= weight
+    for weight, believed in choose_agreeing(prior, residuals, [_make_covariance(gram, scale) for scale in SCALES]):
+        inverses = [invert_matrix(_make_covariance(gram[np.ix_(believed, believed)], scale)) for scale in SCALES]
+        shares_of_believed = _weigh_references(prior, residuals[:, believed], inverses)
+        shares += weight * shares_of_believed
+        doubts[believed] -= weight
         for position, (scale, precision) in enumerate(zip(SCALES, inverses, strict=True)):
-            weights = weight * found[:, position] @ residuals[:, kept] @ precision
-            coefficients[kept] += scale**2 * weights
+            weights = weight * shares_of_believed[:, position] @ residuals[:, believed] @ precision
+            coefficients[believed] += scale**2 * weights
             level += LEVEL_VARIANCE * float(weights.sum())
     resemblance = np.zeros(len(base.table.columns))
     resemblance[candidates] = shares.sum(axis=1)
@@ -142,7 +142,7 @@ def _condition(
     departure = shapes - resemblance[used] @ shapes
     spread = float(np.sqrt((resemblance[used] @ np.square(departure)).mean()))
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
-    final = inverse(_cover(gram, scale) + doubted)
+    final = invert_matrix(_make_covariance(gram, scale) + doubted)
     return LatencyPosterior(
         base,
         column,
@@ -161,7 +161,7 @@ def _condition(
     )
 
 
-def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
+def _weigh_references(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
     """Return the posterior probability (candidates, scales) of each reference and deviation."""
     logs = []
     for precision in inverses:
@@ -173,11 +173,11 @@ def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Flo
     return shares
 
 
-def _cover(gram: Floats, scale: float) -> Floats:
+def _make_covariance(gram: Floats, scale: float) -> Floats:
     return np.asarray(scale**2 * gram + LEVEL_VARIANCE + NOISE**2 * np.eye(len(gram)))
 
 
-def _prior(reference: Column, column: Column) -> float:
+def _compute_prior(reference: Column, column: Column) -> float:
     same_runtime = reference.runtime == column.runtime and comparable_builds(reference, column)
     return (
         _SAME_KIND * (reference.kind == column.kind)
@@ -188,7 +188,7 @@ def _prior(reference: Column, column: Column) -> float:
     )
 
 
-def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
+def _place_unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
     """Return the posterior of a target without measurements: another release on it, or its place among the others.
 
     ``releases`` are the deviations of the other releases' levels, the last columns of the base.
@@ -198,7 +198,7 @@ def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Seque
         spread = min(releases)
         combination[len(base.table.columns) - len(releases) + releases.index(spread)] = 1.0
     else:
-        combination, spread = place(base, column, candidates)
+        combination, spread = weigh_targets(base, column, candidates)
         spread = float(np.hypot(spread, release_deviation(base.table, column, candidates)))
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
@@ -217,13 +217,13 @@ def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Seque
         max(spread, LEAST_SPREAD),
         _reference(base, column, candidates, len(releases)),
         np.zeros(0),
-        not releases and beyond(base, column, candidates),
+        not releases and is_beyond(base, column, candidates),
     )
 
 
 def _reference(base: Base, column: Column, candidates: Indices, releases: int) -> str:
-    found = reference_of(column, (base.table.columns[i] for i in candidates))
-    return "release" if releases and found == "same" else found
+    reference = reference_of(column, (base.table.columns[i] for i in candidates))
+    return "release" if releases and reference == "same" else reference
 
 
 def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
@@ -260,7 +260,7 @@ class Calibration:
 
     def below(self, regime: str, standardised: float) -> float:
         """Return the probability that an error is at most a value: the inverse of :meth:`quantile`."""
-        known, widening = self._known(regime)
+        known, widening = self._find_quantiles(regime)
         share = float(np.interp(standardised, known, LEVELS))
         corrected = 0.5 + (share - 0.5) / widening
         if known[0] <= standardised <= known[-1]:
@@ -277,7 +277,7 @@ class Calibration:
         a share is that of (n + 1) / n times its distance from the median. Beyond the largest known error, the
         probability falls with the power :data:`TAIL` of the error.
         """
-        known, widening = self._known(regime)
+        known, widening = self._find_quantiles(regime)
         widened = 0.5 + (share - 0.5) * widening
         if LEVELS[0] <= widened <= LEVELS[-1]:
             return float(np.interp(widened, LEVELS, known))
@@ -287,7 +287,7 @@ class Calibration:
         reach: float = max(abs(end), _LEAST_END) * (further - 1)
         return end - reach if share < 0.5 else end + reach
 
-    def _known(self, regime: str) -> tuple[tuple[float, ...], float]:
+    def _find_quantiles(self, regime: str) -> tuple[tuple[float, ...], float]:
         """Return the quantiles of the regime, or of its kind, or of everything: the first that has enough errors.
 
         Also return the correction of conformal prediction for finite samples.
@@ -300,7 +300,7 @@ def read_calibration(folder: Path) -> Calibration:
     """Read the calibration in a folder of profiles; refuse a missing file and another one (UsageError)."""
     path = folder / CALIBRATION_FILE
     try:
-        found: Calibration = parse(Calibration, read_json(path))
+        calibration: Calibration = parse(Calibration, read_json(path))
     except (UsageError, ValueError, TypeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
-    return found
+    return calibration

@@ -80,17 +80,17 @@ class ModelSpace:
 
     def within(self) -> Floats:
         """Return the kernel matrix (models, models) of the known models."""
-        gram = kernel(self.points, self.points)
+        gram = compute_kernel(self.points, self.points)
         alone = ~self.points.known
         gram[alone, alone] = 1.0
         return gram
 
     def towards(self, points: Points) -> Floats:
         """Return the kernel matrix (queries, models) of new models and the known ones."""
-        return kernel(points, self.points)
+        return compute_kernel(points, self.points)
 
 
-def kernel(left: Points, right: Points) -> Floats:
+def compute_kernel(left: Points, right: Points) -> Floats:
     """Return the covariance (n, m) at unit scale.
 
     A linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in common
@@ -114,12 +114,12 @@ def self_covariance(points: Points) -> Floats:
     return np.asarray(LINEAR_SHARE * lengths + RADIAL_SHARE + FAMILY_SHARE)
 
 
-def solve(matrix: Floats, right: Floats) -> Floats:
+def solve_system(matrix: Floats, right: Floats) -> Floats:
     """Solve a symmetric positive-definite system; a small value is added to the diagonal."""
     return np.asarray(np.linalg.solve(matrix + 1e-9 * np.eye(len(matrix)), right), dtype=np.float64)
 
 
-def inverse(matrix: Floats) -> Floats:
+def invert_matrix(matrix: Floats) -> Floats:
     """Invert a symmetric positive-definite matrix."""
     return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
@@ -129,7 +129,7 @@ def runtime_family(runtime: str) -> str:
     return "litert" if runtime in TFLITE_RUNTIMES else runtime
 
 
-def arithmetic(runtime: str, precision: str) -> str:
+def arithmetic_of(runtime: str, precision: str) -> str:
     """Return the arithmetic (``float32``, ``float16`` or ``int8``) of a CPU runtime for files of a precision."""
     if precision in ("int8", "int16x8"):
         return "int8"
@@ -149,7 +149,7 @@ def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) 
     running = running_cores(profile, target)
     if not running:
         return None
-    form = arithmetic(target.runtime, precision)
+    form = arithmetic_of(target.runtime, precision)
     return (
         math.log(sum(ghz * core.macs_per_cycle(form) for core, ghz in running)),
         math.log(sum(ghz for _, ghz in running)),
@@ -234,7 +234,7 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
         target.runtime,
         target.version,
         "npu" if kind == "tpu" else kind,
-        silicon(profile),
+        silicon_of(profile),
         target_vector(profile, target, precision) or (),
         next((core.name for core, _ in running_cores(profile, target)), ""),
         target.kernels,
@@ -274,7 +274,7 @@ def build_table(
     return LatencyTable(models, families, vectors, columns, values)
 
 
-def silicon(profile: DeviceProfile) -> str:
+def silicon_of(profile: DeviceProfile) -> str:
     """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
     return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])
 
@@ -285,13 +285,13 @@ def reference_of(column: Column, others: Iterable[Column]) -> str:
     A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
     processor that is not stated, are taken as known.
     """
-    kind = [other for other in others if other.kind == column.kind]
-    if column.core and all(other.core != column.core for other in kind):
+    kind = [known_column for known_column in others if known_column.kind == column.kind]
+    if column.core and all(known_column.core != column.core for known_column in kind):
         return "core"
-    runtime = [each for each in kind if comparable_builds(each, column)]
+    runtime = [known_column for known_column in kind if comparable_builds(known_column, column)]
     if not runtime:
         return "runtime"
-    versions = {_release(each.version) for each in runtime} - {""}
+    versions = {_release(known_column.version) for known_column in runtime} - {""}
     return "version" if column.version and versions and _release(column.version) not in versions else "same"
 
 
@@ -299,7 +299,7 @@ def _release(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def distance(one: str, other: str) -> int:
+def count_releases(one: str, other: str) -> int:
     """Return the minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``."""
     if one == other:
         return 0
@@ -316,7 +316,7 @@ def distance(one: str, other: str) -> int:
 
 def other_release(one: Column, other: Column) -> bool:
     """Return whether both targets state the version of their runtime, and these are different releases."""
-    return bool(one.version and other.version) and distance(one.version, other.version) > 0
+    return bool(one.version and other.version) and count_releases(one.version, other.version) > 0
 
 
 def comparable_builds(one: Column, other: Column) -> bool:
@@ -325,7 +325,7 @@ def comparable_builds(one: Column, other: Column) -> bool:
     return same and (one.kernels == other.kernels or not (one.kernels and other.kernels))
 
 
-def related_releases(other: Column, column: Column) -> bool:
+def are_related_releases(other: Column, column: Column) -> bool:
     """Return whether two targets are releases of one runtime on the same silicon, at about the same clocks."""
     same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
     same = same and other.build == column.build and same_cores(other, column)

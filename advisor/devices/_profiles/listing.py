@@ -10,7 +10,13 @@ from pathlib import Path
 
 from advisor.catalog import config_root
 from advisor.core import UsageError, nearest
-from advisor.devices._profiles.loading import Profiles, checked_profile, load_profiles, read_profile, shipped_profiles
+from advisor.devices._profiles.loading import (
+    Profiles,
+    load_profiles,
+    read_checked_profile,
+    read_profile,
+    shipped_profiles,
+)
 from advisor.devices._profiles.measurements import SUFFIX, write_kernels, write_measurements
 from advisor.devices._profiles.phones import phone_remarks
 from advisor.devices._profiles.runtimes import core_remarks, local_runtimes
@@ -65,14 +71,14 @@ def provenance(profile: DeviceProfile) -> str:
     return SHIPPED if profile.origin.resolve().parent == shipped_profiles().resolve() else OWN
 
 
-def measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
+def count_measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
     """Return how many latencies predictions may use, for one target or for all."""
     return sum(row.usable for row in profile.measurements if target is None or row.target == target.name)
 
 
-def flagged(profile: DeviceProfile) -> int:
+def count_flagged(profile: DeviceProfile) -> int:
     """Return how many latencies predictions do not use."""
-    return len(profile.measurements) - measured(profile)
+    return len(profile.measurements) - count_measured(profile)
 
 
 def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
@@ -80,14 +86,16 @@ def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
     return dict(Counter(row.source_repo or "not stated" for row in profile.measurements).most_common())
 
 
-def unmeasured_remark(profile: DeviceProfile, target: DeviceTarget) -> str:
+def remark_unmeasured(profile: DeviceProfile, target: DeviceTarget) -> str:
     """Return that latencies of a CPU target are predicted because none was measured on it; empty otherwise.
 
     Phones that no profile describes say so themselves.
     """
-    if profile.name == HOST or profile.predicted_from or target.accelerator != "cpu" or measured(profile, target):
+    if profile.name == HOST or profile.predicted_from or target.accelerator != "cpu" or count_measured(profile, target):
         return ""
-    runtimes = sorted({each.runtime for each in profile.targets if measured(profile, each)})
+    runtimes = sorted(
+        {other_target.runtime for other_target in profile.targets if count_measured(profile, other_target)}
+    )
     known = f", only with {', '.join(runtimes)}" if runtimes else ""
     return (
         f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted from its cores, and "
@@ -106,7 +114,7 @@ def row_json(profile: DeviceProfile) -> dict[str, object]:
         **{fact: getattr(profile, fact) for fact in ("name", "title", "kind", "soc")},
         "targets": [target.name for target in profile.targets],
         "default_target": profile.default_target,
-        "measurements": measured(profile),
+        "measurements": count_measured(profile),
         "provenance": provenance(profile),
     }
 
@@ -130,7 +138,7 @@ def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
             "is_default": target.name == profile.default_target,
             "version": target.version or None,
             "precisions": ", ".join(target.precisions),
-            "measurements": measured(profile, target),
+            "measurements": count_measured(profile, target),
             "arena_limit_bytes": limits.arena_bytes,
             "flash_limit_bytes": limits.flash_bytes,
             "provenance": provenance(profile),
@@ -152,8 +160,8 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),
         "connection": {"by": by, "name": getattr(profile.connection, by)} if by else None,
-        "targets": [{**asdict(target), "measurements": measured(profile, target)} for target in profile.targets],
-        "measurements_not_used": flagged(profile),
+        "targets": [{**asdict(target), "measurements": count_measured(profile, target)} for target in profile.targets],
+        "measurements_not_used": count_flagged(profile),
         "measurement_sources": measurement_sources(profile),
         "sources": list(profile.sources),
         "file": str(profile.origin or ""),
@@ -185,9 +193,9 @@ def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
 
     UsageError if a folder of ``folders`` has no profile: it may be another one than the user meant.
     """
-    own = [own_folder()] if own_folder().is_dir() else []
+    own_folders = [own_folder()] if own_folder().is_dir() else []
     chosen = [Path(folder) for folder in folders]
-    profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own, *chosen)}.values())
+    profiles = load_profiles({os.path.realpath(folder): folder for folder in (*own_folders, *chosen)}.values())
     for folder in chosen:
         if not any(folder.glob("*.yaml")):
             raise UsageError(f"{folder} has no device profile", "give a folder that holds *.yaml files")
@@ -198,7 +206,7 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
     """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
     folder = Path(into) if into else own_folder()
     _refuse_shipped(folder, "--into")
-    profile = checked_profile(Path(file))
+    profile = read_checked_profile(Path(file))
     path = folder / f"{profile.name}.yaml"
     try:
         exists = path.exists()
@@ -218,7 +226,7 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
     _refuse_shipped(folder, "--from")
     names = _names(folder)
     if name not in names or not re.fullmatch(NAME_PATTERN, name):
-        raise _not_there(name, folder, names)
+        raise _missing_error(name, folder, names)
     files = [path for ending in (".yaml", ".csv", SUFFIX) if (path := folder / f"{name}{ending}").is_file()]
     try:
         for path in files:
@@ -247,7 +255,7 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
         raise UsageError(
             f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
         )
-    text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
+    text = yaml.safe_dump(_build_document(profile), sort_keys=False, allow_unicode=True, width=120)
     path, rows, timed = (f"{profile.name}{ending}" for ending in (".yaml", ".csv", SUFFIX))
     staging = folder / f".{profile.name}.new"
     try:
@@ -271,7 +279,7 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
     return folder / path
 
 
-def _document(profile: DeviceProfile) -> dict[str, object]:
+def _build_document(profile: DeviceProfile) -> dict[str, object]:
     """Return the YAML document without unknown facts."""
     sizes = {"memory": profile.memory_bytes, "storage": profile.storage_bytes}
     limits = {name.removesuffix("_bytes"): size for name, size in asdict(profile.limits).items()}
@@ -280,25 +288,25 @@ def _document(profile: DeviceProfile) -> dict[str, object]:
         connection = {name: getattr(settings, name) for name in ("ssh", "adb", "port", "cores")}
         connection["python"] = settings.python if settings.ssh else ""
         connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
-    return _known(
+    return _drop_unknown(
         {
             **{fact: getattr(profile, fact) for fact in ("name", "title", "kind", "soc", "isa", "npu")},
-            "cores": [_known(asdict(cluster)) for cluster in profile.cores],
+            "cores": [_drop_unknown(asdict(cluster)) for cluster in profile.cores],
             **{name: size and f"{size}B" for name, size in sizes.items()},
-            "limits": _known({name: size and f"{size}B" for name, size in limits.items()}),
-            "targets": [_known(asdict(target)) for target in profile.targets],
+            "limits": _drop_unknown({name: size and f"{size}B" for name, size in limits.items()}),
+            "targets": [_drop_unknown(asdict(target)) for target in profile.targets],
             "default_target": profile.default_target,
-            "connection": _known(connection),
+            "connection": _drop_unknown(connection),
             "sources": profile.sources,
         }
     )
 
 
-def _known(facts: Mapping[str, object]) -> dict[str, object]:
+def _drop_unknown(facts: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in facts.items() if value not in (None, "", (), [], {})}
 
 
-def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
+def _missing_error(name: str, folder: Path, names: Sequence[str]) -> UsageError:
     if name == HOST or name in local_runtimes():
         return UsageError(
             f"'{name}' is this machine, which has no profile file", "advisor devices list shows those that have one"

@@ -58,7 +58,7 @@ class Profiles(dict[str, DeviceProfile]):
             profile = self.profile(name)
             return profile, profile.target()
         profile = self.profile(device)
-        if device == HOST and target not in [each.name for each in profile.targets]:
+        if device == HOST and target not in [known_target.name for known_target in profile.targets]:
             raise self._unknown(name)
         return profile, profile.target(target)
 
@@ -81,8 +81,8 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
     """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
     if ":" in selector or target.runtime in TFLITE_RUNTIMES:
         return profile, target
-    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
-    return profile, max(tflite, key=lambda other: other.threads, default=target)
+    tflite = [other_target for other_target in profile.targets if other_target.runtime in TFLITE_RUNTIMES]
+    return profile, max(tflite, key=lambda other_target: other_target.threads, default=target)
 
 
 def shipped_profiles() -> Path:
@@ -100,21 +100,22 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
 
     A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
     """
-    found = {**profiles_here(), **shipped()}
-    own: dict[str, DeviceProfile] = {}
+    profiles = {**profiles_here(), **load_shipped()}
+    own_profiles: dict[str, DeviceProfile] = {}
     for folder in folders:
-        for name, profile in _read_folder(folder, checked_profile).items():
-            if name in own:
+        for name, profile in _read_folder(folder, read_checked_profile).items():
+            if name in own_profiles:
                 raise UsageError(
-                    f"the device '{name}' is in both {own[name].origin} and {profile.origin}", "keep one of the two"
+                    f"the device '{name}' is in both {own_profiles[name].origin} and {profile.origin}",
+                    "keep one of the two",
                 )
-            found.pop(name, None)
-            own[name] = profile
-    return Profiles([*found.values(), *own.values()])
+            profiles.pop(name, None)
+            own_profiles[name] = profile
+    return Profiles([*profiles.values(), *own_profiles.values()])
 
 
 @cache
-def shipped() -> Mapping[str, DeviceProfile]:
+def load_shipped() -> Mapping[str, DeviceProfile]:
     """Return the shipped profiles by name; a process reads them once."""
     return MappingProxyType(_read_folder(shipped_profiles(), read_profile))
 
@@ -126,7 +127,7 @@ def _read_folder(folder: Path, read: Callable[[Path], DeviceProfile]) -> dict[st
     return {profile.name: profile for profile in map(read, paths)}
 
 
-def checked_profile(path: Path) -> DeviceProfile:
+def read_checked_profile(path: Path) -> DeviceProfile:
     """Read one profile (:func:`read_profile`), and compare it with the shipped ones.
 
     Known models are those of the shipped features and measurements, and those of the catalogue, also of your own. A row
@@ -135,13 +136,15 @@ def checked_profile(path: Path) -> DeviceProfile:
     """
     from advisor.catalog import load_catalogue
 
-    macs: dict[str, float | None] = {row.model: None for each in shipped().values() for row in each.measurements}
+    macs: dict[str, float | None] = {
+        row.model: None for profile in load_shipped().values() for row in profile.measurements
+    }
     macs |= {card.name: float(card.macs) for card in load_catalogue().values()}
     with (shipped_profiles() / "model_features.csv").open(newline="", encoding="utf-8") as file:
         macs |= {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
     profile = read_profile(path, macs)
     problems = Problems()
-    for error in _implausible(profile, {name: count for name, count in macs.items() if count}):
+    for error in _find_implausible(profile, {name: count for name, count in macs.items() if count}):
         problems.add(error)
     problems.raise_any()
     for target in profile.targets:
@@ -180,33 +183,37 @@ Bounds = Mapping[tuple[str, str, str], tuple[float, float]]
 
 
 @cache
-def _shipped_bounds() -> Bounds:
+def _find_shipped_bounds() -> Bounds:
     """Return the shortest and longest usable shipped latency (ms) by kind of unit, model and precision."""
-    found: dict[tuple[str, str, str], tuple[float, float]] = {}
-    for profile in shipped().values():
+    bounds: dict[tuple[str, str, str], tuple[float, float]] = {}
+    for profile in load_shipped().values():
         units = {target.name: _unit(profile, target) for target in profile.targets}
         for row in profile.measurements:
             if row.usable:
                 key = units[row.target], row.model, row.precision
-                low, high = found.get(key, (row.latency_ms, row.latency_ms))
-                found[key] = min(low, row.latency_ms), max(high, row.latency_ms)
-    return MappingProxyType(found)
+                low, high = bounds.get(key, (row.latency_ms, row.latency_ms))
+                bounds[key] = min(low, row.latency_ms), max(high, row.latency_ms)
+    return MappingProxyType(bounds)
 
 
-def _implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iterator[UsageError]:
+def _find_implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iterator[UsageError]:
     """Yield one error for each contradiction: cores against the SoC, and latencies of a target in a wrong unit.
 
     ``macs`` are the known multiply-accumulates by model.
     """
-    same = [other for other in shipped().values() if _plain(other.soc) == _plain(profile.soc) and other.cores]
+    same = [
+        shipped_profile
+        for shipped_profile in load_shipped().values()
+        if _plain(shipped_profile.soc) == _plain(profile.soc) and shipped_profile.cores
+    ]
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
         stated, *held = (
-            sum(each.count for each in cores if _names(each) & _names(cluster))
-            for cores in (profile.cores, *(other.cores for other in same))
+            sum(cluster_alike.count for cluster_alike in cores if _names(cluster_alike) & _names(cluster))
+            for cores in (profile.cores, *(shipped_profile.cores for shipped_profile in same))
         )
         if held and max(held) < stated:
-            cores = ", ".join(f"{each.count} x {each.core}" for each in same[0].cores)
+            cores = ", ".join(f"{known_cluster.count} x {known_cluster.core}" for known_cluster in same[0].cores)
             yield UsageError(
                 f"{profile.origin or profile.name}: the cores {cluster.count} x {cluster.core} contradict the SoC "
                 f"{profile.soc}, which has {cores}",
@@ -233,7 +240,7 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
     factors = []
     for row in rows:
         shortest, longest = _possible_ms(profile, target, macs.get(row.model))
-        low, high = _shipped_bounds().get((unit, row.model, row.precision), (0.0, float("inf")))
+        low, high = _find_shipped_bounds().get((unit, row.model, row.precision), (0.0, float("inf")))
         shortest = max(shortest, low / _BEYOND)
         longest = min(longest, high * _BEYOND)
         factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
@@ -258,19 +265,24 @@ def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
 
 def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Warn of a target where int8 is slower than on every shipped one of the kind, and not if the two are swapped."""
-    if (own := _int8_ratio(profile, target) or 0.0) <= 1.0:
+    if (own_ratio := _int8_ratio(profile, target) or 0.0) <= 1.0:
         return
     alike = TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else {target.runtime}
-    others = [(each, other) for each in shipped().values() for other in each.targets if other.runtime in alike]
+    others = [
+        (shipped_profile, shipped_target)
+        for shipped_profile in load_shipped().values()
+        for shipped_target in shipped_profile.targets
+        if shipped_target.runtime in alike
+    ]
     same = (pair for pair in others if _unit(*pair) == _unit(profile, target))
     known = [ratio for pair in same if (ratio := _int8_ratio(*pair))]
-    if len(known) >= FEWEST and own > max(known) and 1 / own >= min(known) / 2:
+    if len(known) >= FEWEST and own_ratio > max(known) and 1 / own_ratio >= min(known) / 2:
         _log.warning(
             "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "
             "precisions swapped? Correct them, or flag the rows as unexplained",
             profile.origin or profile.name,
             target.name,
-            own,
+            own_ratio,
             min(known),
             max(known),
         )

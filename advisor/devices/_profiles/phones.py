@@ -24,7 +24,7 @@ from advisor.devices._profiles.socs import (
     plain_name,
     read_rows,
     split_names,
-    titled,
+    title_with_maker,
 )
 from advisor.devices._profiles.values import DeviceProfile
 from advisor.store import shipped_folder
@@ -79,7 +79,7 @@ class PhoneModel:
     @property
     def title(self) -> str:
         """Its name with its maker's."""
-        return titled(self.maker, self.name)
+        return title_with_maker(self.maker, self.name)
 
     @property
     def base(self) -> str:
@@ -127,7 +127,7 @@ def _without_brand(maker: str, name: str) -> str:
 
 
 @cache
-def known_phones() -> tuple[PhoneModel, ...]:
+def read_phones() -> tuple[PhoneModel, ...]:
     """Return the phones of the shipped table."""
     return tuple(
         PhoneModel(
@@ -145,7 +145,7 @@ def known_phones() -> tuple[PhoneModel, ...]:
 
 
 @cache
-def known_boards() -> tuple[Board, ...]:
+def read_boards() -> tuple[Board, ...]:
     """Return the boards of the shipped table."""
     rows = read_rows(shipped_folder("device_profiles") / BOARDS_FILE)
     return tuple(Board(row["name"], split_names(row["names"]), row["profile"]) for row in rows)
@@ -154,7 +154,7 @@ def known_boards() -> tuple[Board, ...]:
 @cache
 def _phones_by_key() -> Mapping[str, tuple[PhoneModel, ...]]:
     phones: dict[str, dict[str, PhoneModel]] = defaultdict(dict)
-    for phone in known_phones():
+    for phone in read_phones():
         for key in phone.search_keys():
             phones[key][phone.name] = phone
     return MappingProxyType({key: tuple(named.values()) for key, named in phones.items()})
@@ -171,7 +171,7 @@ def _phones_without_network() -> Mapping[str, tuple[PhoneModel, ...]]:
 @cache
 def _boards_by_key() -> Mapping[str, str]:
     profiles = {}
-    for board in known_boards():
+    for board in read_boards():
         for name in (board.name, *board.names):
             profiles[plain_name(name)] = board.profile
     return MappingProxyType(profiles)
@@ -190,14 +190,14 @@ def phones_named(name: str) -> tuple[PhoneModel, ...]:
     if exact:
         makers = {phone.maker for phone in exact}  # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G
         return (*exact, *(phone for phone in relaxed if phone.maker not in makers))
-    coded = tuple(phone for phone in known_phones() if any(key.startswith(start) for start in phone.code_starts()))
+    coded = tuple(phone for phone in read_phones() if any(key.startswith(start) for start in phone.code_starts()))
     if coded:
         return coded
     if relaxed:
         return relaxed
     if len(key) < _FEWEST_LETTERS or not any(char.isdigit() for char in key):
         return ()
-    return tuple(phone for phone in known_phones() if any(plain_name(code).startswith(key) for code in phone.codes))
+    return tuple(phone for phone in read_phones() if any(plain_name(code).startswith(key) for code in phone.codes))
 
 
 def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
@@ -225,11 +225,11 @@ def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfi
 def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
     """Return the profile of a phone of the table, as :func:`find_device` does."""
     phones = phones_named(name)
-    known = list(filter(None, (_known_profile(phone, profiles) for phone in phones)))
+    known = list(filter(None, (_find_profile(phone, profiles) for phone in phones)))
     if known and len({phone.base for phone in phones}) == 1:
         return known[0]
     if len(phones) > 1:
-        raise _ambiguous(name, phones)
+        raise _ambiguity_error(name, phones)
     return profile_of(phones[0]) if phones else None
 
 
@@ -238,11 +238,11 @@ def _profile_keys(profile: DeviceProfile) -> tuple[str, ...]:
     return plain_name(profile.name), plain_name(profile.title), plain_name(rest)
 
 
-def _known_profile(phone: PhoneModel, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
+def _find_profile(phone: PhoneModel, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
     return profiles.get(phone.slug) or profiles.get(phone.profile)
 
 
-def _ambiguous(name: str, phones: Iterable[PhoneModel]) -> UsageError:
+def _ambiguity_error(name: str, phones: Iterable[PhoneModel]) -> UsageError:
     listed = ", ".join(f"{phone.slug} ({phone.soc})" for phone in phones)
     return UsageError(
         f"'{plain(name)}' may be several phones: {listed}",
@@ -254,7 +254,7 @@ def profile_of(phone: PhoneModel) -> DeviceProfile:
     """Return the profile of a phone that nobody measured: its SoC's cores, and CPU targets that they place."""
     soc = find_soc(phone.soc)
     assert soc is not None, f"the SoC of {phone.name} is not in the table"
-    return _profile_from(soc, phone.slug, phone.title, titled(soc.maker, phone.soc), phone.memory_bytes)
+    return _profile_from(soc, phone.slug, phone.title, title_with_maker(soc.maker, phone.soc), phone.memory_bytes)
 
 
 def find_soc_profile(name: str) -> DeviceProfile | None:
@@ -262,7 +262,7 @@ def find_soc_profile(name: str) -> DeviceProfile | None:
     soc = find_soc(name)
     if soc is None:
         return None
-    title = titled(soc.maker, soc.name)
+    title = title_with_maker(soc.maker, soc.name)
     return _profile_from(soc, slug_of(soc.name), f"{title} phone", title, None)
 
 
@@ -292,16 +292,16 @@ def phone_remarks(profile: DeviceProfile) -> tuple[str, ...]:
             f"predicted from the cores of {profile.predicted_from}; nothing was measured on it, so intervals are wide",
             how_to_measure(profile),
         )
-    others = [phone for phone in _variants(profile.name) if phone.profile != profile.name]
+    others = [phone for phone in _list_variants(profile.name) if phone.profile != profile.name]
     if not others:
         return ()
     listed = ", ".join(f"{phone.slug} ({', '.join(phone.codes)})" for phone in others)
     return (f"this is the phone with {profile.soc}; it is also sold as {listed}",)
 
 
-def _variants(profile: str) -> tuple[PhoneModel, ...]:
+def _list_variants(profile: str) -> tuple[PhoneModel, ...]:
     """Return the phones that are sold under the name of a profile's phone; none if there is one only."""
-    for phone in known_phones():
+    for phone in read_phones():
         if phone.profile == profile and _VARIANT.search(phone.name):
             return phones_named(phone.base)
     return ()
@@ -317,21 +317,21 @@ def how_to_measure(profile: DeviceProfile) -> str:
 def list_phones(profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:
     """Return the profiles of the phones of the table: one of ``profiles`` where there is one, else a predicted one."""
     phones = {}
-    for phone in known_phones():
-        profile = _known_profile(phone, profiles) or profile_of(phone)
+    for phone in read_phones():
+        profile = _find_profile(phone, profiles) or profile_of(phone)
         phones[profile.name] = profile
     return tuple(phones.values())
 
 
 def device_names() -> tuple[str, ...]:
     """Return the names of the phones that no profile describes, as a shell completes them."""
-    return tuple(phone.slug for phone in known_phones() if not phone.profile)
+    return tuple(phone.slug for phone in read_phones() if not phone.profile)
 
 
 def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
     """Return the names of devices that are nearest to an unknown one, the nearest first."""
     shown: dict[str, str] = {}
-    for known in (*profiles, *(board.name for board in known_boards()), *(phone.name for phone in known_phones())):
+    for known in (*profiles, *(board.name for board in read_boards()), *(phone.name for phone in read_phones())):
         shown[plain_name(known)] = known
     matches = get_close_matches(plain_name(name[:_LONGEST]), shown, n=_MOST_NEAREST, cutoff=_CUTOFF)
     return tuple(shown[match] for match in matches)

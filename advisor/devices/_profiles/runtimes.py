@@ -101,19 +101,19 @@ class PackagedRuntime:
 
     def profile(self) -> DeviceProfile:
         """See :class:`LocalRuntime`."""
-        here = host_profile()
-        own = partial(replace, runtime=self.runtime, version=installed_version(self.runtime))
-        targets = tuple(own(each, precisions=self.precisions, forms=self.forms) for each in here.targets)
-        return replace(here, name=self.name, title=on_this_machine(self.title, here), targets=targets)
+        host = host_profile()
+        in_runtime = partial(replace, runtime=self.runtime, version=find_version(self.runtime))
+        targets = tuple(in_runtime(target, precisions=self.precisions, forms=self.forms) for target in host.targets)
+        return replace(host, name=self.name, title=on_this_machine(self.title, host), targets=targets)
 
     def versions(self, target: DeviceTarget | None = None) -> Mapping[str, str]:
         """See :class:`LocalRuntime`; they are those of an exporter, too."""
         del target
-        return {package: installed_version(package) for package in self.packages}
+        return {package: find_version(package) for package in self.packages}
 
     def missing(self) -> tuple[str, str]:
         """See :class:`LocalRuntime`."""
-        lacking = [package for package, found in self.versions().items() if not found]
+        lacking = [package for package, version in self.versions().items() if not version]
         return (f"needs {', '.join(lacking)}", install_extra(self.extra)) if lacking else ("", "")
 
     def connect(self, target: DeviceTarget) -> Connection:
@@ -125,16 +125,16 @@ class PackagedRuntime:
 @cache
 def local_runtimes() -> Mapping[str, LocalRuntime]:
     """Return the runtimes by the names of their devices."""
-    found: list[LocalRuntime] = [integration(RUNTIMES, name) for name in registered(RUNTIMES)]
-    return {runtime.name: runtime for runtime in found}
+    runtimes: list[LocalRuntime] = [integration(RUNTIMES, name) for name in registered(RUNTIMES)]
+    return {runtime.name: runtime for runtime in runtimes}
 
 
-def on_this_machine(runtime: str, here: DeviceProfile) -> str:
+def on_this_machine(runtime: str, host: DeviceProfile) -> str:
     """Return the title of a runtime with this machine's processor, which the title of its profile names in brackets."""
-    return f"{runtime} on this machine ({here.title.partition('(')[2]}"
+    return f"{runtime} on this machine ({host.title.partition('(')[2]}"
 
 
-def installed_version(package: str) -> str:
+def find_version(package: str) -> str:
     """Return the version of a package, or of its build for CPUs alone; empty if it is not installed."""
     for name in (package, f"{package}-cpu"):
         with suppress(PackageNotFoundError):
@@ -174,7 +174,7 @@ def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
 
 def profiles_here() -> dict[str, DeviceProfile]:
     """Return the profiles of this machine and of its runtimes by name."""
-    return {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}}
+    return {HOST: host_profile(), **{name: runtime.profile() for name, runtime in local_runtimes().items()}}
 
 
 def host_profile() -> DeviceProfile:
@@ -190,7 +190,7 @@ def host_profile() -> DeviceProfile:
         kind="computer",
         soc=processor_name(),
         isa=platform.machine(),
-        cores=(Cluster(f"{processor_name()}{_vectors()}", cores, _max_mhz()),),
+        cores=(Cluster(f"{processor_name()}{_read_vectors()}", cores, _read_max_mhz()),),
         memory_bytes=psutil.virtual_memory().total,
         targets=targets,
         default_target=f"cpu-x{min(4, cores)}",
@@ -200,26 +200,26 @@ def host_profile() -> DeviceProfile:
 
 def processor_name() -> str:
     """Return the processor's name from the operating system."""
-    stated = {key: value for key, value in _cpuinfo() if value}
+    stated = {key: value for key, value in _read_cpuinfo() if value}
     for key in ("model name", "Hardware", "Model"):  # x86 also has a "model", which is a number
         if key in stated:
             return stated[key]
     return platform.processor() or platform.machine() or "unknown processor"
 
 
-def _max_mhz() -> int | None:
+def _read_max_mhz() -> int | None:
     """Return the highest clock in MHz, None if the system does not tell: a virtual machine states the base clock."""
     if _MAX_FREQUENCY.is_file():
         return int(_MAX_FREQUENCY.read_text()) // 1000 or None
-    if "hypervisor" in dict(_cpuinfo()[::-1]).get("flags", "").split():
+    if "hypervisor" in dict(_read_cpuinfo()[::-1]).get("flags", "").split():
         return None
-    clocks = [float(value) for key, value in _cpuinfo() if key == "cpu MHz" and value]
+    clocks = [float(value) for key, value in _read_cpuinfo() if key == "cpu MHz" and value]
     return round(max(clocks)) if clocks else None
 
 
-def _vectors() -> str:
+def _read_vectors() -> str:
     """Return the vector extension of an x86 processor as a suffix; empty if it is not known."""
-    stated = dict(_cpuinfo()[::-1])
+    stated = dict(_read_cpuinfo()[::-1])
     flags = set(stated.get("flags", "").split())
     design = _ZEN.get((stated.get("vendor_id", ""), stated.get("cpu family", "")))
     if "avx512f" in flags and design:
@@ -230,7 +230,7 @@ def _vectors() -> str:
     return ""
 
 
-def _cpuinfo() -> list[tuple[str, str]]:
+def _read_cpuinfo() -> list[tuple[str, str]]:
     if not _CPUINFO.is_file():
         return []
     lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -287,7 +287,7 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
     ``path`` is the file to read, by default the shipped one. UsageError if it is not valid, or two cores share a name.
     """
     document = read_yaml(path or shipped_folder("device_profiles") / CORES_FILE)
-    found: dict[str, Core] = {}
+    cores: dict[str, Core] = {}
     for name, values in document.values.items():
         try:
             data = CoreSchema.model_validate(values)
@@ -297,11 +297,13 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
                 "docs/devices.md lists the keys of a core",
             ) from error
         core = Core(name, **data.model_dump(exclude={"names"}))
-        for each in (name, *data.names):
-            if _key(each) in found:
-                raise UsageError(f"{document.at((name,))}: the core '{each}' is listed twice", "remove one of them")
-            found[_key(each)] = core
-    return found
+        for core_name in (name, *data.names):
+            if _key(core_name) in cores:
+                raise UsageError(
+                    f"{document.at((name,))}: the core '{core_name}' is listed twice", "remove one of them"
+                )
+            cores[_key(core_name)] = core
+    return cores
 
 
 def find_core(name: str) -> Core | None:
@@ -316,9 +318,9 @@ def find_core(name: str) -> Core | None:
 
 def core_named(name: str) -> Core:
     """Return the core of a name, as :func:`find_core`; the UsageError for an unknown one names the nearest ones."""
-    found = find_core(name)
-    if found:
-        return found
+    core = find_core(name)
+    if core:
+        return core
     known = read_cores()
     matches = get_close_matches(_key(_design(name)), known, n=2 * _MOST_NEAREST, cutoff=0.5)
     near = list(dict.fromkeys(known[match].name for match in matches))[:_MOST_NEAREST]
@@ -330,14 +332,14 @@ def core_named(name: str) -> Core:
 
 def core_remarks(names: Iterable[str]) -> tuple[str, ...]:
     """Return a sentence for each core that is unknown, or some of whose figures no source confirms."""
-    found = []
+    remarks = []
     for name in dict.fromkeys(names):
         core = find_core(name)
         if core is None:
-            found.append(f"Core '{name}' is not known, so a prediction takes the mean of its kind")
+            remarks.append(f"Core '{name}' is not known, so a prediction takes the mean of its kind")
         elif core.assumed:
-            found.append(f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family")
-    return tuple(found)
+            remarks.append(f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family")
+    return tuple(remarks)
 
 
 def _design(name: str) -> str:

@@ -13,7 +13,7 @@ from advisor.devices._connections.adb import check_serial
 from advisor.devices._connections.agent import check_destination, check_interpreter
 from advisor.devices._profiles.measurements import PRECISIONS, check_version
 from advisor.devices._profiles.runtimes import core_named
-from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, titled
+from advisor.devices._profiles.socs import cpu_targets, find_soc, instruction_set, title_with_maker
 from advisor.devices._profiles.values import (
     KERNELS,
     KINDS,
@@ -44,7 +44,7 @@ class FileKind(Generic[Schema]):
     parts: Mapping[str, type[BaseModel]]  # schemas of the values under its keys; errors list their valid keys
     example: str  # hint that says where to find an example
 
-    def validated(self, document: YamlDocument) -> Schema:
+    def validate_file(self, document: YamlDocument) -> Schema:
         """Return the validated content of the file, a mapping that matches the schema and has the file's name."""
         if not isinstance(document.values, dict):
             raise UsageError(f"{document.at()}: a {self.noun} is a mapping of keys", self.example)
@@ -65,22 +65,24 @@ class FileKind(Generic[Schema]):
         return data
 
     def _refusals(self, error: ValidationError, document: YamlDocument) -> Iterator[UsageError]:
-        found = error.errors(include_url=False)
+        errors = error.errors(include_url=False)
         misspelt = set[tuple[str | int, ...]]()
-        told = set[tuple[str | int, ...]]()
-        for each in found:
-            if each["type"] == "extra_forbidden":
-                valid = list(self._schema_at(each["loc"]).model_fields)
-                meant = get_close_matches(str(each["loc"][-1]), valid, n=1, cutoff=0.5)
-                misspelt.update((*each["loc"][:-1], name) for name in meant)
-        found.sort(key=lambda each: (document.line(tuple(each["loc"])), each["type"] != "extra_forbidden"))
-        for each in found:
-            location = tuple(each["loc"])
+        reported = set[tuple[str | int, ...]]()
+        for error_facts in errors:
+            if error_facts["type"] == "extra_forbidden":
+                valid = list(self._schema_at(error_facts["loc"]).model_fields)
+                meant = get_close_matches(str(error_facts["loc"][-1]), valid, n=1, cutoff=0.5)
+                misspelt.update((*error_facts["loc"][:-1], name) for name in meant)
+        errors.sort(
+            key=lambda error_facts: (document.line(tuple(error_facts["loc"])), error_facts["type"] != "extra_forbidden")
+        )
+        for error_facts in errors:
+            location = tuple(error_facts["loc"])
             # A misspelt key also makes another key missing, and each alternative of a value has an error of its own.
-            place = location if each["type"] == "missing" else _existing(document.values, location)
-            if location not in misspelt and place not in told:
-                told.add(place)
-                yield self._refusal(each, document)
+            place = location if error_facts["type"] == "missing" else _find_existing(document.values, location)
+            if location not in misspelt and place not in reported:
+                reported.add(place)
+                yield self._refusal(error_facts, document)
 
     def _refusal(self, error: Any, document: YamlDocument) -> UsageError:
         location = tuple(error["loc"])
@@ -101,7 +103,7 @@ class FileKind(Generic[Schema]):
         return around[-1] if around else self.schema
 
 
-def _existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ...]:
+def _find_existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ...]:
     """Return the part of a location that the document has, without the names of a schema's alternatives."""
     for depth, step in enumerate(location):
         within = range(len(values)) if isinstance(values, list) else values if isinstance(values, dict) else ()
@@ -111,7 +113,7 @@ def _existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ..
     return tuple(location)
 
 
-def _size(value: object) -> int:
+def _parse_size(value: object) -> int:
     """Return a size in bytes; refuse a number without a unit."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} has no unit: write for example 512KiB")
@@ -121,7 +123,7 @@ def _size(value: object) -> int:
         raise ValueError(error.message) from error
 
 
-def _listed(valid: tuple[str, ...]) -> BeforeValidator:
+def _require_listed(valid: tuple[str, ...]) -> BeforeValidator:
     def check(value: object) -> object:
         if value not in valid:
             raise ValueError(f"'{value}' is not one of {', '.join(valid)}{nearest(str(value), valid)}")
@@ -130,7 +132,7 @@ def _listed(valid: tuple[str, ...]) -> BeforeValidator:
     return BeforeValidator(check, json_schema_input_type=Literal[valid])
 
 
-Size = Annotated[int, Field(gt=0), BeforeValidator(_size, json_schema_input_type=str)]
+Size = Annotated[int, Field(gt=0), BeforeValidator(_parse_size, json_schema_input_type=str)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
 Version = Annotated[str, Field(max_length=60), AfterValidator(check_version)]
@@ -140,7 +142,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def _core(value: object) -> object:
+def _require_core(value: object) -> object:
     """Refuse a core that is not known."""
     try:
         if isinstance(value, str):
@@ -153,7 +155,7 @@ def _core(value: object) -> object:
 class ClusterSchema(_Strict):
     """A group of equal cores."""
 
-    core: Annotated[Text, BeforeValidator(_core)]
+    core: Annotated[Text, BeforeValidator(_require_core)]
     count: Annotated[int, Field(ge=1, le=1024)]
     max_mhz: Annotated[int, Field(ge=1, le=_HIGHEST_MHZ)] | None = None
 
@@ -172,11 +174,11 @@ class TargetSchema(_Strict):
     name: Name
     runtime: Name
     version: Version = ""
-    accelerator: Annotated[str, _listed(ACCELERATORS)]
+    accelerator: Annotated[str, _require_listed(ACCELERATORS)]
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
-    precisions: Annotated[list[Annotated[str, _listed(PRECISIONS)]], Field(min_length=1)]
+    precisions: Annotated[list[Annotated[str, _require_listed(PRECISIONS)]], Field(min_length=1)]
     operators: list[Text] = []
-    kernels: Annotated[str, _listed(KERNELS)] = ""
+    kernels: Annotated[str, _require_listed(KERNELS)] = ""
 
 
 class ConnectionSchema(_Strict):
@@ -199,7 +201,7 @@ class ProfileSchema(_Strict):
 
     name: Name
     title: Text = ""  #: its name as people read it; by default its name
-    kind: Annotated[str, _listed(KINDS)] = "phone"
+    kind: Annotated[str, _require_listed(KINDS)] = "phone"
     soc: Text = ""  #: system on chip; by default the name of the device
     isa: Text = ""
     npu: Text = ""
@@ -224,7 +226,7 @@ _PROFILE = FileKind(
 
 def profile_from(document: YamlDocument) -> DeviceProfile:
     """Validate a document and return its profile, without measurements; the UsageError names file and line."""
-    data = _PROFILE.validated(document)
+    data = _PROFILE.validate_file(document)
     problems = Problems()
     cores = tuple(Cluster(**cluster.model_dump()) for cluster in data.cores)
     soc = find_soc(data.soc) if data.targets is None and not cores else None
@@ -241,7 +243,7 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
         name=data.name,
         title=data.title or data.name,
         kind=data.kind,
-        soc=titled(soc.maker, data.soc) if soc else data.soc or data.name,
+        soc=title_with_maker(soc.maker, data.soc) if soc else data.soc or data.name,
         isa=data.isa or (instruction_set(cores) if data.targets is None else ""),
         npu=data.npu,
         default_target=data.default_target or targets[-1].name,

@@ -60,7 +60,7 @@ class Soc:
     source: str
 
 
-def titled(maker: str, name: str) -> str:
+def title_with_maker(maker: str, name: str) -> str:
     """Return a name with its maker's before it, once."""
     return name if name.casefold().startswith(maker.casefold()) else f"{maker} {name}"
 
@@ -82,7 +82,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 @cache
-def known_socs() -> tuple[Soc, ...]:
+def read_socs() -> tuple[Soc, ...]:
     """Return the shipped systems on chip."""
     return tuple(
         Soc(
@@ -101,7 +101,7 @@ def known_socs() -> tuple[Soc, ...]:
 @cache
 def _socs_by_name() -> Mapping[str, Soc]:
     socs = {}
-    for soc in known_socs():
+    for soc in read_socs():
         for name in (soc.name, *soc.names):
             socs[_plain_soc(name)] = soc
     return MappingProxyType(socs)

@@ -79,7 +79,7 @@ class DeviceLimits:
     @property
     def file_bytes(self) -> int | None:
         """The largest file: the smaller one of flash and package; None without either."""
-        return min((each for each in (self.flash_bytes, self.package_bytes) if each is not None), default=None)
+        return min((limit for limit in (self.flash_bytes, self.package_bytes) if limit is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,10 @@ class DeviceProfile:
         installed = ", as pip install ai-edge-litert gives" if target.kernels == KERNELS[0] and wide else ""
         runtime = "LiteRT" if target.kernels == KERNELS[0] else "TensorFlow Lite"
         others = [
-            f"{self.name}:{each.name}"
-            for each in self.targets
-            if (each.threads, bool(each.kernels), each.name != target.name) == (target.threads, True, True)
+            f"{self.name}:{target_alike.name}"
+            for target_alike in self.targets
+            if (target_alike.threads, bool(target_alike.kernels), target_alike.name != target.name)
+            == (target.threads, True, True)
         ]
         named = f"; others may take up to 1.9 times as long: {', '.join(others)}" if others else ""
         return f"{self.name}: {runtime} {target.version} with {_TITLES[target.kernels]}{bits}{installed}{named}"

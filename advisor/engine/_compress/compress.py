@@ -24,7 +24,7 @@ from advisor.compression import (
     Samples,
     Speed,
     answer,
-    compare,
+    compare_on_samples,
     sizes_of,
 )
 from advisor.core import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
@@ -39,7 +39,7 @@ from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
 from advisor.engine._space.resolved import applies
 from advisor.isolation import CallLimits, Children, Scratch, Trainers
-from advisor.measurement import FileBenchmark, accelerator, benchmark, delegate
+from advisor.measurement import FileBenchmark, accelerator, benchmark, delegate_operators
 from advisor.store import limited_cache, require_cache, sha256_file
 from advisor.tflite import Metadata, read
 
@@ -168,7 +168,7 @@ async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Te
                 raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
             tell(f"making {one.name}")
             notes = await _form(asked, walker, one.name, path)
-        found = delegate(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
+        found = delegate_operators(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
         sizes = sizes_of(path)
     except AdvisorError as error:
         cause = error.__cause__ if isinstance(error, StageAborted) else error
@@ -222,7 +222,7 @@ def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult
             floats = answers(asked.model)
             return asked.kind.compare(answers(path), floats, images.labels)
         of_samples: FileAgreement = pool.call(
-            f"{compare.__module__}:compare", path, asked.model, samples.scored, limits=LIMITS
+            f"{compare_on_samples.__module__}:compare_on_samples", path, asked.model, samples.scored, limits=LIMITS
         )
         return of_samples
 

@@ -16,8 +16,8 @@ from advisor.compression import (
     Recipe,
     SampleParts,
     TrainingImages,
-    choose,
-    drawn,
+    choose_images,
+    draw_paths,
     find_images,
     read_samples,
     recipe,
@@ -235,9 +235,9 @@ def _images_for(
     if len(scored.paths) < held:
         judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
     source = f"images of {calibration}" if images else f"training images of {data}"
-    chosen = drawn(images or (() if labelled else train.paths), CALIBRATION, seed)
+    chosen = draw_paths(images or (() if labelled else train.paths), CALIBRATION, seed)
     if not chosen:
-        chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+        chosen = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION, seed))
     training = None
     if learns or (labelled and not whole):
         validation = halves.part(Role.VALIDATION)
@@ -265,13 +265,13 @@ def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
     sizes = (images.boxes.sizes[index] for index in part.indices)
     places = dict(enumerate(order))
     objects = zip(part.objects, sizes, strict=True)
-    return tuple((true_boxes(rows).relabelled(places), size[::-1]) for rows, size in objects)
+    return tuple((true_boxes(rows).relabel_boxes(places), size[::-1]) for rows, size in objects)
 
 
 def _unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
-    chosen = drawn(images, CALIBRATION, seed)
+    chosen = draw_paths(images, CALIBRATION, seed)
     others = tuple(path for path in images if path not in set(chosen))
-    scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
+    scored = draw_paths(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
     new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
     return CompressionImages(
         chosen, scored, f"{len(chosen)} images of {folder}", f"{len(scored)} images of {folder} {new}"

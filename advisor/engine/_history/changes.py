@@ -19,7 +19,7 @@ from advisor.engine._space.resolved import RUNTIME, chosen_cards
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, select_devices, select_targets
 from advisor.measurement import host
-from advisor.store import RunFolder, chained, sha256_json
+from advisor.store import RunFolder, chain_lines, sha256_json
 from advisor.version import __version__
 
 ENVIRONMENTS = "targets"
@@ -226,7 +226,7 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
         run.keep_answers(Path(file).stem, labels)
     for source in (parent.folder.path, *child.sources):
         _share_files(source, run, child.evaluations)
-    run.write(run.evaluations_file.name, chained(child.evaluations)[0])
+    run.write(run.evaluations_file.name, chain_lines(child.evaluations)[0])
     run.write_json("manifest.json", entries)
     device = parent.request.written["device"] if child.device == HOST else child.device
     run.write_request({**parent.request.written, "device": device})

@@ -135,9 +135,9 @@ class Comparison(Written):
 
     def to_frame(self) -> pd.DataFrame:
         """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
-        from advisor.store import frame
+        from advisor.store import build_frame
 
-        return frame(COMPARISON_COLUMNS, (changed.to_row() for changed in self.figures))
+        return build_frame(COMPARISON_COLUMNS, (changed.to_row() for changed in self.figures))
 
 
 @dataclass(frozen=True)

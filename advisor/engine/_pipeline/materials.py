@@ -14,12 +14,12 @@ from typing import Any
 from advisor.catalog import Card
 from advisor.core import recipe_of
 from advisor.datasets import HOLDOUT, UNGROUPED, Dataset, Grouping, InputSpec, LabelledImage, Split
-from advisor.devices import DeviceTarget, installed_version
+from advisor.devices import DeviceTarget, find_version
 from advisor.downloads import WeightsFile
 from advisor.engine._pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine._question.values import Question
 from advisor.measurement import Host
-from advisor.store import ArtifactCache, cached_sha256, sha256_json
+from advisor.store import ArtifactCache, read_cached_sha256, sha256_json
 
 Object = tuple[int, float, float, float, float]
 """The label of a box, and its top, left, bottom and right in shares of the upright image."""
@@ -335,7 +335,7 @@ class FloatModel:
     @classmethod
     def within(cls, folder: Path) -> FloatModel:
         """Return the file that a stage left in its folder."""
-        return cls(folder / MODEL, cached_sha256(folder / MODEL))
+        return cls(folder / MODEL, read_cached_sha256(folder / MODEL))
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ class Artefact:
         figures = dict(read_result(folder))
         notes = figures.pop("notes", {})
         path = folder / MODEL
-        return cls(path, cached_sha256(path), path.stat().st_size, figures, notes)
+        return cls(path, read_cached_sha256(path), path.stat().st_size, figures, notes)
 
     @classmethod
     def at(cls, path: Path, sha256: str) -> Artefact:
@@ -377,4 +377,4 @@ def input_spec(card: Card) -> InputSpec:
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the installed versions, read without importing anything; empty for a package that is not installed."""
-    return {package: installed_version(package) for package in packages}
+    return {package: find_version(package) for package in packages}

@@ -33,7 +33,7 @@ from advisor.engine._pipeline.stage import (
     aborted,
 )
 from advisor.isolation import UNWANTED, Children, Pause, Scratch
-from advisor.store import changed_file
+from advisor.store import find_changed_file
 
 Result = TypeVar("Result")
 Spent = Callable[[], dict[str, float]]  # Returns the seconds and the CPU seconds of a job so far
@@ -322,7 +322,9 @@ class Lookup:
         with contextlib.suppress(AdvisorError, *DAMAGED):
             folders = cached_folders(stage, self._materials, Results(before))
             folder = next((folder for folder in folders if folder.is_dir()), None)
-            return None if folder is None or changed_file(folder) is not None else cast("object", stage.read(folder))
+            if folder is None or find_changed_file(folder) is not None:
+                return None
+            return cast("object", stage.read(folder))
         return None
 
 

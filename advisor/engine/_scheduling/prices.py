@@ -20,7 +20,7 @@ START_SHARE = 0.17
 
 FEW_LAYERS_SHARE = 0.45
 FEW_LAYERS_GAIN = 0.7
-"""Share of these seconds in which all epochs of the fewest layers fit (:meth:`.Finetuning.fitted_to`), and their part
+"""Share of these seconds in which all epochs of the fewest layers fit (:meth:`.Finetuning.shorten_to`), and their part
 of the gain. EfficientNet-Lite0 in 0.6 and 0.3 of the seconds: 0.6 of the gain on a draw of TrashNet, 0.8 on
 groceries."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core import Configuration, Quantity, recipe_of
 from advisor.datasets import Overview
 from advisor.engine._question import Request
-from advisor.store import frame, value_at
+from advisor.store import build_frame, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +201,7 @@ class PlanView:
 
     def to_frame(self) -> pd.DataFrame:
         """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
-        return frame(tuple(FORECAST_COLUMNS), (forecast.to_row() for forecast in self.forecasts))
+        return build_frame(tuple(FORECAST_COLUMNS), (forecast.to_row() for forecast in self.forecasts))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""

@@ -11,7 +11,15 @@ from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
-from advisor.catalog import SUFFIX, Card, Catalogue, all_missing, load_catalogue, published_labels, shipped_card
+from advisor.catalog import (
+    SUFFIX,
+    Card,
+    Catalogue,
+    all_missing,
+    load_catalogue,
+    make_shipped_card,
+    read_published_labels,
+)
 from advisor.compression import RECIPES, Needs, Recipe
 from advisor.core import (
     COST_SAVED,
@@ -283,7 +291,7 @@ def with_files(request: Request) -> Request:
         if not candidate.endswith(SUFFIX):
             names.append(candidate)
             continue
-        card, catalogue = shipped_card(Path(candidate), question.catalog)
+        card, catalogue = make_shipped_card(Path(candidate), question.catalog)
         names.append(card.name)
         catalogs.append(catalogue)
     if len(catalogs) == len(question.catalog):
@@ -361,7 +369,7 @@ def require_known_classes(question: Question, cards: Sequence[Card], images: Ima
     for card in cards:
         if images is None or not card.form or card.name not in question.candidates:
             continue
-        labels = published_labels(card)
+        labels = read_published_labels(card)
         try:
             class_order(images.classes, labels, len(labels))
         except UsageError as error:

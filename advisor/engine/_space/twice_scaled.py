@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import Card, Preprocessing, fetch_weights, published_labels, scores_of, warn_of_scale
+from advisor.catalog import Card, Preprocessing, fetch_weights, read_published_labels, scores_of, warn_of_scale
 from advisor.core import TASKS, AdvisorError, StageError
 from advisor.datasets import InputSpec
 from advisor.downloads import FetchOptions
@@ -57,7 +57,7 @@ def _tried(card: Card, file: Path, examples: Sequence[Example]) -> str:
             described, unscaled = pool.call(f"{__name__}:answer", file, specs, paths, limits=LIMITS)
         except StageError as error:
             return f"Neither could be tried: {error.message}"
-    labels = published_labels(card)
+    labels = read_published_labels(card)
     classes = [label for _, label in examples]
     images = f"{len(examples)} of your images"
     if set(classes) <= set(labels):

@@ -51,13 +51,13 @@ def measured_over_connection(before: Evaluation, device: TargetDevice, model: Pa
     A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
     ``before``, and the search continues.
     """
-    from advisor.devices import MeasurementJob, exclusive
+    from advisor.devices import MeasurementJob, lock_device
 
     target = device.target
     job = MeasurementJob((model,), (target.threads,), runtime=target.runtime)
     try:
         connection = device.connect()
-        with exclusive(connection.label):
+        with lock_device(connection.label):
             (timing,) = connection.measure(job)
     except AdvisorError as error:
         return _failed(before, error.message)

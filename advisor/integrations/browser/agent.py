@@ -31,9 +31,9 @@ from advisor.isolation import (
     LoadReading,
     busy_seconds,
     count_cores,
-    numbers,
     one_line,
-    report,
+    parse_numbers,
+    print_document,
 )
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ class BrowserPage:
         from playwright.sync_api import Error
 
         try:
-            found = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
+            answer = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
         except Error as error:
             reason = first_line(error.message).removeprefix("Page.evaluate: ")
             raise AgentError("browser", f"the browser ended, or ran out of memory ({reason})") from error
-        if "error" in found:
-            raise AgentError("load" if name == "load" else "run", one_line(ValueError(found["error"])))
-        return found["value"]
+        if "error" in answer:
+            raise AgentError("load" if name == "load" else "run", one_line(ValueError(answer["error"])))
+        return answer["value"]
 
-    def waited_ns(self) -> int | None:
+    def read_waited_ns(self) -> int | None:
         """Return how long the threads of the page have waited for a processor so far; None if unknown."""
         if self._renderer is None:
             return None
@@ -94,19 +94,19 @@ class BrowserPage:
         """Return the processor time of this process and all processes of the browser so far."""
         me = psutil.Process()
         spent = 0.0
-        for each in (me, *me.children(recursive=True)):
+        for process in (me, *me.children(recursive=True)):
             with suppress(psutil.Error):  # the browser ends processes whenever it likes
-                spent += sum(each.cpu_times()[:2])
+                spent += sum(process.cpu_times()[:2])
         return spent
 
     @cached_property
     def _renderer(self) -> psutil.Process | None:
         """The process of the page: of all renderers the largest, once a runtime was started."""
         sizes: dict[psutil.Process, int] = {}
-        for each in psutil.Process().children(recursive=True):
+        for process in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):  # it has ended: the browser ends processes whenever it likes
-                if "--type=renderer" in each.cmdline():
-                    sizes[each] = each.memory_full_info().uss
+                if "--type=renderer" in process.cmdline():
+                    sizes[process] = process.memory_full_info().uss
         return max(sizes, key=sizes.__getitem__, default=None)
 
 
@@ -118,8 +118,8 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
     """
     from playwright.sync_api import Error, sync_playwright
 
-    own = {f"/{file.name}": file for file in HERE.iterdir() if file.suffix in TYPES}
-    with _served(ChainMap(own, files)) as address, sync_playwright() as playwright:
+    own_files = {f"/{file.name}": file for file in HERE.iterdir() if file.suffix in TYPES}
+    with _serve_files(ChainMap(own_files, files)) as address, sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags])
         except Error as error:
@@ -131,7 +131,7 @@ def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str,
 
 
 @contextmanager
-def _served(files: MutableMapping[str, Path]) -> Iterator[str]:
+def _serve_files(files: MutableMapping[str, Path]) -> Iterator[str]:
     """Serve files on the loopback interface, with the headers that isolate a page from other origins."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -175,7 +175,7 @@ class PageRuntime:
         return GPU if self.accelerator == "gpu" else ()
 
 
-def measure(
+def measure_files(
     models: list[Path],
     threads: list[int],
     effort: Effort,
@@ -191,18 +191,18 @@ def measure(
             for count in threads:
                 runtime_ms = page.call("start", worker=len(series), threads=count, software=False, **asdict(runtime))
                 loaded = page.call("load", worker=len(series), model=address)
-                series.append(_series(model, count, runtime_ms, loaded))
+                series.append(_run_series(model, count, runtime_ms, loaded))
         for number in range(len(series)):
             page.call("warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
         start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
         for index in range(effort.blocks):
             order = range(len(series))
             for number in order if index % 2 == 0 else reversed(order):
-                series[number]["blocks"].append(_block(page, number, effort))
+                series[number]["blocks"].append(_time_block(page, number, effort))
         return {"browser": page.version, "load": _load(page, *start), "series": series}
 
 
-def outputs(
+def read_outputs(
     model: Path, inputs: Path, threads: int, runtime: PageRuntime, files: Mapping[str, Path], chromium: str
 ) -> dict[str, Any]:
     """Run a file on each input and return the values of its first output."""
@@ -213,7 +213,7 @@ def outputs(
         return {"browser": page.version, "outputs": page.call("outputs", worker=0, inputs="/inputs")}
 
 
-def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
+def _run_series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
     return {
         "model": str(model),
         "threads": threads,
@@ -225,27 +225,27 @@ def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, f
     }
 
 
-def _block(page: BrowserPage, worker: int, effort: Effort) -> Block:
+def _time_block(page: BrowserPage, worker: int, effort: Effort) -> Block:
     """Time one block. A clock with steps of 5 us is fine for runs of a model."""
     time.sleep(effort.pause_seconds)
     share = 1e3 / effort.blocks
     limits = {"least_ms": effort.min_seconds * share, "most_ms": effort.max_seconds * share}
-    waited = page.waited_ns()
-    found = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
-    waited_after = page.waited_ns()
+    waited = page.read_waited_ns()
+    timed = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
+    waited_after = page.read_waited_ns()
     return {
-        "wall_ns": [max(1, round(ms * 1e6)) for ms in found["times"]],
+        "wall_ns": [max(1, round(ms * 1e6)) for ms in timed["times"]],
         "cpu_ns": None,
         "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
-        "elapsed_ns": round(found["elapsed_ms"] * 1e6),
+        "elapsed_ns": round(timed["elapsed_ms"] * 1e6),
     }
 
 
-def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> LoadReading:
+def _load(page: BrowserPage, start: float, busy: float | None, own_seconds: float) -> LoadReading:
     """Return the number of processors that others than the browser kept busy since the start."""
     elapsed = time.perf_counter() - start
     busy_now = busy_seconds()
-    others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own)
+    others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own_seconds)
     return {
         "elapsed_ns": round(elapsed * 1e9),
         "others_cores": None if others is None else max(0.0, others / elapsed),
@@ -254,7 +254,7 @@ def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> Lo
     }
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Time files in headless Chromium and print one JSON document.")
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
@@ -262,7 +262,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runtime", required=True, help="litert-web or onnxruntime-web")
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="gpu: WebGPU")
     parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
-    parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2")
     parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
     parser.add_argument("--inputs", type=Path, help="values of inputs: return the outputs of the first model instead")
     return parser.parse_args()
@@ -270,12 +270,12 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
-    options = arguments()
+    options = parse_arguments()
     files = {f"/{file.name}": file for file in options.folder.iterdir()}
     common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
     if options.inputs:
-        return report(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
-    return report(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))
+        return print_document(lambda: read_outputs(options.models[0], options.inputs, options.threads[0], *common))
+    return print_document(lambda: measure_files(options.models, options.threads, EFFORTS[options.effort], *common))
 
 
 if __name__ == "__main__":

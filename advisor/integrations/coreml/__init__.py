@@ -46,16 +46,19 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
     """Return the float form of a candidate: itself, or another of the run; UsageError if there is none."""
-    own = evaluation.configuration
-    if own.compression in FLOATS:
+    configuration = evaluation.configuration
+    if configuration.compression in FLOATS:
         return evaluation
     for form in FLOATS:
-        for other in run.evaluations:
-            same = replace(other.configuration, target=own.target) == replace(own, compression=form)
-            if same and other.status is Status.OK and other.artefact:
-                return other
+        for float_candidate in run.evaluations:
+            same = replace(float_candidate.configuration, target=configuration.target) == replace(
+                configuration, compression=form
+            )
+            if same and float_candidate.status is Status.OK and float_candidate.artefact:
+                return float_candidate
     raise UsageError(
-        f"--coreml: the run has no float form of {own.card} ({own.training}), and {own.compression} is not translated",
+        f"--coreml: the run has no float form of {configuration.card} ({configuration.training}), "
+        f"and {configuration.compression} is not translated",
         "search again with --compressions that include float32",
     )
 
@@ -71,19 +74,19 @@ def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, byt
             pool.call(f"{__name__}._convert:write", *given, limits=LIMITS)
         except StageError as error:
             raise UsageError(f"--coreml: {error.message}", "leave it out; no other file needs it") from error
-        return {f"{FOLDER}/{name}": content for name, content in _files(folder).items()}
+        return {f"{FOLDER}/{name}": content for name, content in _read_files(folder).items()}
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def _read_files(folder: Path) -> dict[str, bytes]:
     """Return the files of a package; the random identifiers in its manifest become fixed ones."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-    manifest = json.loads(found["Manifest.json"])
+    contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    manifest = json.loads(contents["Manifest.json"])
     entries = sorted(manifest["itemInfoEntries"].items(), key=lambda entry: str(entry[1]["path"]))
     fixed = {key: str(uuid.uuid5(_NAMES, entry["path"])) for key, entry in entries}
     manifest["itemInfoEntries"] = {fixed[key]: entry for key, entry in entries}
     manifest["rootModelIdentifier"] = fixed[manifest["rootModelIdentifier"]]
-    return {**found, "Manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
+    return {**contents, "Manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
 
 
 def without_frameworks() -> None:

@@ -101,29 +101,29 @@ def _in_order(values: NDArray[Any]) -> NDArray[Any]:
     return values.transpose(TO_CORE) if values.ndim == IMAGE_RANK else values
 
 
-def _ordered(value: Any, rank: int) -> Any:
+def _order_axes(value: Any, rank: int) -> Any:
     return Builder.transpose(x=value, perm=TO_CORE) if rank == IMAGE_RANK else value
 
 
-def _padding(network: Network, operator: Operator, kernel: Sequence[int]) -> list[int]:
+def _padding_of(network: Network, operator: Operator, kernel: Sequence[int]) -> list[int]:
     """Return the rows and columns that are added: top, bottom, left, right."""
     if operator.options["padding"] != SAME:
         return [0, 0, 0, 0]
     sides = network.tensor(operator.inputs[0]).shape[1:3]
-    found = []
+    added = []
     for side, size, axis in zip(sides, kernel, "hw", strict=True):
         stride = int(operator.options[f"stride_{axis}"])
-        dilation = _dilation(operator, axis)
+        dilation = _dilation_of(operator, axis)
         whole = max((math.ceil(side / stride) - 1) * stride + (size - 1) * dilation + 1 - side, 0)
-        found += [whole // 2, whole - whole // 2]
-    return found
+        added += [whole // 2, whole - whole // 2]
+    return added
 
 
-def _dilation(operator: Operator, axis: str) -> int:
+def _dilation_of(operator: Operator, axis: str) -> int:
     return int(operator.options.get(f"dilation_{axis}_factor", 1))
 
 
-def _strides(operator: Operator) -> list[int]:
+def _strides_of(operator: Operator) -> list[int]:
     return [int(operator.options["stride_h"]), int(operator.options["stride_w"])]
 
 
@@ -136,11 +136,11 @@ def _convolution(network: Network, operator: Operator, depthwise: bool = False) 
     made = Builder.conv(
         x=network.value(operator.inputs[0]),
         weight=weight,
-        strides=_strides(operator),
+        strides=_strides_of(operator),
         pad_type="custom",
-        pad=_padding(network, operator, kernel.shape[1:3]),
+        pad=_padding_of(network, operator, kernel.shape[1:3]),
         groups=channels // weight.shape[1],
-        dilations=[_dilation(operator, "h"), _dilation(operator, "w")],
+        dilations=[_dilation_of(operator, "h"), _dilation_of(operator, "w")],
         **more,
     )
     return [made]
@@ -150,38 +150,38 @@ def _dense(network: Network, operator: Operator) -> list[Any]:
     weight = network.constant(operator.inputs[1])
     bias = operator.inputs[2] if len(operator.inputs) > 2 else -1
     more = {"bias": network.constant(bias)} if bias >= 0 else {}
-    rows = Builder.reshape(x=_flat(network, operator.inputs[0]), shape=[-1, weight.shape[1]])
+    rows = Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=[-1, weight.shape[1]])
     shape = network.tensor(operator.outputs[0]).shape
     made = Builder.linear(x=rows, weight=weight, **more)
-    return [made if len(shape) == 2 else _ordered(Builder.reshape(x=made, shape=shape), len(shape))]
+    return [made if len(shape) == 2 else _order_axes(Builder.reshape(x=made, shape=shape), len(shape))]
 
 
-def _flat(network: Network, index: int) -> Any:
+def _flatten(network: Network, index: int) -> Any:
     """Return a tensor whose values are in the file's order; one of a single position is as it is."""
     shape = network.tensor(index).shape
     return network.value(index) if len(shape) == IMAGE_RANK and shape[1:3] == (1, 1) else network.plain(index)
 
 
-def _reshaped(network: Network, operator: Operator) -> list[Any]:
+def _reshape(network: Network, operator: Operator) -> list[Any]:
     shape = network.tensor(operator.outputs[0]).shape
     if len(shape) == IMAGE_RANK and shape[1:3] == (1, 1):
-        return [Builder.reshape(x=_flat(network, operator.inputs[0]), shape=[shape[axis] for axis in TO_CORE])]
-    return [_ordered(Builder.reshape(x=_flat(network, operator.inputs[0]), shape=shape), len(shape))]
+        return [Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=[shape[axis] for axis in TO_CORE])]
+    return [_order_axes(Builder.reshape(x=_flatten(network, operator.inputs[0]), shape=shape), len(shape))]
 
 
-def _pooled(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+def _pool(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
     size = [int(operator.options["filter_height"]), int(operator.options["filter_width"])]
-    pad = _padding(network, operator, size)
+    pad = _padding_of(network, operator, size)
     value = network.value(operator.inputs[0])
-    return [make(x=value, kernel_sizes=size, strides=_strides(operator), pad_type="custom", pad=pad)]
+    return [make(x=value, kernel_sizes=size, strides=_strides_of(operator), pad_type="custom", pad=pad)]
 
 
-def _both(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+def _combine(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
     rank = max(len(network.tensor(index).shape) for index in operator.inputs)
-    return [make(**{name: _widened(network, index, rank) for name, index in zip("xy", operator.inputs, strict=True)})]
+    return [make(**{name: _widen(network, index, rank) for name, index in zip("xy", operator.inputs, strict=True)})]
 
 
-def _widened(network: Network, index: int, rank: int) -> Any:
+def _widen(network: Network, index: int, rank: int) -> Any:
     """Return an operand; one of fewer dimensions than the other gets leading ones."""
     shape = network.tensor(index).shape
     if len(shape) == rank or rank != IMAGE_RANK or not shape:
@@ -189,10 +189,10 @@ def _widened(network: Network, index: int, rank: int) -> Any:
     wide = (1,) * (rank - len(shape)) + shape
     if network.tensor(index).is_constant:
         return _in_order(network.constant(index).reshape(wide))
-    return _ordered(Builder.reshape(x=network.value(index), shape=wide), rank)
+    return _order_axes(Builder.reshape(x=network.value(index), shape=wide), rank)
 
 
-def _reduced(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
+def _reduce(make: Callable[..., Any], network: Network, operator: Operator) -> list[Any]:
     rank = len(network.tensor(operator.inputs[0]).shape)
     axes = sorted(int(axis) % rank for axis in network.constant(operator.inputs[1]).reshape(-1))
     keep = bool(operator.options.get("keep_dims", 0))
@@ -200,10 +200,10 @@ def _reduced(make: Callable[..., Any], network: Network, operator: Operator) -> 
         axes = [PLACE[axis] for axis in axes]
         return [make(x=network.value(operator.inputs[0]), axes=axes, keep_dims=keep)]
     made = make(x=network.plain(operator.inputs[0]), axes=axes, keep_dims=keep)
-    return [_ordered(made, len(network.tensor(operator.outputs[0]).shape))]
+    return [_order_axes(made, len(network.tensor(operator.outputs[0]).shape))]
 
 
-def _padded(network: Network, operator: Operator) -> list[Any]:
+def _pad(network: Network, operator: Operator) -> list[Any]:
     added = network.constant(operator.inputs[1]).astype(np.int32)
     value = float(network.constant(operator.inputs[2]).reshape(-1)[0]) if len(operator.inputs) > 2 else 0.0
     ordered = added[list(TO_CORE)] if len(added) == IMAGE_RANK else added
@@ -212,7 +212,7 @@ def _padded(network: Network, operator: Operator) -> list[Any]:
     return [Builder.pad(x=network.value(operator.inputs[0]), pad=ordered.reshape(-1), constant_val=value)]
 
 
-def _joined(network: Network, operator: Operator) -> list[Any]:
+def _join(network: Network, operator: Operator) -> list[Any]:
     axis = _axis(network, operator.inputs[0], int(operator.options["axis"]))
     return [Builder.concat(values=[network.value(index) for index in operator.inputs], axis=axis)]
 
@@ -228,12 +228,12 @@ def _split(network: Network, operator: Operator) -> list[Any]:
     return list(parts) if isinstance(parts, (list, tuple)) else [parts]
 
 
-def _turned(network: Network, operator: Operator) -> list[Any]:
+def _transpose(network: Network, operator: Operator) -> list[Any]:
     made = Builder.transpose(x=network.plain(operator.inputs[0]), perm=network.constant(operator.inputs[1]))
-    return [_ordered(made, len(network.tensor(operator.outputs[0]).shape))]
+    return [_order_axes(made, len(network.tensor(operator.outputs[0]).shape))]
 
 
-def _sliced(network: Network, operator: Operator) -> list[Any]:
+def _slice(network: Network, operator: Operator) -> list[Any]:
     """Add a slice. The description of an operator has no masks of open ends; the shape of the output tells them."""
     given = network.tensor(operator.inputs[0]).shape
     made = network.tensor(operator.outputs[0]).shape
@@ -241,12 +241,12 @@ def _sliced(network: Network, operator: Operator) -> list[Any]:
     if len(made) != len(given) or len(rows[0]) != len(given):
         raise UsageError("--coreml: the model has a STRIDED_SLICE that drops or adds dimensions", "leave it out")
     sides = zip(given, *rows, made, strict=True)
-    begin, end = zip(*(_ends(*numbers) for numbers in sides), strict=True)
-    found = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=rows[2])
-    return [_ordered(found, len(made))]
+    begin, end = zip(*(_ends_of(*numbers) for numbers in sides), strict=True)
+    section = Builder.slice_by_index(x=network.plain(operator.inputs[0]), begin=begin, end=end, stride=rows[2])
+    return [_order_axes(section, len(made))]
 
 
-def _ends(side: int, first: int, last: int, step: int, count: int) -> tuple[int, int]:
+def _ends_of(side: int, first: int, last: int, step: int, count: int) -> tuple[int, int]:
     """Return the first and the last place of a slice of ``count`` values; an open end is that of the tensor."""
     for begin in (first % side, 0):
         for end in (last % side if last != side else side, side):
@@ -271,31 +271,31 @@ def _hard_swish(value: Any) -> Any:
 
 
 OPERATORS: Mapping[str, Callable[[Network, Operator], list[Any]]] = {
-    "ADD": partial(_both, Builder.add),
-    "AVERAGE_POOL_2D": partial(_pooled, partial(Builder.avg_pool, exclude_padding_from_average=True)),
-    "CONCATENATION": _joined,
+    "ADD": partial(_combine, Builder.add),
+    "AVERAGE_POOL_2D": partial(_pool, partial(Builder.avg_pool, exclude_padding_from_average=True)),
+    "CONCATENATION": _join,
     "CONV_2D": _convolution,
     "DEPTHWISE_CONV_2D": partial(_convolution, depthwise=True),
-    "DIV": partial(_both, Builder.real_div),
-    "EXPAND_DIMS": _reshaped,
+    "DIV": partial(_combine, Builder.real_div),
+    "EXPAND_DIMS": _reshape,
     "FULLY_CONNECTED": _dense,
     "HARD_SWISH": partial(_one, _hard_swish),
     "LOGISTIC": partial(_one, lambda value: Builder.sigmoid(x=value)),
-    "MAX_POOL_2D": partial(_pooled, Builder.max_pool),
-    "MEAN": partial(_reduced, Builder.reduce_mean),
-    "MUL": partial(_both, Builder.mul),
-    "PAD": _padded,
-    "PADV2": _padded,
+    "MAX_POOL_2D": partial(_pool, Builder.max_pool),
+    "MEAN": partial(_reduce, Builder.reduce_mean),
+    "MUL": partial(_combine, Builder.mul),
+    "PAD": _pad,
+    "PADV2": _pad,
     "RELU": partial(_one, lambda value: Builder.relu(x=value)),
     "RELU6": partial(_one, lambda value: Builder.relu6(x=value)),
-    "RESHAPE": _reshaped,
+    "RESHAPE": _reshape,
     "SOFTMAX": _softmax,
     "SPLIT": _split,
-    "SQUEEZE": _reshaped,
-    "STRIDED_SLICE": _sliced,
-    "SUB": partial(_both, Builder.sub),
+    "SQUEEZE": _reshape,
+    "STRIDED_SLICE": _slice,
+    "SUB": partial(_combine, Builder.sub),
     "TANH": partial(_one, lambda value: Builder.tanh(x=value)),
-    "TRANSPOSE": _turned,
+    "TRANSPOSE": _transpose,
 }
 """Functions that add an operator to a network, by its name; each returns the outputs before the activation."""
 
@@ -329,7 +329,7 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
     made.input_description["image"] = f"RGB image, {side} x {side}"
     made.save(str(folder))
     specification = folder / "Data" / "com.apple.CoreML" / "model.mlmodel"
-    found = ct.proto.Model_pb2.Model()
-    found.ParseFromString(specification.read_bytes())
-    found.description.metadata.userDefined.pop(_DATE, None)  # so that the same run gives the same bytes
-    specification.write_bytes(found.SerializeToString(deterministic=True))
+    saved = ct.proto.Model_pb2.Model()
+    saved.ParseFromString(specification.read_bytes())
+    saved.description.metadata.userDefined.pop(_DATE, None)  # so that the same run gives the same bytes
+    specification.write_bytes(saved.SerializeToString(deterministic=True))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import StageError, UsageError, message_of
-from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, comparison, keep_export
+from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, compare_export, keep_export
 from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def write(model: Path, folder: Path) -> None:
 def write_pte(model: Path, export: Path) -> dict[str, float] | str:
     """Write the ``.pte`` of a float file and return how it compares on the same inputs, or why there is no export."""
     try:
-        export.write_bytes(_converted(model))
-        return comparison(str(model), partial(_run, export), SMALL_DIFFERENCE)
+        export.write_bytes(_convert(model))
+        return compare_export(str(model), partial(_run, export), SMALL_DIFFERENCE)
     except StageError as error:
         return error.message
 
 
-def _converted(model: Path) -> bytes:
+def _convert(model: Path) -> bytes:
     import torch
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
@@ -88,6 +88,9 @@ def _run(export: Path, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
     try:
         method = Runtime.get().load_program(export).load_method("forward")
         assert method is not None, "every export has it"
-        return [[each.numpy() for each in method.execute([torch.from_numpy(one) for one in given])] for given in inputs]
+        return [
+            [output.numpy() for output in method.execute([torch.from_numpy(array) for array in given])]
+            for given in inputs
+        ]
     except RuntimeError as error:
         raise StageError(f"ExecuTorch cannot run the export: {message_of(error)}") from error

@@ -27,7 +27,7 @@ _ELEMENTWISE: Mapping[str, Callable[[Any, Any], Any]] = {
     "POW": torch.pow,
     "MINIMUM": torch.minimum,
     "FLOOR_DIV": torch.floor_divide,
-    "SQUARED_DIFFERENCE": lambda one, other: (one - other).square(),
+    "SQUARED_DIFFERENCE": lambda left, right: (left - right).square(),
 }
 _UNARY: Mapping[str, Callable[[Any], Any]] = {
     "RELU": functional.relu,
@@ -77,7 +77,7 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             if name in _UNARY:
                 made = [_Value(_UNARY[name](given[0].tensor), given[0].first)]
             elif name in _ELEMENTWISE:
-                made = [_both(_ELEMENTWISE[name], given)]
+                made = [_combine(_ELEMENTWISE[name], given)]
             else:
                 made = list(_STEPS[name](given, operator.options, shape))
             fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
@@ -124,12 +124,12 @@ Options = Mapping[str, Any]
 Shape = tuple[int, ...]
 
 
-def _both(compute: Callable[[Any, Any], Any], given: Given) -> _Value:
+def _combine(compute: Callable[[Any, Any], Any], given: Given) -> _Value:
     """Return an operation on two values, the smaller of which is repeated along the axes that it lacks."""
-    one, other = given
-    if not (one.first or other.first):
-        return _Value(compute(one.tensor, other.tensor))
-    moved = [each.tensor if each.first else _as_image(each.tensor) for each in given]
+    first, second = given
+    if not (first.first or second.first):
+        return _Value(compute(first.tensor, second.tensor))
+    moved = [value.tensor if value.first else _as_image(value.tensor) for value in given]
     return _Value(compute(*moved), first=True)
 
 
@@ -138,12 +138,12 @@ def _as_image(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape((*[1] * (4 - tensor.dim()), *tensor.shape)).permute(_FIRST)
 
 
-def _convolved(given: Given, options: Options, _: Shape) -> list[_Value]:
+def _convolve(given: Given, options: Options, _: Shape) -> list[_Value]:
     kernel = given[1].tensor
     bias = given[2].tensor if len(given) > 2 else None
     dilation = int(options.get("dilation_h_factor", 1)), int(options.get("dilation_w_factor", 1))
     strides = int(options["stride_h"]), int(options["stride_w"])
-    data, even = _padded(given[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
+    data, even = _pad_data(given[0].image, kernel.shape[2:], strides, dilation, options, 0.0)
     groups = data.shape[1] // kernel.shape[1]
     return [_Value(functional.conv2d(data, kernel, bias, strides, even, dilation, groups), first=True)]
 
@@ -151,7 +151,7 @@ def _convolved(given: Given, options: Options, _: Shape) -> list[_Value]:
 Pair = tuple[int, int]
 
 
-def _padded(
+def _pad_data(
     data: torch.Tensor, size: Sequence[int], strides: Pair, dilation: Pair, options: Options, value: float
 ) -> tuple[torch.Tensor, Pair]:
     """Return the data and the padding that an operator takes itself, which has as many rows before as after.
@@ -178,11 +178,11 @@ def _dense(given: Given, _: Options, shape: Shape) -> list[_Value]:
     return [_Value(functional.linear(data, kernel, bias).reshape(shape))]
 
 
-def _pooled(largest: bool, given: Given, options: Options, _: Shape) -> list[_Value]:
+def _pool(largest: bool, given: Given, options: Options, _: Shape) -> list[_Value]:
     image = given[0].image
     size = (int(options["filter_height"]), int(options["filter_width"]))
     strides = int(options["stride_h"]), int(options["stride_w"])
-    data, even = _padded(image, size, strides, (1, 1), options, float("-inf") if largest else 0.0)
+    data, even = _pad_data(image, size, strides, (1, 1), options, float("-inf") if largest else 0.0)
     if largest:
         return [_Value(functional.max_pool2d(data, size, strides, even), first=True)]
     if data is not image:
@@ -198,20 +198,20 @@ def _pad(given: Given, _: Options, __: Shape) -> list[_Value]:
     return [_Value(functional.pad(given[0].tensor, flat, value=float(value)), given[0].first)]
 
 
-def _reduced(compute: Callable[..., Any], given: Given, options: Options, _: Shape) -> list[_Value]:
-    kept = bool(options.get("keep_dims"))
+def _reduce(compute: Callable[..., Any], given: Given, options: Options, _: Shape) -> list[_Value]:
+    keeps_axes = bool(options.get("keep_dims"))
     axes = [int(axis) for axis in given[1].tensor.reshape(-1)]
     if given[0].first and axes == [1, 2]:
-        found = compute(given[0].tensor, (2, 3), keepdim=True)  # XNNPACK takes no other
-        return [_Value(found, first=True) if kept else _Value(found.flatten(1))]
-    return [_Value(compute(given[0].last, axes, keepdim=kept))]
+        reduced = compute(given[0].tensor, (2, 3), keepdim=True)  # XNNPACK takes no other
+        return [_Value(reduced, first=True) if keeps_axes else _Value(reduced.flatten(1))]
+    return [_Value(compute(given[0].last, axes, keepdim=keeps_axes))]
 
 
-def _joined(given: Given, options: Options, shape: Shape) -> list[_Value]:
+def _join(given: Given, options: Options, shape: Shape) -> list[_Value]:
     axis = int(options["axis"]) % len(shape)
-    if any(each.first for each in given):
-        return [_Value(torch.cat([each.image for each in given], _FIRST.index(axis)), first=True)]
-    return [_Value(torch.cat([each.tensor for each in given], axis))]
+    if any(value.first for value in given):
+        return [_Value(torch.cat([value.image for value in given], _FIRST.index(axis)), first=True)]
+    return [_Value(torch.cat([value.tensor for value in given], axis))]
 
 
 def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
@@ -221,46 +221,46 @@ def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
     return [_Value(part, value.first) for part in torch.chunk(value.tensor, int(options["num_splits"]), axis)]
 
 
-def _sliced(given: Given, options: Options, shape: Shape) -> list[_Value]:
-    parts = slices_of(options, *(each.tensor.reshape(-1).tolist() for each in given[1:]))
+def _slice(given: Given, options: Options, shape: Shape) -> list[_Value]:
+    parts = slices_of(options, *(bound.tensor.reshape(-1).tolist() for bound in given[1:]))
     if given[0].first and len(parts) == 4:
         return [_Value(given[0].tensor[tuple(parts[axis] for axis in _FIRST)], first=True)]
     return [_Value(given[0].last[parts].reshape(shape))]
 
 
-def _resized(given: Given, options: Options, shape: Shape) -> list[_Value]:
+def _resize(given: Given, options: Options, shape: Shape) -> list[_Value]:
     aligned = bool(options.get("align_corners"))
     if not (aligned or options.get("half_pixel_centers")):
         raise StageError("ExecuTorch is not given a resize by the corners of pixels")
-    found = functional.interpolate(given[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
-    return [_Value(found, first=True)]
+    resized = functional.interpolate(given[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
+    return [_Value(resized, first=True)]
 
 
-def _multiplied(given: Given, options: Options, _: Shape) -> list[_Value]:
-    one, two = (
+def _multiply(given: Given, options: Options, _: Shape) -> list[_Value]:
+    left, right = (
         value.last.transpose(-1, -2) if options.get(key) else value.last
         for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
     )
-    return [_Value(torch.matmul(one, two))]
+    return [_Value(torch.matmul(left, right))]
 
 
 _STEPS: Mapping[str, Callable[[Given, Options, Shape], list[_Value]]] = {
-    "CONV_2D": _convolved,
-    "DEPTHWISE_CONV_2D": _convolved,
+    "CONV_2D": _convolve,
+    "DEPTHWISE_CONV_2D": _convolve,
     "FULLY_CONNECTED": _dense,
     "PAD": _pad,
     "PADV2": _pad,
-    "AVERAGE_POOL_2D": lambda *given: _pooled(False, *given),
-    "MAX_POOL_2D": lambda *given: _pooled(True, *given),
-    "MEAN": lambda *given: _reduced(torch.mean, *given),
-    "SUM": lambda *given: _reduced(torch.sum, *given),
-    "REDUCE_MAX": lambda *given: _reduced(torch.amax, *given),
-    "CONCATENATION": _joined,
+    "AVERAGE_POOL_2D": lambda *given: _pool(False, *given),
+    "MAX_POOL_2D": lambda *given: _pool(True, *given),
+    "MEAN": lambda *given: _reduce(torch.mean, *given),
+    "SUM": lambda *given: _reduce(torch.sum, *given),
+    "REDUCE_MAX": lambda *given: _reduce(torch.amax, *given),
+    "CONCATENATION": _join,
     "SPLIT": _split,
-    "RESIZE_BILINEAR": _resized,
-    "SLICE": _sliced,
-    "STRIDED_SLICE": _sliced,
-    "BATCH_MATMUL": _multiplied,
+    "RESIZE_BILINEAR": _resize,
+    "SLICE": _slice,
+    "STRIDED_SLICE": _slice,
+    "BATCH_MATMUL": _multiply,
     "RESHAPE": lambda given, _, shape: [_Value(given[0].last.reshape(shape))],
     "TRANSPOSE": lambda given, _, __: [_Value(given[0].last.permute(given[1].tensor.reshape(-1).tolist()))],
     "SOFTMAX": lambda given, _, __: [_Value(torch.softmax(given[0].last, -1))],

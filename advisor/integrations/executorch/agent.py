@@ -11,8 +11,8 @@ class PteModel:
     """A ``.pte`` file in ExecuTorch on the CPU. The threads are those of the process: one count in each."""
 
     @staticmethod
-    def imported() -> tuple[str, str]:
-        """See :meth:`advisor.isolation.agent.TfliteModel.imported`."""
+    def import_runtime() -> tuple[str, str]:
+        """See :meth:`advisor.isolation.agent.TfliteModel.import_runtime`."""
         try:
             import executorch.runtime  # noqa: F401 - with PyTorch
         except ImportError as error:
@@ -27,7 +27,7 @@ class PteModel:
 
         if kernels != "default" or shape:
             raise agent.AgentError("load", "ExecuTorch has no choice of kernels and shapes")
-        self.runtime = self.imported()
+        self.runtime = self.import_runtime()
         portable_lib._unsafe_reset_threadpool(threads)
         try:
             self._program = Runtime.get().load_program(content or path)

@@ -40,14 +40,14 @@ def mcp(
     Example: advisor mcp --folder ~/models
     """
     try:
-        from advisor.integrations.mcp._tools import AssistantFolders, Tools, server
+        from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
     except ImportError:
         raise UsageError("the package of the Model Context Protocol is not installed", install_extra("mcp")) from None
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     _repair_input()
-    server(Tools(AssistantFolders.of(folder or ["."]), seconds(most_time, "--most-time"))).run("stdio")
+    make_server(Tools(AssistantFolders.of(folder or ["."]), seconds(most_time, "--most-time"))).run("stdio")
 
 
 def without_lone_surrogates(line: bytes) -> bytes:

@@ -123,15 +123,15 @@ class Tools:
         question = self._question(budget, data, candidates, device, size_budget)
         runs = self.folders.path("out", "runs")
         options = ["--prefer", prefer, "--time-limit", time_limit, "--out", runs]
-        found = await self._run(["search", *question, *options], ctx, limit_s)
-        return {**found, "folder": str(Path(runs) / str(found["run"]))}
+        answer = await self._run(["search", *question, *options], ctx, limit_s)
+        return {**answer, "folder": str(Path(runs) / str(answer["run"]))}
 
     async def report(
         self, run: RunName, budget: str = "", size_budget: Size = "", min_accuracy: str = "", prefer: Preference = ""
     ) -> dict[str, Any]:
         """Decide again from the measurements of a finished run, with other limits or another preference."""
         limits = {"budget": budget, "size-budget": size_budget, "min-accuracy": min_accuracy, "prefer": prefer}
-        return await self._run(["report", self.folders.path("run", run), *_options(limits)])
+        return await self._run(["report", self.folders.path("run", run), *_list_options(limits)])
 
     async def compare(self, before: RunName, after: RunName) -> dict[str, Any]:
         """Show what changed between two runs, and whether the recommendation changed beyond the noise."""
@@ -140,23 +140,23 @@ class Tools:
     async def export(self, run: RunName, to: str, pick: str = "") -> dict[str, Any]:
         """Write the bundle to ship: model, labels, model card, test vectors, code for the app, a page to try it."""
         paths = [self.folders.path("run", run), "--to", self.folders.path("to", to)]
-        return await self._run(["export", *paths, *_options({"pick": pick})])
+        return await self._run(["export", *paths, *_list_options({"pick": pick})])
 
     async def benchmark(self, model: str, threads: str = "1", device: str = "") -> dict[str, Any]:
         """Time a .tflite file on this machine, or on a device: measured if it is connected, otherwise predicted."""
-        options = _options({"threads": threads, "device": device})
+        options = _list_options({"threads": threads, "device": device})
         return await self._run(["benchmark", self.folders.path("model", model), *options])
 
     async def devices(self, conditions: Conditions = ()) -> dict[str, Any]:
         """List the known devices with their targets; such a condition is kind=phone."""
-        return await self._run(["devices", "list", *_filters(conditions)])
+        return await self._run(["devices", "list", *_list_filters(conditions)])
 
     async def catalog(self, conditions: Conditions = ()) -> dict[str, Any]:
         """List the models that can be tried, with published accuracy, parameters and multiply-accumulates.
 
         Such a condition is family=mobilenet* or macs<300M.
         """
-        return await self._run(["catalog", "list", *_filters(conditions)])
+        return await self._run(["catalog", "list", *_list_filters(conditions)])
 
     def _question(self, budget: str, data: str, candidates: str, device: str, size_budget: str) -> list[str]:
         """Return the options of a question; a candidate with a slash or the end .tflite is a path."""
@@ -165,7 +165,7 @@ class Tools:
             self.folders.path("candidates", name) if "/" in name or name.endswith(".tflite") else name for name in names
         ]
         given = {"budget": budget, "candidates": ",".join(shown), "device": device, "size-budget": size_budget}
-        return _options({**given, "data": self._images(data) if data else ""})
+        return _list_options({**given, "data": self._images(data) if data else ""})
 
     def _images(self, data: str) -> str:
         """Return the path of images; ToolError if a manifest or a link leads to a file outside the folders."""
@@ -217,12 +217,12 @@ async def _follow(process: Process, said: list[str], ctx: Context[Any, Any] | No
                 await ctx.report_progress(time.monotonic() - started, total_s, line)
 
 
-def _options(given: Mapping[str, str]) -> list[str]:
+def _list_options(given: Mapping[str, str]) -> list[str]:
     """Return the options of a command line; one without a value is left out. A value cannot become an option."""
     return [f"--{name}={value}" for name, value in given.items() if value]
 
 
-def _filters(conditions: Sequence[str]) -> list[str]:
+def _list_filters(conditions: Sequence[str]) -> list[str]:
     return [f"--filter={condition}" for condition in conditions]
 
 
@@ -246,7 +246,7 @@ class _Server(MCPServer[None]):
         raise MCPError(INVALID_PARAMS, f"unknown prompt '{name}'; this server has tools only")
 
 
-def server(tools: Tools) -> MCPServer[None]:
+def make_server(tools: Tools) -> MCPServer[None]:
     """Return the server with all tools."""
     made = _Server("advisor", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     for name in ("plan", "search", "report", "compare", "export", "benchmark", "devices", "catalog"):

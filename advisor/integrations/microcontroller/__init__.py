@@ -63,17 +63,17 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
     if not available():
         raise UsageError(f"{NAME} is not installed", install_extra(EXTRA))
     operators = tuple(sorted({operator.name for graph in read(path).subgraphs for operator in graph.operators}))
-    found = call_json(f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
-    runtime = f"{NAME} {found['version']}"
-    if found["missing"] or found["refusal"]:
-        return MicroCheck(runtime, operators, tuple(found["missing"]), found["refusal"])
+    document = call_json(f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
+    runtime = f"{NAME} {document['version']}"
+    if document["missing"] or document["refusal"]:
+        return MicroCheck(runtime, operators, tuple(document["missing"]), document["refusal"])
     return MicroCheck(
         runtime,
         operators,
-        arena_bytes=found["arena_bytes"],
-        activation_bytes=found["activation_bytes"],
-        values=found["values"],
-        differences={name: OutputDifference(**each) for name, each in found["kernels"].items()},
+        arena_bytes=document["arena_bytes"],
+        activation_bytes=document["activation_bytes"],
+        values=document["values"],
+        differences={name: OutputDifference(**difference) for name, difference in document["kernels"].items()},
         measured_on=datetime.now(UTC).date().isoformat(),
     )
 
@@ -98,22 +98,22 @@ def collect(path: str, inputs: int) -> dict[str, Any]:
         reason = f"it would read {outside} of the file's constants as zeros, which are stored behind the flatbuffer"
         return {**document, "refusal": reason}
     try:
-        arena, head = _arena(data)
+        arena, head = _find_arena(data)
     except NotRun as error:
-        document["missing"] = _all_missing(data, str(error))
-        document["refusal"] = "" if document["missing"] else _reason(str(error))
+        document["missing"] = _list_missing(data, str(error))
+        document["refusal"] = "" if document["missing"] else _read_reason(str(error))
         return document
-    return {**document, "arena_bytes": arena, "activation_bytes": head, **_outputs(data, arena, inputs)}
+    return {**document, "arena_bytes": arena, "activation_bytes": head, **_compare_outputs(data, arena, inputs)}
 
 
-def _arena(data: bytes) -> tuple[int, int]:
+def _find_arena(data: bytes) -> tuple[int, int]:
     """Return the smallest arena with which the file is set up, and the bytes of it that the planner gives activations.
 
     TFLM records what it keeps, rounded up by at most the alignment. Setting up can need more for a moment.
     """
-    with _printed() as text:
-        interpreter = _new(data, LARGEST_ARENA, text)
-        _run(interpreter, _random_inputs(data, interpreter, 1), text)
+    with _capture_prints() as text:
+        interpreter = _new_interpreter(data, LARGEST_ARENA, text)
+        _run(interpreter, _draw_inputs(data, interpreter, 1), text)
         interpreter.print_allocations()
         recorded = {part: int(size) for part, size in _RECORDED.findall(text())}
         del interpreter
@@ -128,52 +128,52 @@ def _arena(data: bytes) -> tuple[int, int]:
     return enough, recorded["head"]
 
 
-def _outputs(data: bytes, arena: int, inputs: int) -> dict[str, Any]:
+def _compare_outputs(data: bytes, arena: int, inputs: int) -> dict[str, Any]:
     """Run random inputs within the smallest arena, and return how the outputs differ from LiteRT's kernels."""
-    with _printed() as text:
-        interpreter = _new(data, arena, text)
-        given = _random_inputs(data, interpreter, inputs)
-        found = _run(interpreter, given, text, len(_details(data)[1]))
-    floats = any(each.dtype.startswith("float") for each in _details(data)[1])
-    differences = partial(_differences, found, tolerance=FLOAT_TOLERANCE if floats else 0.0)
-    kernels = {name: differences(_litert(data, given, name)) for name in ("reference", "default")}
-    return {"inputs": inputs, "values": int(found.size), "kernels": kernels}
+    with _capture_prints() as text:
+        interpreter = _new_interpreter(data, arena, text)
+        given = _draw_inputs(data, interpreter, inputs)
+        outputs = _run(interpreter, given, text, len(_read_details(data)[1]))
+    floats = any(details.dtype.startswith("float") for details in _read_details(data)[1])
+    differences = partial(_measure_differences, outputs, tolerance=FLOAT_TOLERANCE if floats else 0.0)
+    kernels = {name: differences(_run_in_litert(data, given, name)) for name in ("reference", "default")}
+    return {"inputs": inputs, "values": int(outputs.size), "kernels": kernels}
 
 
-def _differences(found: NDArray[Any], other: NDArray[Any], tolerance: float) -> dict[str, float]:
-    apart = np.abs(found - other)
-    apart[apart <= tolerance * np.abs(other).max(initial=0)] = 0
+def _measure_differences(outputs: NDArray[Any], expected: NDArray[Any], tolerance: float) -> dict[str, float]:
+    apart = np.abs(outputs - expected)
+    apart[apart <= tolerance * np.abs(expected).max(initial=0)] = 0
     return {"differing": int(np.count_nonzero(apart)), "largest": float(apart.max(initial=0))}
 
 
-def _details(data: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _read_details(data: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     from advisor.tflite import read
 
     model = read(data)
     return model.inputs, model.outputs
 
 
-def _litert(data: bytes, given: RunInputs, kernels: str) -> NDArray[Any]:
+def _run_in_litert(data: bytes, given: RunInputs, kernels: str) -> NDArray[Any]:
     """Return all outputs of all inputs one after the other, by the named kernels of LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolver = OpResolverType.BUILTIN_REF if kernels == "reference" else OpResolverType.AUTO
     interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=resolver)
     interpreter.allocate_tensors()
-    found = []
+    outputs = []
     for values in given:
-        for details, each in zip(interpreter.get_input_details(), values, strict=True):
-            interpreter.set_tensor(details["index"], each)
+        for details, value in zip(interpreter.get_input_details(), values, strict=True):
+            interpreter.set_tensor(details["index"], value)
         interpreter.invoke()
-        found += [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
-    return _flat(found)
+        outputs += [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
+    return _flatten(outputs)
 
 
-def _flat(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate([np.asarray(each, np.float64).ravel() for each in found])
+def _flatten(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([np.asarray(array, np.float64).ravel() for array in arrays])
 
 
-def _new(data: bytes, arena: int, text: Any) -> Any:
+def _new_interpreter(data: bytes, arena: int, text: Any) -> Any:
     """Return an interpreter. Raises NotRun: TFLM refuses the file, or the arena is too small."""
     from tflite_micro.python.tflite_micro import runtime
 
@@ -189,7 +189,7 @@ def _fits(data: bytes, arena: int) -> bool:
     if child == 0:
         status = 1
         with suppress(NotRun):
-            _new(data, arena, str)
+            _new_interpreter(data, arena, str)
             status = 0
         os._exit(status)
     return os.waitpid(child, 0)[1] == 0
@@ -197,25 +197,25 @@ def _fits(data: bytes, arena: int) -> bool:
 
 def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDArray[Any]:
     """Return all outputs of all inputs one after the other. Raises NotRun: a kernel fails."""
-    found = []
+    values_given = []
     for values in given:
         try:
-            for place, each in enumerate(values):
-                interpreter.set_input(each, place)
+            for place, value in enumerate(values):
+                interpreter.set_input(value, place)
             interpreter.invoke()
         except (RuntimeError, ValueError) as error:
             raise NotRun(text() or str(error)) from error
-        found += [np.array(interpreter.get_output(place)) for place in range(outputs)]
-    return _flat(found)
+        values_given += [np.array(interpreter.get_output(place)) for place in range(outputs)]
+    return _flatten(values_given)
 
 
-def _random_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
+def _draw_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
     random = np.random.default_rng(0)
-    details = [interpreter.get_input_details(place) for place in range(len(_details(data)[0]))]
-    return [[_random(each, random) for each in details] for _ in range(number)]
+    details = [interpreter.get_input_details(place) for place in range(len(_read_details(data)[0]))]
+    return [[_draw_values(input_details, random) for input_details in details] for _ in range(number)]
 
 
-def _random(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any]:
+def _draw_values(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any]:
     shape = tuple(details["shape"])
     dtype = np.dtype(details["dtype"])
     if dtype.kind == "f":
@@ -226,7 +226,7 @@ def _random(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any
     return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
-def _all_missing(data: bytes, printed: str) -> list[str]:
+def _list_missing(data: bytes, printed: str) -> list[str]:
     """Return the operators that TFLM does not have: it names the first, which is then left out of the file."""
     from advisor.tflite import pack, read, unpack
 
@@ -243,14 +243,14 @@ def _all_missing(data: bytes, printed: str) -> list[str]:
         data = pack(tables)
         printed = ""
         try:
-            with _printed() as text:
-                _new(data, LARGEST_ARENA, text)
+            with _capture_prints() as text:
+                _new_interpreter(data, LARGEST_ARENA, text)
         except NotRun as error:
             printed = str(error)
     return missing
 
 
-def _reason(printed: str) -> str:
+def _read_reason(printed: str) -> str:
     """Return what TFLM says of the operator that it refuses, in one line."""
     lines = [_SOURCE.sub("", line.strip()) for line in printed.splitlines() if line.strip()]
     refused = _REFUSED.search(printed)
@@ -261,21 +261,21 @@ def _reason(printed: str) -> str:
 
 
 @contextmanager
-def _printed() -> Iterator[Any]:
+def _capture_prints() -> Iterator[Any]:
     """Yield a function that returns, and forgets, what native code has printed to standard error."""
-    kept = os.dup(2)
+    standard_error = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
 
         def text() -> str:
             file.seek(0)
-            found = file.read().decode("utf-8", "replace")
+            printed = file.read().decode("utf-8", "replace")
             file.seek(0)
             file.truncate()
-            return found
+            return printed
 
         try:
             yield text
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(standard_error, 2)
+            os.close(standard_error)

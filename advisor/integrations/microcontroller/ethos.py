@@ -58,17 +58,17 @@ _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 def unit_named(name: str) -> Unit:
     """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``; else UsageError."""
     asked, _, mode = name.partition(":")
-    found = DEFAULTS.get(asked, asked)
-    if found not in CONFIGURATIONS:
+    configuration = DEFAULTS.get(asked, asked)
+    if configuration not in CONFIGURATIONS:
         known = (*NAMES, *CONFIGURATIONS)
         raise UsageError(f"unknown accelerator '{asked}'{nearest(asked, known)}", f"Ethos-U: {', '.join(known)}")
     if mode and mode not in MODES:
         raise UsageError(f"{asked}: unknown memory mode '{mode}'{nearest(mode, MODES)}", f"modes: {', '.join(MODES)}")
-    family = found[: len("ethos-u55")]
+    family = configuration[: len("ethos-u55")]
     if mode == "dedicated-sram" and family == "ethos-u55":
         raise UsageError("an Ethos-U55 has no mode dedicated-sram: it does not write to DRAM", "use shared-sram")
     system, usual = _SYSTEMS[family]
-    return Unit(found, mode or usual, system)
+    return Unit(configuration, mode or usual, system)
 
 
 def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstimate:
@@ -91,8 +91,8 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
             (row,) = csv.DictReader(file)
         compiled = read(Path(folder) / "model_vela.tflite")
     left = Counter(operator.name for operator in compiled.operators if operator.name != NPU_OPERATOR)
-    lines = [each.removeprefix("Reason:") for each in finished.stdout.splitlines() if each.startswith("Reason:")]
-    reasons = tuple(dict.fromkeys(each.strip().partition(" (")[0] for each in lines))
+    lines = [line.removeprefix("Reason:") for line in finished.stdout.splitlines() if line.startswith("Reason:")]
+    reasons = tuple(dict.fromkeys(line.strip().partition(" (")[0] for line in lines))
     return _estimate(unit, len(model.operators), left, reasons, row)
 
 

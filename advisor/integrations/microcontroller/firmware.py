@@ -40,17 +40,17 @@ def check(_shipping: Shipping) -> None:
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the sources; see :class:`advisor.exporting._shipping.BundlePart`."""
-    found = firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
-    return {name: text.encode() for name, text in found.items()}
+    sources = write_firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
+    return {name: text.encode() for name, text in sources.items()}
 
 
-def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
+def write_firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
     """Return the sources by their path in the bundle, for a file with integer input and output, as it was measured.
 
     Raises UsageError: TensorFlow Lite Micro does not run the file; the message names the operator. StageError: the
     interpreter crashed.
     """
-    arena, origin = _arena(content)
+    arena, origin = _measure_arena(content)
     model = read(content)
     operators = sorted({operator.name for graph in model.subgraphs for operator in graph.operators})
     customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
@@ -62,7 +62,7 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
             arena=arena,
             origin=origin,
             operators=len(operators),
-            methods=[method(name) for name in operators if name not in customs],
+            methods=[name_method(name) for name in operators if name not in customs],
             customs=[re.sub(r"[^\w.-]", "?", name.removeprefix(CUSTOM)) for name in customs],
             input=model.inputs[0],
             output=model.outputs[0],
@@ -76,27 +76,31 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
 
 
-def method(operator: str) -> str:
+def name_method(operator: str) -> str:
     """Return the method of ``MicroMutableOpResolver`` that adds an operator: ``AddConv2D`` of ``CONV_2D``."""
     words = (word if word[0].isdigit() else word.capitalize() for word in operator.split("_"))
     return "Add" + (_METHODS.get(operator) or "".join(words))
 
 
-def _arena(content: bytes) -> tuple[int, str]:
+def _measure_arena(content: bytes) -> tuple[int, str]:
     """Return the bytes of the arena and where the figure comes from."""
     if not microcontroller.available():
         size = int(MARGIN * micro_arena(read(content)).total)
-        return _rounded(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
+        return _round_up(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
-        found = microcontroller.check(path)
-    if found.reason:
-        raise UsageError(f"--microcontroller: {found.reason}", "choose another candidate with --pick, such as an int8")
-    return _rounded(found.arena_bytes), f"the smallest with which {found.runtime} runs it, here {found.arena_bytes}"
+        micro_check = microcontroller.check(path)
+    if micro_check.reason:
+        raise UsageError(
+            f"--microcontroller: {micro_check.reason}", "choose another candidate with --pick, such as an int8"
+        )
+    return _round_up(
+        micro_check.arena_bytes
+    ), f"the smallest with which {micro_check.runtime} runs it, here {micro_check.arena_bytes}"
 
 
-def _rounded(size: int) -> int:
+def _round_up(size: int) -> int:
     return -(-size // MICRO_ALIGNMENT) * MICRO_ALIGNMENT
 
 
@@ -107,8 +111,12 @@ def _by_channel(values: tuple[float, ...]) -> str:
 
 def _scale(tensor: Tensor) -> tuple[float, int] | None:
     """Return scale and zero point; None of a tensor without one."""
-    found = tensor.quantization
-    return (found.scales[0], next(iter(found.zero_points), 0)) if found and found.scales else None
+    quantization = tensor.quantization
+    return (
+        (quantization.scales[0], next(iter(quantization.zero_points), 0))
+        if quantization and quantization.scales
+        else None
+    )
 
 
 def _lines(content: bytes) -> Iterator[str]:

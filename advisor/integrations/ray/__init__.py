@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from advisor.core import HOST, StageError, UsageError, install_extra, last_line, message_of, whole_number
 from advisor.engine import Machine
 from advisor.integrations.ray import _node as ray_node
-from advisor.integrations.ray._node import Arguments, CallResult, Outgoing, contents
+from advisor.integrations.ray._node import Arguments, CallResult, Outgoing, read_contents
 from advisor.isolation import EXPECTED_BYTES, POOLS, TRAINERS, CallLimits, Pause
 from advisor.measurement import host
 
@@ -107,7 +107,7 @@ class Roster:
         measuring = offering or [socket.gethostname()]
         return any(node["NodeManagerHostname"] in measuring and node["Resources"].get("CPU") for node in self._alive())
 
-    def offered(self, resource: str) -> list[float]:
+    def list_offered(self, resource: str) -> list[float]:
         """Return how much of a resource each node offers."""
         return [float(node["Resources"].get(resource, 0.0)) for node in self._alive()]
 
@@ -139,12 +139,16 @@ class Roster:
 
     def require_same(self) -> None:
         """Refuse nodes with other package versions, which would make other files than this machine: UsageError."""
-        here = ray_node.versions()
+        versions_here = ray_node.versions()
         for name, there in self.on_every_node(ray_node.versions).items():
-            other = [f"{name} {there[name]}, not {here[name]}" for name in here if there[name] != here[name]]
-            if other:
+            differing = [
+                f"{name} {there[name]}, not {versions_here[name]}"
+                for name in versions_here
+                if there[name] != versions_here[name]
+            ]
+            if differing:
                 raise UsageError(
-                    f"--executor: the node {name} has {'; '.join(other)}", "install the same versions on every node"
+                    f"--executor: the node {name} has {'; '.join(differing)}", "install the same versions on every node"
                 )
 
 
@@ -194,13 +198,13 @@ class RayExecutor:
         self._running: dict[object, str] = {}
         self._roster = Roster(self._ray)
         self._roster.require_same()
-        cpus = int(sum(self._roster.offered("CPU")))
+        cpus = int(sum(self._roster.list_offered("CPU")))
         if cpus < 1:
             raise UsageError("--executor: the cluster has no CPU for jobs", "add a node: ray start --address=HOST:PORT")
         self._switches = self._ray.remote(ray_node.Switches).options(**_ON_HEAD).remote()
         apart = not self._roster.measure_where_jobs_run()
         self.machine = Machine(min(workers or cpus, cpus), separate_measurements=apart)
-        self._host_is_a_node = any(self._roster.offered(resource_of(HOST)))
+        self._host_is_a_node = any(self._roster.list_offered(resource_of(HOST)))
         self.host = self.on_device(HOST, host.describe)
         self.pools = {kind: _RayChildren(self, kind) for kind in POOLS}
 
@@ -215,7 +219,7 @@ class RayExecutor:
         while not self._ray.get(self._switches.all_followed.remote()) and time.monotonic() < deadline:
             time.sleep(ray_node.LOOKS_EVERY_S)
         host_is_lost = device == HOST and self._host_is_a_node
-        if not host_is_lost and not any(self._roster.offered(resource_of(device))):
+        if not host_is_lost and not any(self._roster.list_offered(resource_of(device))):
             return function(*arguments)
         options = {"num_cpus": 0, "resources": {resource_of(device): 1}}
         return cast("Result", self._run(device, options, ray_node.measurement, arguments, function).value)
@@ -225,8 +229,8 @@ class RayExecutor:
     ) -> CallResult:
         """Run a job on any node; if that node dies, on another one."""
         trainer = uuid.uuid4().hex if pause is not None else ""
-        largest = max(self._roster.offered("memory"), default=0.0)
-        options = needs(kind, gpus=sum(self._roster.offered("GPU")), memory_bytes=largest)
+        largest = max(self._roster.list_offered("memory"), default=0.0)
+        options = needs_of(kind, gpus=sum(self._roster.list_offered("GPU")), memory_bytes=largest)
         with self._pausable(pause, trainer):
             return self._run(kind, options, ray_node.job, arguments, kind, function, limits, self._switches, trainer)
 
@@ -237,13 +241,13 @@ class RayExecutor:
         self._closed = True
         self.cancel()
         with contextlib.suppress(Exception):  # a node that is gone has no files to delete
-            self._roster.on_every_node(ray_node.tidy, self.session, timeout_s=LOOKS_EVERY_S)
+            self._roster.on_every_node(ray_node.tidy_spool, self.session, timeout_s=LOOKS_EVERY_S)
         self._sent.clear()
         self._ray.shutdown()
 
     def cancel(self, kind: str = "") -> None:
         """Cancel the running jobs of a kind; of every kind if it is empty."""
-        for reference in [each for each, its in self._running.items() if kind in ("", its)]:
+        for reference in [reference for reference, its in self._running.items() if kind in ("", its)]:
             with contextlib.suppress(Exception):  # the job may be done, or its node gone
                 self._ray.cancel(reference, force=True)
 
@@ -258,24 +262,26 @@ class RayExecutor:
         self._running[reference] = kind
         try:
             self._wait(reference, options)
-            found: CallResult = self._ray.get(reference)
+            result: CallResult = self._ray.get(reference)
         except StageError:
             raise
         except Exception as error:  # of Ray or gRPC: the node, the worker or the connection is gone
             raise StageError(f"the cluster lost the job: {last_line(str(error)) or type(error).__name__}") from None
         finally:
             self._running.pop(reference, None)
-        if found.error is not None:
-            raise found.error
-        outgoing.unpack(found.files)
-        return found
+        if result.error is not None:
+            raise result.error
+        outgoing.unpack(result.files)
+        return result
 
     def _wait(self, reference: object, options: Mapping[str, Any]) -> None:
         amounts = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus", 0), "memory": options.get("memory", 0)}
         wanted = {**amounts, **options.get("resources", {})}
         possible = time.monotonic()
         while not self._ray.wait([reference], timeout=LOOKS_EVERY_S)[0]:
-            lacking = [name for name, count in wanted.items() if max(self._roster.offered(name), default=0.0) < count]
+            lacking = [
+                name for name, count in wanted.items() if max(self._roster.list_offered(name), default=0.0) < count
+            ]
             if not lacking:
                 possible = time.monotonic()
             elif time.monotonic() - possible > LOST_AFTER_S:
@@ -288,7 +294,7 @@ class RayExecutor:
             if key in self._sent:
                 self._sent.move_to_end(key)
                 return self._sent[key]
-        reference: object = self._ray.put(contents(paths))
+        reference: object = self._ray.put(read_contents(paths))
         with self._lock:
             self._sent[key] = reference
             while len(self._sent) > KEPT_BUNDLES:
@@ -308,7 +314,7 @@ class RayExecutor:
             self._switches.drop.remote(trainer)
 
 
-def needs(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:
+def needs_of(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:
     """Return the resources of a node that a job of a kind takes, by Ray's names.
 
     Training takes a GPU if the cluster has any. A job that expects more memory than that of the largest node,
@@ -328,11 +334,11 @@ class _RayChildren:
 
     def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
         """Run ``module:function`` on any node."""
-        found = self._cluster.job(self._kind, function, args, limits, pause)
-        self.peak_bytes = max(self.peak_bytes, found.peak_bytes)
+        result = self._cluster.job(self._kind, function, args, limits, pause)
+        self.peak_bytes = max(self.peak_bytes, result.peak_bytes)
         if pause is not None:
-            pause.cpu_s = found.cpu_s
-        return found.value
+            pause.cpu_s = result.cpu_s
+        return result.value
 
     def close(self) -> None:
         """Cancel the running jobs."""

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from filelock import FileLock
 
 from advisor.core import AdvisorError
-from advisor.devices import installed_version
+from advisor.devices import find_version
 from advisor.isolation import POOLS, CallLimits, ChildPool, Pause
 from advisor.store import sha256_json
 from advisor.version import __version__
@@ -54,7 +54,7 @@ class FileRef:
     position: int | str  #: index of the file in the bundle, or the name of the file or folder to write
 
 
-def replaced(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]) -> object:
+def replace_paths(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]) -> object:
     """Return ``value`` with every path or :class:`FileRef` in it replaced; return the same object if it has none.
 
     Tuples, lists, mappings and dataclasses are searched to any depth. ``swap`` returns the replacements; it gets the
@@ -65,14 +65,14 @@ def replaced(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], 
     if isinstance(value, tuple | list):
         if value and all(isinstance(item, kind) for item in value):
             return type(value)(swap(value))
-        items = [replaced(item, swap, kind) for item in value]
+        items = [replace_paths(item, swap, kind) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else type(value)(items)
     if isinstance(value, Mapping):
-        found = {key: replaced(item, swap, kind) for key, item in value.items()}
-        return value if all(found[key] is item for key, item in value.items()) else found
+        entries = {key: replace_paths(item, swap, kind) for key, item in value.items()}
+        return value if all(entries[key] is item for key, item in value.items()) else entries
     if is_dataclass(value) and not isinstance(value, type):
         old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        new = {name: replaced(item, swap, kind) for name, item in old.items()}
+        new = {name: replace_paths(item, swap, kind) for name, item in old.items()}
         changed = {name: item for name, item in new.items() if item is not old[name]}
         return replace(value, **changed) if changed else value
     return value
@@ -84,14 +84,14 @@ def bundle_key(paths: Sequence[Path]) -> str:
     return sha256_json([[str(p), s.st_size, s.st_mtime_ns] for p, s in zip(paths, stats, strict=True)])
 
 
-def companions(path: Path) -> list[Path]:
+def find_companions(path: Path) -> list[Path]:
     """Return the other files in a folder that is named by a hash: the shards of one model's weights."""
     if not _HASH.fullmatch(path.parent.name):
         return []
     return sorted(file for file in path.parent.iterdir() if file.is_file() and file != path)
 
 
-def contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
+def read_contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
     """Return (folder number, file name, content) of each file; files of one folder get the same number."""
     folders = {folder: number for number, folder in enumerate(dict.fromkeys(path.parent for path in paths))}
     return [(folders[path.parent], path.name, path.read_bytes()) for path in paths]
@@ -112,13 +112,13 @@ class Outgoing:
 
     def pack(self, arguments: object) -> object:
         """Return the arguments with file references, and note the bundles to send and the files to expect back."""
-        return replaced(arguments, self._references, Path)
+        return replace_paths(arguments, self._references, Path)
 
     def _references(self, paths: Sequence[Path]) -> list[object]:
         if self._shared is not None and all(path.resolve().is_relative_to(self._shared) for path in paths):
             return list(paths)
         if all(path.is_file() for path in paths):
-            files = [*paths, *companions(paths[0])] if len(paths) == 1 else paths
+            files = [*paths, *find_companions(paths[0])] if len(paths) == 1 else paths
             key = bundle_key(files)
             if key not in self.bundles:
                 self.bundles[key] = self._send(key, files)
@@ -167,15 +167,15 @@ def work(
 
     ``fetch`` returns the files of a bundle by its handle; bundles that are on this machine are not fetched again.
     """
-    folder = spool() / session
+    folder = open_spool() / session
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="out-", dir=folder) as name:
         out = Path(name)
-        found = {key: _files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
+        files_of_bundle = {key: _fetch_files(folder / key[:24], bundle, fetch) for key, bundle in bundles.items()}
 
         def path(reference: FileRef) -> Path:
-            if reference.bundle in found:
-                return found[reference.bundle][int(reference.position)]
+            if reference.bundle in files_of_bundle:
+                return files_of_bundle[reference.bundle][int(reference.position)]
             local = (folder if reference.bundle == KEPT else out) / str(reference.position)
             if reference.bundle == FOLDER:
                 local.mkdir(exist_ok=True)
@@ -184,7 +184,9 @@ def work(
         value = None
         error = None
         try:
-            value = call(cast("Arguments", replaced(arguments, lambda group: [path(each) for each in group], FileRef)))
+            value = call(
+                cast("Arguments", replace_paths(arguments, lambda group: [path(each) for each in group], FileRef))
+            )
         except AdvisorError as raised:
             error = raised
         files = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
@@ -229,12 +231,12 @@ def job(
 ) -> CallResult:
     """Run a function, given by name, in a child process of this node; a job with a ``trainer`` name can be paused."""
     pause = Pause()
-    with _watched(pause, switches, trainer) if trainer else contextlib.nullcontext():
+    with _watch_switch(pause, switches, trainer) if trainer else contextlib.nullcontext():
         pool = _pool(kind, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        found = work(
+        result = work(
             lambda given: pool.call(function, *given, limits=limits, pause=pause), session, arguments, bundles, _fetch
         )
-        return replace(found, peak_bytes=pool.peak_bytes, cpu_s=pause.cpu_s)
+        return replace(result, peak_bytes=pool.peak_bytes, cpu_s=pause.cpu_s)
 
 
 def measurement(
@@ -246,28 +248,28 @@ def measurement(
 
 def versions() -> dict[str, str]:
     """Return the package versions of this node."""
-    return {"advisor": __version__, **{package: installed_version(package) for package in PACKAGES}}
+    return {"advisor": __version__, **{package: find_version(package) for package in PACKAGES}}
 
 
-def spool() -> Path:
+def open_spool() -> Path:
     """Return the folder for files from other machines; only this user can read it."""
     folder = Path(tempfile.gettempdir()) / f"advisor-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    facts = folder.lstat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise PermissionError(f"{folder} is a link, or belongs to another user")
     return folder
 
 
-def tidy(session: str) -> None:
+def tidy_spool(session: str) -> None:
     """Delete the files of a search, and those of searches that were killed long ago."""
-    for folder in spool().iterdir():
+    for folder in open_spool().iterdir():
         with contextlib.suppress(OSError):  # another search may have deleted it
             if folder.name == session or time.time() - folder.stat().st_mtime > STALE_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]) -> list[Path]:
+def _fetch_files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]) -> list[Path]:
     """Return the files of a bundle, fetched once per machine; file names are kept because some jobs use them."""
     listing = folder / "names"
     with FileLock(f"{folder}.lock"):
@@ -298,7 +300,7 @@ def _fetch(reference: object) -> Bundle:
 
 
 @contextlib.contextmanager
-def _watched(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
+def _watch_switch(pause: Pause, switches: Any, trainer: str) -> Iterator[None]:
     """Pause and resume the job as its switch says, as long as the job runs."""
     import ray
 

@@ -57,7 +57,7 @@ def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
     from advisor.reporting import Runs
 
     shown = Runs(runs)
-    with bound(HOST, port) as opened:
+    with bind_socket(HOST, port) as opened:
         access = Access(opened.getsockname()[1])
         config = uvicorn.Config(
             Pages(shown, access).app(),
@@ -74,7 +74,7 @@ def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
             uvicorn.Server(config).run(sockets=[opened])
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket at a port, or at a free one for 0."""
     opened = socket.socket()
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

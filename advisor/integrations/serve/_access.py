@@ -113,8 +113,12 @@ class Guard:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
-                more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in own]
+                own_headers = {name for name, _ in message["headers"]}
+                more = [
+                    (name.encode(), value.encode())
+                    for name, value in HEADERS.items()
+                    if name.encode() not in own_headers
+                ]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 

@@ -150,7 +150,7 @@ class Reevaluations:
         job.ended = True
 
 
-def bundle(run: Path, folder: Path) -> Path:
+def zip_bundle(run: Path, folder: Path) -> Path:
     """Export the pick of a run to ``folder``, and return the bundle as a zip file; StageError if it is refused."""
     command = _command(["export", str(run), "--to", str(folder / "bundle")])
     try:
@@ -224,12 +224,12 @@ class Pages:
         rows = list(self._runs.rows())
         linked = self._names()
         shown = [row for row in rows if state in ("", row.state) and _has(row, words.casefold().split())]
-        kept = {name: value for name, value in (("words", words), ("state", state)) if value}
+        filters = {name: value for name, value in (("words", words), ("state", state)) if value}
         pages = max(1, -(-len(shown) // ROWS))
         first = 0
         if asked.get("page", "").isdecimal():
             first = min(max(int(asked["page"][:9]), 1), pages) - 1
-        order = {**kept, "sort": sort} | ({"turned": "1"} if "turned" in asked else {})
+        order = {**filters, "sort": sort} | ({"turned": "1"} if "turned" in asked else {})
         near = (("Previous", first), ("Next", first + 2))
         return self._show(
             "runs",
@@ -246,7 +246,7 @@ class Pages:
             state=state,
             sort=sort,
             falling=falling,
-            columns=[(name, SORTS[name][0], _sorted_by(name, sort, "turned" in asked, kept)) for name in SORTS],
+            columns=[(name, SORTS[name][0], _sort_query(name, sort, "turned" in asked, filters)) for name in SORTS],
         )
 
     def show_run(self, request: Request) -> Response:
@@ -277,14 +277,14 @@ class Pages:
     def compare(self, request: Request) -> Response:
         """Return the page with the changes between two runs."""
         before, after = (request.query_params.get(name, "") for name in ("before", "after"))
-        found = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
+        comparison = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
         return self._show(
             "comparison",
             before=before,
             after=after,
             names=self._names(),
-            found=found,
-            topics=list(changes(found)) if found else [],
+            found=comparison,
+            topics=list(changes(comparison)) if comparison else [],
             most=SHOWN,
         )
 
@@ -293,7 +293,7 @@ class Pages:
         run = self._runs.path(request.path_params["run"])
         folder = tempfile.TemporaryDirectory(prefix="advisor-bundle-")
         try:
-            made = bundle(run, Path(folder.name))
+            made = zip_bundle(run, Path(folder.name))
         except BaseException:
             folder.cleanup()
             raise
@@ -301,7 +301,7 @@ class Pages:
 
     async def reevaluate(self, request: Request) -> Response:
         """Start a re-evaluation, and show the run with its progress."""
-        form = parse_qs((await _body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        form = parse_qs((await _read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
         row = self._runs.row(request.path_params["run"])
         if row.state is not RunState.FINISHED:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
@@ -312,12 +312,12 @@ class Pages:
         """Return the answers of the files of the pick's network to the photograph that is sent."""
         assert self._answerer is not None, "the server has started"
         try:
-            photograph = await _body(request, MAX_BYTES)
+            photograph = await _read_body(request, MAX_BYTES)
             run = self._runs.path(request.path_params["run"])
-            found = await run_in_threadpool(self._answerer.answer, run, photograph)
+            answers = await run_in_threadpool(self._answerer.answer, run, photograph)
         except AdvisorError as error:
             return self._show("photograph", 400, error=error)
-        return self._show("photograph", answers=found, error=None, drawn=DRAWN, colours=COLOURS, labelled=LABELLED)
+        return self._show("photograph", answers=answers, error=None, drawn=DRAWN, colours=COLOURS, labelled=LABELLED)
 
     async def _refuse(self, _request: Request, error: Exception) -> Response:
         hint = getattr(error, "hint", "does the folder still exist?")
@@ -329,8 +329,8 @@ class Pages:
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
         values |= {"root": self._access.root, "figures": figures, "origins": describe_figures}
         values |= {"title": evaluation_name, "show_bytes": show_bytes}
-        found = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
-        return HTMLResponse(found.render(**values).encode("utf-8", "backslashreplace"), status)
+        page = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
+        return HTMLResponse(page.render(**values).encode("utf-8", "backslashreplace"), status)
 
 
 def _has(row: RunRow, words: list[str]) -> bool:
@@ -339,12 +339,12 @@ def _has(row: RunRow, words: list[str]) -> bool:
     return all(word in text.casefold() for word in words)
 
 
-def _sorted_by(name: str, sort: str, turned: bool, kept: Mapping[str, str]) -> str:
+def _sort_query(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
     """Return the query of a heading: it sorts by its column, and turns the order if that is so already."""
-    return urlencode({**kept, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
+    return urlencode({**filters, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _read_body(request: Request, most: int) -> bytes:
     """Return the body of a request. Raises UsageError: it is larger than ``most`` bytes, or is not complete in time."""
     too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
     if int(request.headers.get("content-length") or 0) > most:

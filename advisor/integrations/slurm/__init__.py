@@ -53,10 +53,10 @@ STATE_EVERY_S = {"slurm": 15.0, "local": 0.5}
 
 def executor(execution: Execution) -> Executor:
     """Return the connected executor; see :class:`advisor.engine._execution.ExecutorSource`."""
-    return SlurmExecutor(settings(execution.cluster), execution.workers or JOBS)
+    return SlurmExecutor(read_settings(execution.cluster), execution.workers or JOBS)
 
 
-def settings(file: str) -> dict[str, Any]:
+def read_settings(file: str) -> dict[str, Any]:
     """Return the settings in a file by section, the usual ones without a file; UsageError where it is wrong.
 
     ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by submitit's names.
@@ -90,7 +90,7 @@ class _Queue:
 
     def supply(self, calls: CallFolder, most: int) -> None:
         """Look at the jobs, let others do what those that ended had taken, and hand in as many as calls are open."""
-        for job in [each for number, each in enumerate(self.jobs) if each.done(force_check=number == 0)]:
+        for job in [job for number, job in enumerate(self.jobs) if job.done(force_check=number == 0)]:
             self.jobs.remove(job)
             self._vain = 0 if calls.began(self.name, job.job_id) else self._vain + 1
             why = f"the batch system {in_words(job.state)}"
@@ -109,15 +109,15 @@ class SlurmExecutor:
     the settings.
     """
 
-    def __init__(self, found: Mapping[str, Any], workers: int) -> None:
+    def __init__(self, settings: Mapping[str, Any], workers: int) -> None:
         require_extra("submitit", "slurm", "--executor: submitit is not installed")
-        self._settings = found
+        self._settings = settings
         self._most = workers
         self._folder = _search_folder()
         self._lock = threading.Lock()
         self._closed = False
         self._looked = 0.0
-        names = ("jobs", TRAINERS) if found["training"] else ("jobs",)
+        names = ("jobs", TRAINERS) if settings["training"] else ("jobs",)
         self._queues = {name: _Queue(name, self._submit) for name in names}
         self._submitters = {name: self._submitter(name) for name in names}
         self.calls = CallFolder(self._folder)
@@ -139,9 +139,9 @@ class SlurmExecutor:
         try:
             self.calls.put(queue.name, name, call)
             while not pause.unwanted.is_set():  # then it may still wait for a job
-                if (answer := self.calls.answered(name)) is not None:
+                if (answer := self.calls.take_answer(name)) is not None:
                     break
-                with _ended_by(pause):
+                with _end_programs(pause):
                     self._supply(queue)
                 time.sleep(LOOKS_EVERY_S)
             else:
@@ -177,8 +177,8 @@ class SlurmExecutor:
             if queue.broken:
                 raise StageError(queue.broken)
             if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
-                for each in self._queues.values():
-                    each.supply(self.calls, self._most)
+                for queue_of_kind in self._queues.values():
+                    queue_of_kind.supply(self.calls, self._most)
                 self._looked = time.monotonic()
             elif len(queue.jobs) < min(self._most, len(queue.open)):
                 queue.jobs.append(self._submit(queue.name))
@@ -199,23 +199,23 @@ class SlurmExecutor:
         logging.getLogger("submitit").setLevel(logging.ERROR)
         wanted = {**self._settings["jobs"], **(self._settings["training"] or {} if name == TRAINERS else {})}
         try:
-            found = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
+            submitter = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
             if self._settings["cluster"] == "slurm":
                 from advisor.integrations.slurm._programs import BoundedExecutor
 
-                found._executor = BoundedExecutor(folder=self._folder / "logs")
-            found.update_parameters(**wanted)
+                submitter._executor = BoundedExecutor(folder=self._folder / "logs")
+            submitter.update_parameters(**wanted)
         except RuntimeError as error:
             why = f"--executor: Slurm is not installed here: {first_line(str(error))}"
             raise UsageError(why, "run the search where sbatch, srun and sacct are, or use --executor ray") from None
         except (ValueError, NameError, TypeError, AssertionError) as error:
             why = f"--executor: Slurm's settings: {first_line(str(error))}"
             raise UsageError(why, "names of submitit: mem_gb, timeout_min, slurm_partition, slurm_account") from None
-        return found
+        return submitter
 
 
 @contextlib.contextmanager
-def _ended_by(pause: Pause) -> Iterator[None]:
+def _end_programs(pause: Pause) -> Iterator[None]:
     """Let the programs of this thread end as soon as nobody needs the result of a call."""
     before = UNWANTED.set(pause.unwanted)
     try:

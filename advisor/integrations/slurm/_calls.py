@@ -73,7 +73,7 @@ class CallFolder:
 
     def begin(self, queue: str, job: str) -> None:
         """Let a job begin. One that the batch system starts again gives back what it had taken."""
-        (self._taken(queue, job)).mkdir(exist_ok=True)
+        (self._folder_taken(queue, job)).mkdir(exist_ok=True)
         self.give_back(queue, job, f"the batch system started job {job} again while it worked on this")
 
     def began(self, queue: str, job: str) -> bool:
@@ -83,9 +83,9 @@ class CallFolder:
     def take(self, queue: str, job: str) -> Path | None:
         """Return the file of the first call by name, which now belongs to a job; None if none waits."""
         wanted = self.path / queue / "wanted"
-        for name in sorted(each.name for each in os.scandir(wanted) if not each.name.startswith(".")):
+        for name in sorted(entry.name for entry in os.scandir(wanted) if not entry.name.startswith(".")):
             with contextlib.suppress(FileNotFoundError):  # another job was faster
-                return (wanted / name).rename(self._taken(queue, job) / name)
+                return (wanted / name).rename(self._folder_taken(queue, job) / name)
         return None
 
     def give_back(self, queue: str, job: str, why: str, again: bool = True) -> set[str]:
@@ -94,7 +94,7 @@ class CallFolder:
         Return those that failed.
         """
         failed = set[str]()
-        for file in sorted(self._taken(queue, job).iterdir()) if self.began(queue, job) else ():
+        for file in sorted(self._folder_taken(queue, job).iterdir()) if self.began(queue, job) else ():
             name, _, tried = file.name.rpartition(".")
             if again and int(tried) < TRIES:
                 file.rename(self.path / queue / "wanted" / f"{name}.{int(tried) + 1}")
@@ -108,14 +108,14 @@ class CallFolder:
         """Keep the answer to a call."""
         write_atomically(self.path / "answers" / name, pickle.dumps(answer))
 
-    def answered(self, name: str) -> CallAnswer | None:
+    def take_answer(self, name: str) -> CallAnswer | None:
         """Return the answer to a call and forget it; None if there is none yet."""
         if not _lists(self.path / "answers", name):
             return None
         file = self.path / "answers" / name
-        found: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301  # of our own job, in a folder of this user
+        answer: CallAnswer = pickle.loads(file.read_bytes())  # noqa: S301  # of our own job, in a folder of this user
         file.unlink()
-        return found
+        return answer
 
     def drop(self, name: str) -> None:
         """Say that nobody needs the answer to a call any more."""
@@ -125,12 +125,12 @@ class CallFolder:
         """Return whether nobody needs the answer any more."""
         return _lists(self.path / "unwanted", name)
 
-    def _taken(self, queue: str, job: str) -> Path:
+    def _folder_taken(self, queue: str, job: str) -> Path:
         return self.path / queue / "taken" / job
 
 
 def _lists(folder: Path, name: str) -> bool:
-    return any(each.name == name for each in os.scandir(folder))
+    return any(entry.name == name for entry in os.scandir(folder))
 
 
 def serve(folder: Path, queue: str, idle_s: float) -> None:

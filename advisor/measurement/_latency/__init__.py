@@ -54,7 +54,7 @@ class Summary:
     blocks: int  #: number of blocks
 
 
-def summarise(blocks: Sequence[Sequence[float]]) -> Summary:
+def summarise_blocks(blocks: Sequence[Sequence[float]]) -> Summary:
     """Return the statistics of the runs of one series; raise ValueError if there is no block, or one is empty."""
     medians = [statistics.median(block) for block in blocks]
     values = [value for block in blocks for value in block]
@@ -77,9 +77,9 @@ def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, floa
     return low, high
 
 
-def paired_ratio(reference: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
-    """Return the median of ``other / reference`` over paired block medians, with its bootstrap interval."""
-    ratios = [second / first for first, second in zip(reference, other, strict=True)]
+def compare_pairs(reference: Sequence[float], compared: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median of ``compared / reference`` over paired block medians, with its bootstrap interval."""
+    ratios = [second / first for first, second in zip(reference, compared, strict=True)]
     return statistics.median(ratios), *median_interval(ratios)
 
 

@@ -72,7 +72,7 @@ def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None
     photograph = image or shipped
     if not photograph.is_file():
         raise UsageError(f"no image file '{photograph}'", "give a JPEG, PNG, WebP, BMP or GIF file")
-    mean, std, normalization = _normalization(path)
+    mean, std, normalization = _read_normalization(path)
     files = {"model": str(path.absolute()), "image": str(photograph.absolute())}
     options = {"threads": threads, "kernels": kernels, "mean": mean, "std": std}
     runs = call_json(f"{__name__}:collect", 60.0, path.name, **files, **options)["runs"]
@@ -91,7 +91,7 @@ def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None
     )
 
 
-def _normalization(path: Path) -> tuple[tuple[float, ...], tuple[float, ...], str]:
+def _read_normalization(path: Path) -> tuple[tuple[float, ...], tuple[float, ...], str]:
     """Return mean and deviation for each channel, and where they come from."""
     metadata = read_metadata(path.read_bytes())
     if metadata is None or not metadata.mean or not metadata.std:
@@ -123,7 +123,9 @@ def collect(
         lambda values: interpreter.set_tensor(inputs[0]["index"], values),
         lambda _: interpreter.invoke(),
         lambda _: [interpreter.get_tensor(detail["index"]) for detail in outputs],
-        lambda found: [dequantize(*one).reshape(-1).argsort()[-TOP:] for one in zip(found, outputs, strict=True)],
+        lambda values: [
+            dequantize(*output).reshape(-1).argsort()[-TOP:] for output in zip(values, outputs, strict=True)
+        ],
     )
 
     def run() -> list[int]:
@@ -219,15 +221,16 @@ def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) ->
         counts = " and ".join(plural(count, "thread") for count in contended)
         first = f"the machine was contended at {counts}: measure again on a quiet machine to compare counts"
     else:
-        first = _fastest({count: row.rank_ms for count, row in alone.items()}, "without other load")
-    return (first, _fastest(beside, "during a load on the other processors")) if beside else (first,)
+        first = _name_fastest({count: row.rank_ms for count, row in alone.items()}, "without other load")
+    return (first, _name_fastest(beside, "during a load on the other processors")) if beside else (first,)
 
 
-def _fastest(times: Mapping[int, float], where: str) -> str:
+def _name_fastest(times: Mapping[int, float], where: str) -> str:
     """Name the fastest thread count, and compare it with one thread or with the best of several threads."""
     best = min(times, key=lambda count: times[count])
     if best != 1:
         change = f"{times[1]:.2f} -> {times[best]:.2f} ms"
         return f"{best} threads are {times[1] / times[best]:.1f}x faster {where} ({change})"
-    other = min((count for count in times if count != 1), key=lambda count: times[count])
-    return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {other} threads take {times[other]:.2f} ms"
+    best_of_several = min((count for count in times if count != 1), key=lambda count: times[count])
+    several = f"{best_of_several} threads take {times[best_of_several]:.2f} ms"
+    return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {several}"

@@ -17,9 +17,9 @@ from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
-from advisor.measurement._latency.timing import Setup, interleave, measure, ratios, thread_counts
+from advisor.measurement._latency.timing import Setup, compare_with_first, interleave_files, measure, thread_counts
 from advisor.measurement._processes import detector_notes, read_model
-from advisor.store import cache_root, filled, install
+from advisor.store import cache_root, fill_folder, install
 
 # Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
@@ -65,7 +65,7 @@ def interpreter(runtime: Runtime) -> Path | None:
             return None
     refuse_newer_python(runtime, sys.version_info[:2])
     name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
-    return _python(filled(cache_root() / "runtimes" / name, partial(_make, runtime)))
+    return _python_of(fill_folder(cache_root() / "runtimes" / name, partial(_make, runtime)))
 
 
 def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
@@ -83,10 +83,10 @@ def _make(runtime: Runtime, folder: Path) -> None:
     """Make the environment in an empty folder: the runtime's wheels, by this environment's pip and its settings."""
     venv.create(folder, symlinks=True, with_pip=False)
     hint = f"advisor uses your pip settings; list the versions with: pip index versions {runtime.package}"
-    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python(folder))
+    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python_of(folder))
 
 
-def _python(folder: Path) -> Path:
+def _python_of(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
@@ -199,9 +199,9 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
     if twice is not None:
         raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
-    files = [_checked(name) for name in names]
+    files = [_check_file(name) for name in names]
     python = None
-    cpus = _usable(options["cpus"])
+    cpus = _require_usable(options["cpus"])
     if options["runtime"] is not None:
         wanted = parse_runtime(options["runtime"])
         say(f"preparing {wanted}")
@@ -220,28 +220,30 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     conditions = require_quiet(counts, options["force"])
     try:
         if len(files) > 1:
-            timed = _together(files, plan, say)
+            timed = _time_together(files, plan, say)
         else:
             say(f"measuring {Path(files[0].model).name}")
             quiet = not conditions.objections(max(counts))
             timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
             timed = [replace(files[0], timing=timing)]
-        complete = [_completed(file, plan, say) for file in timed]
+        complete = [_complete_file(file, plan, say) for file in timed]
     except StageError as error:  # the user gave a file that the runtime cannot run
         raise UsageError(error.message, error.hint) from error
-    compared = ratios([(file.model, row) for file in complete if file.timing for row in file.timing.results])
+    compared = compare_with_first(
+        [(file.model, row) for file in complete if file.timing for row in file.timing.results]
+    )
     notes = _notes(conditions, plan, complete)
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
 
 
-def _checked(model: str) -> FileBenchmark:
+def _check_file(model: str) -> FileBenchmark:
     """Return the size of a file and the memory of its activations; refuse one that is damaged or too large."""
     file = read_model(model)
     file.require_memory()
     return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes, detects=file.detects)
 
 
-def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
+def _require_usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
     """Return the processors to pin the threads to, without repeats, if this process may use them; None for all."""
     if not cpus:
         return None
@@ -252,26 +254,28 @@ def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(cpus))
 
 
-def _together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) -> list[FileBenchmark]:
+def _time_together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) -> list[FileBenchmark]:
     """Load each file in a new process, then time all files that run in turn, block by block."""
-    loaded = [_loaded(file, plan, say) for file in files]
+    loaded = [_load_file(file, plan, say) for file in files]
     good = [file for file in loaded if file.timing]
     if not good:
         raise StageError(loaded[0].failure, "; ".join(file.failure for file in loaded[1:]))
     say(f"measuring {len(good)} files in turn")
-    rows = iter(interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup))
+    rows = iter(interleave_files([file.model for file in good], plan.threads, plan.effort, setup=plan.setup))
     timed = []
     for file in loaded:
         if file.timing:
-            own = file.timing.results[0]
+            own_result = file.timing.results[0]
             results = next(rows)
-            first = replace(results[0], load_ms=own.load_ms, first_ms=own.first_ms)  # of the file's own process
+            first = replace(
+                results[0], load_ms=own_result.load_ms, first_ms=own_result.first_ms
+            )  # of the file's own process
             timing = replace(file.timing, results=(first, *results[1:]), effort=plan.effort)
         timed.append(replace(file, timing=timing) if file.timing else file)
     return timed
 
 
-def _loaded(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
+def _load_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
     """Return the file with its memory and load time, or with the reason why it does not run."""
     say(f"loading {Path(file.model).name}")
     try:
@@ -281,7 +285,7 @@ def _loaded(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmar
     return replace(file, timing=timing)
 
 
-def _completed(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
+def _complete_file(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
     """Return the file with the additional measurements of the plan."""
     if file.timing is None:
         return file

@@ -18,10 +18,10 @@ from advisor.isolation import (
     LoadReading,
     SeriesDocument,
     agent,
+    compute_waited_share,
     new_interpreter,
     one_line,
     set_inputs,
-    waited_share,
 )
 from advisor.measurement import _host as host
 from advisor.measurement._latency import (
@@ -30,8 +30,8 @@ from advisor.measurement._latency import (
     ModelTiming,
     Ratio,
     Verdict,
-    paired_ratio,
-    summarise,
+    compare_pairs,
+    summarise_blocks,
 )
 from advisor.measurement._processes import CHILD_MEMORY_LIMIT, existing_model, run_json
 
@@ -47,14 +47,14 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     walls = [[value / 1e6 for value in block["wall_ns"]] for block in series["blocks"]]
     known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
     cpus = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in series["blocks"]] if known else []
-    wall = summarise(walls)
-    cpu = summarise(cpus) if cpus else None
+    wall = summarise_blocks(walls)
+    cpu = summarise_blocks(cpus) if cpus else None
     share = None
     if cpus:
         runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
         share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
-    waited = waited_share(series["threads"], series["blocks"])
-    contention = _contention(series["threads"], share, waited, load)
+    waited = compute_waited_share(series["threads"], series["blocks"])
+    contention = _describe_contention(series["threads"], share, waited, load)
     verdict = Verdict.STABLE
     reason = f"block medians vary by {wall.block_cv:.1%}"
     if contention:
@@ -80,7 +80,7 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     )
 
 
-def _contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:
+def _describe_contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:
     """Return what disturbed the runs, or an empty string."""
     if cpu_share is not None and cpu_share < CPU_SHARE_LIMIT:
         return f"the thread had the processor only {cpu_share:.0%} of the time"
@@ -151,11 +151,11 @@ def measure(
     path = existing_model(model)
     counts = thread_counts(threads)
     document = _run_agent([path], counts, effort, setup)
-    results = {result.threads: result for result in _results(document)}
+    results = {result.threads: result for result in _read_results(document)}
     contended = [count for count in counts if results[count].contended]
     if retry and contended:
         time.sleep(0.25)
-        for result in _results(_run_agent([path], contended, effort, setup)):
+        for result in _read_results(_run_agent([path], contended, effort, setup)):
             results[result.threads] = min(results[result.threads], result, key=disturbance)
     memory = document["memory"] or {}
     content = document["load_content_ns"]
@@ -172,7 +172,7 @@ def measure(
     )
 
 
-def interleave(
+def interleave_files(
     models: Sequence[Path | str], threads: Sequence[int] = (1,), effort: str = "quick", setup: Setup = DEFAULT
 ) -> tuple[tuple[LatencyResult, ...], ...]:
     """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
@@ -181,7 +181,7 @@ def interleave(
     """
     paths = [existing_model(model) for model in models]
     counts = thread_counts(threads)
-    results = _results(_run_agent(paths, counts, effort, setup))
+    results = _read_results(_run_agent(paths, counts, effort, setup))
     return tuple(results[start : start + len(counts)] for start in range(0, len(results), len(counts)))
 
 
@@ -208,7 +208,7 @@ def least_cpu_ms(model: Path) -> float:
         raise RuntimeRefusal(f"{path.name}: {one_line(error)}") from error
 
 
-def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
+def compare_with_first(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
     """Compare the results of each further file with those of the first, at every thread count.
 
     The results of one run are given with the paths of their files. They are compared by CPU time if one was contended
@@ -216,7 +216,7 @@ def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
     """
     name = results[0][0] if results else ""
     first = {result.threads: result for model, result in results if model == name}
-    found = []
+    comparisons = []
     for model, result in results:
         if model != name and result.threads in first:
             rows = (first[result.threads], result)
@@ -224,14 +224,14 @@ def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
                 continue
             by_cpu = any(row.contended for row in rows) and all(row.block_cpu_medians_ms for row in rows)
             pairs = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in rows)
-            found.append(Ratio(model, name, result.threads, *paired_ratio(*pairs)))
-    return tuple(found)
+            comparisons.append(Ratio(model, name, result.threads, *compare_pairs(*pairs)))
+    return tuple(comparisons)
 
 
-def common_clock(one: LatencyResult, other: LatencyResult) -> bool:
+def common_clock(first: LatencyResult, second: LatencyResult) -> bool:
     """Return whether two results can be compared: on a contended machine both have CPU time, or neither has."""
-    contended = one.contended or other.contended
-    return not contended or bool(one.block_cpu_medians_ms) == bool(other.block_cpu_medians_ms)
+    contended = first.contended or second.contended
+    return not contended or bool(first.block_cpu_medians_ms) == bool(second.block_cpu_medians_ms)
 
 
 def thread_counts(threads: Sequence[int]) -> list[int]:
@@ -250,5 +250,5 @@ def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup
     return cast("AgentJson", run_json([agent.__file__, *files, *options], limit, subject, setup.python))
 
 
-def _results(document: AgentJson) -> tuple[LatencyResult, ...]:
+def _read_results(document: AgentJson) -> tuple[LatencyResult, ...]:
     return tuple(judge(series, document["load"]) for series in document["series"])

@@ -21,10 +21,10 @@ from advisor.devices import (
     runtime_remark,
 )
 from advisor.isolation import SeriesDocument
-from advisor.measurement._accelerators import serving
-from advisor.measurement._delegation import delegate
+from advisor.measurement._accelerators import find_serving
+from advisor.measurement._delegation import delegate_operators
 from advisor.measurement._latency import LEVEL, LatencyResult, Ratio
-from advisor.measurement._latency.timing import common_clock, effort_named, judge, ratios
+from advisor.measurement._latency.timing import common_clock, compare_with_first, effort_named, judge
 from advisor.measurement._microcontrollers import Interpreter, interpreter_of
 from advisor.measurement._on_device import DeviceBenchmark, DeviceRow
 from advisor.measurement._processes import ModelFile, detector_notes, read_model
@@ -58,23 +58,23 @@ def benchmark_on_device(
     compared: tuple[Ratio, ...] = ()
     if connection is None:
         tell(f"predicting for {profile.name}")
-        rows = _predicted(files, profile, target, predictor(), threads)
+        rows = _predict_files(files, profile, target, predictor(), threads)
         if interpreter:
             tell(f"running the files in {interpreter.NAME}")
             rows = [_with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)]
     else:
-        here = profile.name in local_runtimes()
-        if not here and target.runtime not in MEASURABLE_RUNTIMES and not needs_export(target.runtime):
+        is_local = profile.name in local_runtimes()
+        if not is_local and target.runtime not in MEASURABLE_RUNTIMES and not needs_export(target.runtime):
             raise UsageError(
                 f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
             )
         tell(f"measuring on {connection.label}")
-        rows, compared = _measured(files, target, connection, threads, effort)
+        rows, compared = _measure_files(files, target, connection, threads, effort)
     delegations = tuple(
-        (file.model, delegate(file.graph, each))
+        (file.model, delegate_operators(file.graph, accelerator))
         for file in files
-        for each in serving(target.runtime, target.accelerator)
+        for accelerator in find_serving(target.runtime, target.accelerator)
         if target.accelerator != "cpu"
     )
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
@@ -85,7 +85,7 @@ def benchmark_on_device(
         for row in rows
         if row.page_bytes is not None
     ]
-    notes = tuple(filter(None, (remark, *included, *ran, *downloads, *_limits(rows, profile))))
+    notes = tuple(filter(None, (remark, *included, *ran, *downloads, *_list_exceeded(rows, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 
@@ -94,9 +94,9 @@ def _row(file: ModelFile, threads: int, failure: str = "") -> DeviceRow:
     return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes, failure=failure)
 
 
-def _limits(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...]:
+def _list_exceeded(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...]:
     """Return the hard limits of the device that files exceed."""
-    found = []
+    problems = []
     for row in rows:
         for label, needed, limit in (
             ("tensor arena takes" if row.micro else "activations need", row.arena_bytes, profile.limits.arena_bytes),
@@ -104,11 +104,11 @@ def _limits(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...
         ):
             if limit is not None and needed > limit:
                 name = Path(row.model).name
-                found.append(f"{name}: its {label} {show_bytes(needed)}, {profile.name} has {show_bytes(limit)}")
-    return tuple(dict.fromkeys(found))
+                problems.append(f"{name}: its {label} {show_bytes(needed)}, {profile.name} has {show_bytes(limit)}")
+    return tuple(dict.fromkeys(problems))
 
 
-def _predicted(
+def _predict_files(
     files: Sequence[ModelFile],
     profile: DeviceProfile,
     target: DeviceTarget,
@@ -123,13 +123,13 @@ def _predicted(
     rows = []
     for file in files:
         try:
-            rows.append(_prediction(file, profile, target, predictor))
+            rows.append(_predict_file(file, profile, target, predictor))
         except UsageError as error:
             rows.append(_row(file, target.threads, f"{file.path.name}: {error.message}"))
     return rows
 
 
-def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
+def _predict_file(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
     """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
     from advisor.devices import features_of, load_features, model_features
     from advisor.tflite import counted, works_of
@@ -144,12 +144,12 @@ def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, p
     if features is None:
         raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted", _MEASURED)
     features = replace(features, operators=counted(works_of(file.graph)))
-    (found,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
-    outside = "larger or smaller than the measured models: the interval is wider" if found.outside else ""
-    return replace(_row(file, target.threads), latency=found.latency, form=seen.form, reason=outside)
+    (prediction,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
+    outside = "larger or smaller than the measured models: the interval is wider" if prediction.outside else ""
+    return replace(_row(file, target.threads), latency=prediction.latency, form=seen.form, reason=outside)
 
 
-def _measured(
+def _measure_files(
     files: Sequence[ModelFile], target: DeviceTarget, connection: Connection, threads: Sequence[int], effort: str
 ) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
     """Measure all files in one job, so that they take turns; if that fails, measure each file alone."""
@@ -158,16 +158,16 @@ def _measured(
     by_path = {file.path: file for file in files}
     try:
         timings = connection.measure(MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime))
-        rows = [measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
+        rows = [make_measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
     except StageError as error:
         if len(files) == 1:
             return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
-        alone = [_measured([file], target, connection, counts, effort)[0] for file in files]
-        return [row for each in alone for row in each], ()
-    return rows, ratios([(row.model, row.result) for row in rows if row.result])
+        alone = [_measure_files([file], target, connection, counts, effort)[0] for file in files]
+        return [row for rows_of_file in alone for row in rows_of_file], ()
+    return rows, compare_with_first([(row.model, row.result) for row in rows if row.result])
 
 
-def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
+def make_measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
     """Return the row of one timing of a file; raise StageError if the runs in the timing are not valid."""
     result: LatencyResult | None = None
     if "blocks" in timing.details:  # the agent's runs; other tools give no blocks
@@ -201,12 +201,12 @@ def _with_arena(row: DeviceRow, file: ModelFile, interpreter: Interpreter) -> De
     if row.failure or not interpreter.available():
         return row
     try:
-        found = interpreter.check(file.path)
+        micro_check = interpreter.check(file.path)
     except StageError as error:
         return replace(row, latency=None, failure=error.message)
-    if found.reason:
-        return replace(row, latency=None, failure=f"{file.path.name}: {found.reason}", micro=found)
-    return replace(row, arena_bytes=found.arena_bytes, micro=found)
+    if micro_check.reason:
+        return replace(row, latency=None, failure=f"{file.path.name}: {micro_check.reason}", micro=micro_check)
+    return replace(row, arena_bytes=micro_check.arena_bytes, micro=micro_check)
 
 
 def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: Interpreter) -> tuple[str, ...]:
@@ -244,21 +244,26 @@ def benchmark_in_runtimes(
     """
     limit_s = 120.0 + 3 * len(runtimes) * len(threads) * effort_named(effort).max_seconds
     counts = tuple(dict.fromkeys(threads)) or (1,)
-    names = [each.name for each in runtimes]
+    names = [runtime.name for runtime in runtimes]
     rows: list[DeviceRow] = []
     compared: list[Ratio] = []
     notes: list[str] = []
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
         tell(f"{file.path.name} in {', '.join(names)}")
-        found = _in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
-        rows += found
-        compared += ratios([(f"{row.model} in {row.device}", row.result) for row in found if row.result])
-        notes += [*_not_compared(found), *filter(None, (_agreement(file, each) for each in runtimes))]
+        rows_in_runtimes = _measure_in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
+        rows += rows_in_runtimes
+        compared += compare_with_first(
+            [(f"{row.model} in {row.device}", row.result) for row in rows_in_runtimes if row.result]
+        )
+        notes += [
+            *_explain_not_compared(rows_in_runtimes),
+            *filter(None, (_describe_agreement(file, runtime) for runtime in runtimes)),
+        ]
     return DeviceBenchmark(",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes))
 
 
-def _not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
+def _explain_not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
     """Yield why a runtime is not compared with the first."""
     first = {row.threads: row.result for row in rows if row.result and row.device == rows[0].device}
     for row in rows:
@@ -270,48 +275,48 @@ def _not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
             )
 
 
-def _agreement(file: ModelFile, each: RuntimeHere) -> str:
+def _describe_agreement(file: ModelFile, runtime: RuntimeHere) -> str:
     """Return how the export for a runtime agrees with the file; empty if the runtime runs the file, or cannot."""
     try:
-        facts: Mapping[str, float] = file_for(each.runtime, file.path).facts
+        facts: Mapping[str, float] = file_for(runtime.runtime, file.path).facts
     except AdvisorError:
         return ""
     if not facts:
         return ""
     same, inputs, difference = (facts[key] for key in ("same_answers", "inputs", "largest_difference"))
     return (
-        f"{file.path.name} in {each.name}: the same answer on {same:g} of {inputs:g} inputs, largest difference "
+        f"{file.path.name} in {runtime.name}: the same answer on {same:g} of {inputs:g} inputs, largest difference "
         f"{100 * difference:.2g} % of the output's range"
     )
 
 
-def _in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob) -> list[DeviceRow]:
+def _measure_in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob) -> list[DeviceRow]:
     """Return a row for each runtime and thread count; that of a runtime that cannot run the file has a reason."""
     files = dict[str, Path]()
     failures = dict[str, str]()
-    for each in runtimes:
+    for runtime in runtimes:
         try:
-            files[each.name] = file_for(each.runtime, file.path).path
+            files[runtime.name] = file_for(runtime.runtime, file.path).path
         except AdvisorError as error:
-            failures[each.name] = error.message
-    together = [each for each in runtimes if each.name in files and each.connection == HostConnection()]
-    found: dict[str, tuple[Timing, ...]] = {}
+            failures[runtime.name] = error.message
+    together = [runtime for runtime in runtimes if runtime.name in files and runtime.connection == HostConnection()]
+    timings_by_name: dict[str, tuple[Timing, ...]] = {}
     try:
-        timings = HostConnection().measure(replace(job, models=tuple(files[each.name] for each in together)))
-        for each in together:
-            found[each.name] = tuple(timing for timing in timings if timing.model == files[each.name])
+        timings = HostConnection().measure(replace(job, models=tuple(files[runtime.name] for runtime in together)))
+        for runtime in together:
+            timings_by_name[runtime.name] = tuple(timing for timing in timings if timing.model == files[runtime.name])
     except AdvisorError as error:
-        failures |= {each.name: error.message for each in together}
-    for each in runtimes:
-        if each.name in files and each not in together:
+        failures |= {runtime.name: error.message for runtime in together}
+    for runtime in runtimes:
+        if runtime.name in files and runtime not in together:
             try:
-                found[each.name] = each.connection.measure(replace(job, runtime=each.runtime))
+                timings_by_name[runtime.name] = runtime.connection.measure(replace(job, runtime=runtime.runtime))
             except AdvisorError as error:
-                failures[each.name] = error.message
+                failures[runtime.name] = error.message
     rows = []
-    for name in [each.name for each in runtimes]:
-        if name in found:
-            made = [measured_row(timing, file, name) for timing in found[name]]
+    for name in [runtime.name for runtime in runtimes]:
+        if name in timings_by_name:
+            made = [make_measured_row(timing, file, name) for timing in timings_by_name[name]]
         else:
             made = [_row(file, count, f"{file.path.name} in {name}: {failures[name]}") for count in job.threads]
         rows += [replace(row, device=name) for row in made]

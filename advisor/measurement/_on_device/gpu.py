@@ -22,7 +22,7 @@ from advisor.core import Provenance, Quantity, StageError, UsageError
 from advisor.isolation import EFFORTS, AgentError, Effort, Load, input_values, new_interpreter, one_line, set_inputs
 from advisor.measurement import _host as host
 from advisor.measurement._accelerators import accelerator
-from advisor.measurement._delegation import delegate
+from advisor.measurement._delegation import delegate_operators
 from advisor.measurement._latency import LEVEL
 from advisor.measurement._latency.timing import effort_named, judge
 from advisor.measurement._on_device import DeviceBenchmark, DeviceRow, OutputAgreement
@@ -55,7 +55,7 @@ def benchmark_on_gpu(
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
-        delegations.append((model, delegate(file.graph, accelerator("gpu"))))
+        delegations.append((model, delegate_operators(file.graph, accelerator("gpu"))))
         row = DeviceRow(model, 0, file.graph.size_bytes, file.arena_bytes)
         file.require_memory()
         name = file.path.name
@@ -66,8 +66,8 @@ def benchmark_on_gpu(
         except StageError as error:
             rows.append(replace(row, failure=error.message))
             continue
-        adapters[_named(document["adapter"])] = None
-        rows.append(_row(row, document))
+        adapters[_name_adapter(document["adapter"])] = None
+        rows.append(_fill_row(row, document))
     if all(row.failure for row in rows):
         raise UsageError(rows[0].failure, NO_GPU)
     named = ", ".join(name for name in adapters if name)
@@ -75,23 +75,23 @@ def benchmark_on_gpu(
     return DeviceBenchmark(host.describe().cpu, "gpu", named, effort, tuple(rows), (), tuple(delegations), notes)
 
 
-def _named(adapter: dict[str, str]) -> str:
+def _name_adapter(adapter: dict[str, str]) -> str:
     return f"{adapter['name']} over {adapter['backend']}" if adapter else ""
 
 
-def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
+def _fill_row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     """Return the row with the process's figures; without a latency if the GPU is a software renderer."""
     series = document["series"]
-    found = document["agreement"]
+    agreement = document["agreement"]
     adapter = document["adapter"]
-    alike = found["largest_difference"] <= ALIKE * max(found["output_range"], 1e-9)
-    row = replace(row, runtime=document["runtime"], agreement=OutputAgreement(**found, alike=alike))
+    alike = agreement["largest_difference"] <= ALIKE * max(agreement["output_range"], 1e-9)
+    row = replace(row, runtime=document["runtime"], agreement=OutputAgreement(**agreement, alike=alike))
     if "Software" in adapter.get("kind", ""):
         return row
     result = judge(series, document["load"])
     measured = Provenance.MEASURED
     runs = result.wall.runs
-    latency = Quantity(result.rank_ms, "ms", measured, *result.interval_ms, LEVEL, runs, _named(adapter))
+    latency = Quantity(result.rank_ms, "ms", measured, *result.interval_ms, LEVEL, runs, _name_adapter(adapter))
     first_ms = series["first_ns"] / 1e6
     load_ms = series["load_ns"] / 1e6
     return replace(row, latency=latency, result=result, first_ms=first_ms, load_ms=load_ms, reason=result.reason)
@@ -104,13 +104,13 @@ def run_on_gpu(path: str, effort: str) -> dict[str, object]:
     """
     from importlib import metadata
 
-    with redirected_errors() as log:
-        gpu = _opened(path, log)
-        adapter = _adapter(log)
+    with redirect_errors() as log:
+        gpu = _open_on_gpu(path, log)
+        adapter = _read_adapter(log)
         first = gpu.run()
         agreement = _compare(gpu, path)
         load = Load()
-        rows = _blocks(gpu, EFFORTS[effort])
+        rows = _time_blocks(gpu, EFFORTS[effort])
     return {
         "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
         "adapter": adapter,
@@ -140,7 +140,7 @@ class _OnGpu:
         self.names = list(names["outputs"])
         details = self.model.get_input_tensor_details(key)
         for buffer, name in zip(self.inputs, names["inputs"], strict=True):
-            buffer.write(input_values(_shape(details[name]), details[name]["dtype"], name))
+            buffer.write(input_values(_shape_of(details[name]), details[name]["dtype"], name))
 
     def run(self) -> int:
         """Run once, read the first output, and return the wall time in nanoseconds."""
@@ -152,15 +152,15 @@ class _OnGpu:
     def read(self, position: int) -> Any:
         """Return an output as a flat array."""
         detail = self.shapes[self.names[position]]
-        return self.outputs[position].read(math.prod(_shape(detail)), np.dtype(detail["dtype"]).type)
+        return self.outputs[position].read(math.prod(_shape_of(detail)), np.dtype(detail["dtype"]).type)
 
 
-def _shape(detail: dict[str, Any]) -> tuple[int, ...]:
+def _shape_of(detail: dict[str, Any]) -> tuple[int, ...]:
     """Return the shape of a tensor; an unknown side is 1."""
     return tuple(max(1, int(side)) for side in detail["shape"])
 
 
-def _opened(path: str, log: IO[bytes]) -> _OnGpu:
+def _open_on_gpu(path: str, log: IO[bytes]) -> _OnGpu:
     """Return the file compiled for the GPU; the library's log may say why that is not possible."""
     try:
         return _OnGpu(path)
@@ -171,7 +171,7 @@ def _opened(path: str, log: IO[bytes]) -> _OnGpu:
         raise
 
 
-def _blocks(gpu: _OnGpu, effort: Effort) -> list[dict[str, object]]:
+def _time_blocks(gpu: _OnGpu, effort: Effort) -> list[dict[str, object]]:
     """Time runs in blocks, like the agent for the CPU; no clock measures CPU time and waiting of a GPU."""
     rows: list[dict[str, object]] = []
     for _ in range(effort.blocks):
@@ -210,7 +210,7 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
 
 
 @contextmanager
-def redirected_errors() -> Iterator[IO[bytes]]:
+def redirect_errors() -> Iterator[IO[bytes]]:
     """Redirect standard error to a file while the context lasts; the context is the file."""
     sys.stderr.flush()
     standard_error = os.dup(2)
@@ -223,8 +223,8 @@ def redirected_errors() -> Iterator[IO[bytes]]:
             os.close(standard_error)
 
 
-def _adapter(log: IO[bytes]) -> dict[str, str]:
+def _read_adapter(log: IO[bytes]) -> dict[str, str]:
     """Return name, backend and kind of the GPU from the library's log; empty if it names none."""
     log.seek(0)
-    found = _ADAPTER.search(log.read().decode("utf-8", "replace"))
-    return {key: text.strip() for key, text in found.groupdict().items()} if found else {}
+    adapter_line = _ADAPTER.search(log.read().decode("utf-8", "replace"))
+    return {key: text.strip() for key, text in adapter_line.groupdict().items()} if adapter_line else {}

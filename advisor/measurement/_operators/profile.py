@@ -12,19 +12,19 @@ import numpy as np
 from advisor.core import bounded
 from advisor.measurement import _host as host
 from advisor.measurement._accelerators import Accelerator, accelerator
-from advisor.measurement._delegation import delegate, execution_order
+from advisor.measurement._delegation import delegate_operators, execution_order
 from advisor.measurement._microcontrollers import Compiler, Unit, compiler_of
-from advisor.measurement._operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise
+from advisor.measurement._operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise_on
 from advisor.measurement._operators.runs import (
     BY_CUTS,
     ProfileRequest,
     ProfilerEvent,
     collect,
-    coverage,
+    count_partitions,
+    measure_coverage,
     operator_times,
-    partitions,
-    undisturbed,
-    undisturbed_median,
+    select_undisturbed,
+    take_undisturbed_median,
 )
 from advisor.measurement._processes import call_json, read_model
 from advisor.tflite import Model, Operator, OperatorCost, Tensor, activation_arena_bytes, count
@@ -83,14 +83,14 @@ def profile(
     file.require_memory()
     collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
     graph = with_shapes(file.graph, collected.shapes)
-    good = undisturbed(collected.runs)
+    good = select_undisturbed(collected.runs)
     events = good[0].events
-    matched = match(graph, events)
-    rows = _rows(events, matched, operator_times(good))
-    entered = partitions(events)
+    matched = match_events(graph, events)
+    rows = _make_rows(events, matched, operator_times(good))
+    entered = count_partitions(events)
     if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
         entered, rows = _place_by_rules(graph, rows)
-    found = Profile(
+    measured_profile = Profile(
         model=file.model,
         runtime=collected.runtime,
         kernels=collected.kernels,
@@ -98,20 +98,20 @@ def profile(
         runs=len(good),
         rejected_runs=len(collected.runs) - len(good),
         whole_us=statistics.median(run.whole_us for run in good),
-        plain_us=undisturbed_median(collected.plain_us),
+        plain_us=take_undisturbed_median(collected.plain_us),
         operators=rows,
-        coverage=coverage(good),
+        coverage=measure_coverage(good),
         macs=sum(node.macs for node in matched if node is not None),
         parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
         arena_bytes=activation_arena_bytes(graph),
         partitions=entered,
-        roofline=measured_roofline() if with_roofline else None,
+        roofline=measure_roofline() if with_roofline else None,
         host=host.describe(),
         notes=collected.notes,
-        delegations=tuple(delegate(graph, each) for each in wanted),
+        delegations=tuple(delegate_operators(graph, unit_accelerator) for unit_accelerator in wanted),
         ethos=tuple(compiler.estimate(file.path, unit) for compiler, unit in units),
     )
-    return replace(found, advice=advise(found))
+    return replace(measured_profile, advice=advise_on(measured_profile))
 
 
 def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[tuple[Compiler, Unit]]]:
@@ -129,7 +129,7 @@ def _split_accelerators(names: Sequence[str]) -> tuple[list[Accelerator], list[t
 
 def _place_by_rules(graph: Model, rows: Sequence[OperatorTime]) -> tuple[int, tuple[OperatorTime, ...]]:
     """Return how often XNNPACK is entered and where each operator runs, by the rules of XNNPACK alone."""
-    delegation = delegate(graph, accelerator("xnnpack"))
+    delegation = delegate_operators(graph, accelerator("xnnpack"))
     refused = {row.index for row in delegation.refused}
     placed = []
     for row in rows:
@@ -148,7 +148,7 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
 
 
-def _rows(
+def _make_rows(
     seen: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
 ) -> tuple[OperatorTime, ...]:
     total = sum(times) or 1.0
@@ -175,29 +175,29 @@ def _rows(
     return tuple(rows)
 
 
-def nodes(model: Model) -> tuple[ProfiledOperator, ...]:
+def list_nodes(model: Model) -> tuple[ProfiledOperator, ...]:
     """Return the operators of the main graph."""
     costs = count(model).operators
-    return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
+    return tuple(_make_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
 
 
-def match(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
+def match_events(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
     """Return the operator of each event, None if it is not known."""
-    known = nodes(model)
+    known = list_nodes(model)
     builtin = [known[event.operator] if event.builtin and event.operator < len(known) else None for event in events]
-    found = [node if node and node.name == event.tag else None for node, event in zip(builtin, events, strict=True)]
-    taken = {node.index for node in found if node is not None}
+    matched = [node if node and node.name == event.tag else None for node, event in zip(builtin, events, strict=True)]
+    taken = {node.index for node in matched if node is not None}
     rest = [known[index] for index in execution_order(model, taken) if index not in taken]
     waiting: dict[frozenset[str], list[int]] = {}
     for position, event in enumerate(events):
-        if found[position] is None and (kind := kind_of(event.tag)):
+        if matched[position] is None and (kind := kind_of(event.tag)):
             waiting.setdefault(kind, []).append(position)
     for kind, positions in waiting.items():
         left = [node for node in rest if node.name in kind]
         if len(left) == len(positions):
             for position, node in zip(positions, left, strict=True):
-                found[position] = node
-    return tuple(found)
+                matched[position] = node
+    return tuple(matched)
 
 
 def kind_of(tag: str) -> frozenset[str] | None:
@@ -208,21 +208,23 @@ def kind_of(tag: str) -> frozenset[str] | None:
     return next((frozenset(kinds.split()) for start, kinds in _KINDS if name.startswith(start)), None)
 
 
-def _node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
+def _make_node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
     tensors = model.tensors
     inputs = [tensors[position] for position in operator.inputs if position >= 0]
     outputs = [tensors[position] for position in operator.outputs]
-    shown = [_shown(tensor) for tensor in inputs if not tensor.is_constant]
+    shown = [_show_tensor(tensor) for tensor in inputs if not tensor.is_constant]
     moved = sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values())
-    return ProfiledOperator(cost.index, operator.name, tuple(shown), tuple(map(_shown, outputs)), cost.macs, moved)
+    return ProfiledOperator(
+        cost.index, operator.name, tuple(shown), tuple(map(_show_tensor, outputs)), cost.macs, moved
+    )
 
 
-def _shown(tensor: Tensor) -> str:
+def _show_tensor(tensor: Tensor) -> str:
     return f"{tensor.dtype} {'x'.join(map(str, tensor.shape)) or 'scalar'}"
 
 
 @lru_cache(maxsize=1)
-def measured_roofline() -> Roofline:
+def measure_roofline() -> Roofline:
     """Measure this machine at one thread in a child process (Williams et al. 2009), once per process: 1 s."""
     return Roofline(**call_json(f"{__name__}:collect_roofline", 60.0, "roofline"))
 
@@ -234,12 +236,12 @@ def collect_roofline() -> dict[str, object]:
     product = np.empty_like(left)
     source = np.ones(COPY_BYTES, np.uint8)
     target = np.empty(COPY_BYTES, np.uint8)
-    compute = _best_seconds(lambda: np.matmul(left, right, out=product))
-    copy = _best_seconds(lambda: np.copyto(target, source))
+    compute = _time_best(lambda: np.matmul(left, right, out=product))
+    copy = _time_best(lambda: np.copyto(target, source))
     return {"gflops": 2 * SIDE**3 / compute / 1e9, "gbytes": 2 * COPY_BYTES / copy / 1e9}
 
 
-def _best_seconds(work: Callable[[], object]) -> float:
+def _time_best(work: Callable[[], object]) -> float:
     """Return the shortest CPU time of a call within ``SECONDS``; time of other processes does not count."""
     work()
     end = time.perf_counter() + SECONDS

@@ -178,19 +178,19 @@ class Profile(Written):
         return tuple(sorted(self.operators, key=lambda row: -row.time_us)[:count])
 
 
-def advise(profile: Profile) -> tuple[str, ...]:
+def advise_on(profile: Profile) -> tuple[str, ...]:
     """Return the sentences that apply, the most important first; there is always at least one."""
-    rules = (_outside, _memory, _first, _compute)
-    return tuple(sentence for rule in rules for sentence in rule(profile)) or (_balanced(profile),)
+    rules = (_advise_outside, _advise_memory, _advise_first, _compute)
+    return tuple(sentence for rule in rules for sentence in rule(profile)) or (_advise_balanced(profile),)
 
 
-def _outside(profile: Profile) -> Iterator[str]:
+def _advise_outside(profile: Profile) -> Iterator[str]:
     """Name the types that run outside XNNPACK and take much of the time, conversions, and many partitions."""
     for row in profile.by_type if profile.kernels != "builtin" else ():
         if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
             default = f"another compression or a variant without {row.type} may be faster on this target"
             remedy = _SLOW_INT16 if row.data_type == "int16" else _REMEDIES.get((row.type, row.data_type), default)
-            yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_typed(row)}): {remedy}"
+            yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_count_typed(row)}): {remedy}"
     share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
     if share >= CONVERSION_SHARE:
         yield f"{share:.0%} of the time converts between types: keep one type from input to output"
@@ -200,7 +200,7 @@ def _outside(profile: Profile) -> Iterator[str]:
         yield f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry takes time"
 
 
-def _memory(profile: Profile) -> Iterator[str]:
+def _advise_memory(profile: Profile) -> Iterator[str]:
     """Name the operators that wait for memory: they read weights at half the copy speed or more."""
     if profile.roofline is None:
         return
@@ -216,7 +216,7 @@ def _memory(profile: Profile) -> Iterator[str]:
         )
 
 
-def _first(profile: Profile) -> Iterator[str]:
+def _advise_first(profile: Profile) -> Iterator[str]:
     """Report that a single operator dominates."""
     row = profile.top(1)[0]
     if row.share >= FIRST_SHARE and len(profile.operators) >= 5 and row.where != "builtin":
@@ -243,15 +243,15 @@ def _compute(profile: Profile) -> Iterator[str]:
     yield f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is faster"
 
 
-def _balanced(profile: Profile) -> str:
+def _advise_balanced(profile: Profile) -> str:
     """Name the largest type, and say that none stands out if it takes less than half of the time."""
     row = profile.by_type[0]
     if row.share >= DOMINANT_SHARE:
         kernels = " in the builtin kernels, because XNNPACK is off" if profile.kernels == "builtin" else ""
-        return f"{row.share:.0%} of the time is {row.type} ({_typed(row)}){kernels}"
-    return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_typed(row)})"
+        return f"{row.share:.0%} of the time is {row.type} ({_count_typed(row)}){kernels}"
+    return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_count_typed(row)})"
 
 
-def _typed(row: TypeTime) -> str:
+def _count_typed(row: TypeTime) -> str:
     """Return ``11 operators, int8``."""
     return plural(row.count, "operator") + (f", {row.data_type}" if row.data_type else "")

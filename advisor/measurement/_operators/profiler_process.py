@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from advisor.isolation import AgentError, input_values, new_interpreter, one_line, resize, set_inputs
-from advisor.measurement._operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent, resolved_shapes
+from advisor.isolation import AgentError, input_values, new_interpreter, one_line, resize_input, set_inputs
+from advisor.measurement._operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent, resolve_shapes
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
 CPU = 1  # kLiteRtHwAcceleratorCpu
@@ -128,11 +128,11 @@ class CompiledModel:
             sides = (c_int * len(shape))(*shape)
             position = (c_size_t(0), c_size_t(0))
             library("CompiledModelResizeInputTensor", self._compiled, *position, sides, c_size_t(len(shape)))
-        self._inputs = self._buffers(signature, "Input")
-        self._outputs = self._buffers(signature, "Output")
+        self._inputs = self._make_buffers(signature, "Input")
+        self._outputs = self._make_buffers(signature, "Output")
         self._profiler = library.handle("CompiledModelGetProfiler", self._compiled) if profiling else None
 
-    def _buffers(self, signature: c_void_p, side: str) -> Any:
+    def _make_buffers(self, signature: c_void_p, side: str) -> Any:
         """Return an array of buffers for the inputs or outputs, and fill the inputs."""
         count = c_size_t()
         self._library(f"GetNumSignature{side}s", signature, byref(count))
@@ -182,7 +182,7 @@ class CompiledModel:
         self._library("RunCompiledModel", self._compiled, c_size_t(0), sizes[0], inputs, sizes[1], outputs)
         return (time.perf_counter() - start) * 1e6
 
-    def profiled_run(self) -> ProfiledRun:
+    def run_with_profiler(self) -> ProfiledRun:
         """Run once with the profiler; return the time of the whole and the operators' events in order."""
         self._library("ResetProfiler", self._profiler)
         self._library("StartProfiler", self._profiler)
@@ -215,11 +215,11 @@ def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
     return tuple(kind.layout.dimensions[:rank])
 
 
-def _explained(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
+def _explain_error(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
     """Return the error of the runtime's Python classes; if they run the file, only the profiler cannot."""
     try:
         interpreter = new_interpreter(path, 1, "default")
-        resize(interpreter, shape)
+        resize_input(interpreter, shape)
         interpreter.allocate_tensors()
         set_inputs(interpreter)
         interpreter.invoke()
@@ -232,11 +232,11 @@ def _explained(path: str, shape: list[int] | None, error: AgentError) -> AgentEr
 
 def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs: int) -> dict[str, object]:
     """Run the model in turn with and without the profiler, and return what :class:`Collected` needs, as JSON."""
-    shapes = resolved_shapes(path, shape) if shape else None
+    shapes = resolve_shapes(path, shape) if shape else None
     try:
         plain_us, seen = _run_in_turn(path, threads, kernels, shape, runs)
     except AgentError as error:
-        raise _explained(path, shape, error) if error.kind == "load" else error from error
+        raise _explain_error(path, shape, error) if error.kind == "load" else error from error
     return {
         "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
         "plain_us": plain_us,
@@ -254,11 +254,11 @@ def _run_in_turn(
     profiled = CompiledModel(library, path, threads, kernels, shape, profiling=True)
     for _ in range(3):
         plain.run()
-        profiled.profiled_run()
+        profiled.run_with_profiler()
     limit = time.perf_counter() + TIME_LIMIT_S
     plain_us: list[float] = []
     seen: list[ProfiledRun] = []
     while len(seen) < runs and (len(seen) < 5 or time.perf_counter() < limit):
         plain_us.append(plain.run())
-        seen.append(profiled.profiled_run())
+        seen.append(profiled.run_with_profiler())
     return plain_us, seen

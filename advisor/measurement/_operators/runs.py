@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from advisor.core import StageError
-from advisor.isolation import AgentError, new_interpreter, one_line, resize, runtime, set_inputs
+from advisor.isolation import AgentError, import_interpreter, new_interpreter, one_line, resize_input, set_inputs
 from advisor.measurement._processes import Reported, call_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
@@ -113,7 +113,7 @@ def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
     notes = [BY_CUTS]
     try:
         if not by_cuts:
-            return profiled(request)
+            return profile_runs(request)
     except StageError as error:
         if isinstance(error, Reported) and error.kind != "runtime":
             raise
@@ -121,23 +121,23 @@ def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
     return replace(request.run(f"{__name__}:collect_cuts", request.kernels), notes=tuple(notes))
 
 
-def profiled(request: ProfileRequest) -> Collected:
+def profile_runs(request: ProfileRequest) -> Collected:
     """Return the profiler's first runs that add up; the last attempt uses the builtin kernels."""
     name = request.path.name
     tried = [request.kernels] * ATTEMPTS + (["builtin"] if request.kernels != "builtin" else [])
-    found = 0.0
+    share = 0.0
     for kernels in tried:
         collected = request.run(PROFILER, kernels, runs=request.runs)
         if not collected.runs or not collected.runs[0].events:
-            raise _unsupported(f"{name}: the profiler of {collected.runtime} reported no operators")
-        good = undisturbed(collected.runs)
-        found = coverage(good)
+            raise _unsupported_error(f"{name}: the profiler of {collected.runtime} reported no operators")
+        good = select_undisturbed(collected.runs)
+        share = measure_coverage(good)
         if adds_up(good):
-            return replace(collected, notes=_notes(collected.runtime, request.kernels, kernels, found))
-    raise _unsupported(f"{name}: the operators add up to {found:.0%} of the whole in {len(tried)} attempts")
+            return replace(collected, notes=_notes(collected.runtime, request.kernels, kernels, share))
+    raise _unsupported_error(f"{name}: the operators add up to {share:.0%} of the whole in {len(tried)} attempts")
 
 
-def undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
+def select_undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
     """Return the runs with the most frequent list of events that no other process delayed.
 
     The three shortest ones are always kept.
@@ -150,7 +150,7 @@ def undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
     return [run for position, run in enumerate(shortest) if position < 3 or run.whole_us <= limit]
 
 
-def undisturbed_median(values: Sequence[float]) -> float:
+def take_undisturbed_median(values: Sequence[float]) -> float:
     """Return the median of the values that are close to the smallest."""
     least = min(values)
     return statistics.median(value for value in values if value <= UNDISTURBED * least)
@@ -169,21 +169,21 @@ def interquartile_mean(values: Sequence[float]) -> float:
     return statistics.fmean(ordered[cut : len(ordered) - cut])
 
 
-def coverage(runs: Sequence[ProfiledRun]) -> float:
+def measure_coverage(runs: Sequence[ProfiledRun]) -> float:
     """Return the median over the runs of the sum of the operators divided by the whole; 0 if the whole is missing."""
     return statistics.median(run.operators_us / run.whole_us if run.whole_us else 0.0 for run in runs)
 
 
 def adds_up(runs: Sequence[ProfiledRun]) -> bool:
     """Return True if the operators add up to the whole: within 0.9-1.02, or within the clock's steps for short runs."""
-    if REJECT_BELOW <= coverage(runs) <= REJECT_ABOVE:
+    if REJECT_BELOW <= measure_coverage(runs) <= REJECT_ABOVE:
         return True
     gap_us = statistics.median(run.whole_us - run.operators_us for run in runs)
     steps = len(runs[0].events) + 1
     return -DROPPED_US * steps <= gap_us <= STEP_GAP_US * steps + RUN_GAP_US
 
 
-def partitions(events: Sequence[ProfilerEvent]) -> int:
+def count_partitions(events: Sequence[ProfilerEvent]) -> int:
     """Return how often the run enters the delegate: its index starts again, or a builtin kernel came before."""
     entered = 0
     last = -1
@@ -194,20 +194,20 @@ def partitions(events: Sequence[ProfilerEvent]) -> int:
     return entered
 
 
-def _unsupported(message: str) -> Reported:
+def _unsupported_error(message: str) -> Reported:
     """Return the error of a profiler whose events are not plausible."""
     return Reported(message, f"the profiler is tested with {TESTED_RUNTIME}x", "runtime")
 
 
-def _notes(runtime: str, requested: str, used: str, found: float) -> tuple[str, ...]:
-    other = f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole"
+def _notes(runtime: str, requested: str, used: str, share: float) -> tuple[str, ...]:
+    untested = f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole"
     builtin = "XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower"
-    rough = f"the operators add up to {found:.0%} only, because the run is short for a clock of microseconds"
-    applies = (not runtime.startswith(TESTED_RUNTIME), used != requested, found < REJECT_BELOW)
-    return tuple(compress((other, builtin, rough), applies))
+    rough = f"the operators add up to {share:.0%} only, because the run is short for a clock of microseconds"
+    applies = (not runtime.startswith(TESTED_RUNTIME), used != requested, share < REJECT_BELOW)
+    return tuple(compress((untested, builtin, rough), applies))
 
 
-def prefix(data: bytes, count: int, still: set[int]) -> bytes:
+def cut_prefix(data: bytes, count: int, still: set[int]) -> bytes:
     """Return the file that ends after its first ``count`` operators; its outputs are the inputs of later ones.
 
     Operators that are ``still`` only expand constants; their results are not outputs.
@@ -216,14 +216,16 @@ def prefix(data: bytes, count: int, still: set[int]) -> bytes:
 
     model = unpack(data)
     graph = model.subgraphs[0]
-    kept = graph.operators[:count]
+    first_operators = graph.operators[:count]
     later = graph.operators[count:]
-    moving = [operator for position, operator in enumerate(kept) if position not in still]
+    moving = [operator for position, operator in enumerate(first_operators) if position not in still]
     made = [int(index) for operator in moving for index in operator.outputs]
     wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
-    graph.operators = kept
+    graph.operators = first_operators
     graph.outputs = [index for index in dict.fromkeys(made) if index in wanted] or made[-1:]
-    used = {int(index) for operator in kept for index in (*operator.inputs, *operator.outputs)} | set(graph.inputs)
+    used = {int(index) for operator in first_operators for index in (*operator.inputs, *operator.outputs)} | set(
+        graph.inputs
+    )
     for index, tensor in enumerate(graph.tensors):
         tensor.buffer = tensor.buffer if index in used else 0
     model.signatureDefs = None
@@ -235,7 +237,7 @@ def prefix(data: bytes, count: int, still: set[int]) -> bytes:
 def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
     """Return the median of the faster half of the runs in microseconds; CPU time at one thread, else wall time."""
     interpreter = new_interpreter("", threads, kernels, content)
-    resize(interpreter, shape)
+    resize_input(interpreter, shape)
     interpreter.allocate_tensors()
     set_inputs(interpreter)
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
@@ -261,27 +263,27 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
     model = read(data, path)
     still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
     positions = [index for index in range(len(model.operators)) if index not in still]
-    measured = [prefix_us(prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
+    measured = [prefix_us(cut_prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
     ends = isotonic_regression(measured).x.tolist()  # no operator takes negative time
     steps = [end - start for start, end in pairwise([0.0, *ends])]
     events = [
         ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, step)
         for position, step in zip(positions, steps, strict=True)
     ]
-    _module, package, version = runtime()
+    _module, package, version = import_interpreter()
     return {
         "runtime": f"{package}=={version}",
         "plain_us": [measured[-1]],
         "runs": [(measured[-1], events)],
-        "shapes": resolved_shapes(path, shape) if shape else None,
+        "shapes": resolve_shapes(path, shape) if shape else None,
     }
 
 
-def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
+def resolve_shapes(path: str, shape: list[int]) -> list[list[int]]:
     """Return the shape of every tensor of the main graph once the first input has ``shape``."""
     interpreter = new_interpreter(path, 1, "builtin")
     try:
-        resize(interpreter, shape)
+        resize_input(interpreter, shape)
         interpreter.allocate_tensors()
     except (ValueError, RuntimeError) as error:
         raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error

@@ -15,7 +15,7 @@ from advisor.core import ImageAnswers, Interval, Provenance, Quantity, wilson
 from advisor.datasets import InputSpec, load, open_image
 from advisor.engine import Images, Part, Role, percent
 from advisor.exporting import Found, Page, Shipping
-from advisor.measurement import Floats, Pixels, Runner, auroc
+from advisor.measurement import Floats, Pixels, Runner, compute_auroc
 from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
 from advisor.tasks.detection._files import marked
@@ -91,7 +91,7 @@ def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Pa
     """Run a file over images, and over copies with a fault drawn into them, in a child process; write the maps."""
     run = Marker(model, view)
     faulty = (spoiled(load(image, view.size), place) for place, image in enumerate(images))
-    drawn = [run.found_in(view.normalise(pixels)) for pixels in faulty]
+    drawn = [run.answer_for(view.normalise(pixels)) for pixels in faulty]
     np.savez(path, own=np.stack(list(run.over(images)))[..., 0], drawn=np.stack(drawn)[..., 0])
 
 
@@ -122,7 +122,7 @@ class Marked:
     @property
     def figure(self) -> Interval:
         """The probability that a faulty image has a higher score than a good one (AUROC)."""
-        return auroc(self.good, self.faulty)
+        return compute_auroc(self.good, self.faulty)
 
     @property
     def shares(self) -> list[float]:

@@ -21,7 +21,7 @@ from advisor.engine import input_spec
 from advisor.isolation import usable_cores
 from advisor.measurement import Floats
 from advisor.tasks.anomaly._files import HEAT
-from advisor.training import flatbuffer, listed
+from advisor.training import convert_to_flatbuffer, list_outputs
 
 if TYPE_CHECKING:
     import keras
@@ -132,7 +132,7 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     same = [each for each in maps_in if each.output.shape[1] == cells]
     sums = {each.output.shape[3]: each.output for each in same if isinstance(each, keras.layers.Add)}
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
-    maps = listed(keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card)))
+    maps = list_outputs(keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card)))
     whole = keras.layers.Concatenate()(maps) if len(maps) > 1 else maps[0]
     return keras.Model(image, keras.layers.AveragePooling2D(3, 1, padding="same")(whole))
 
@@ -214,12 +214,14 @@ def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, 
     some = [images[row] for row in np.sort(np.random.default_rng(seed).permutation(len(images))[:MOST])]
     try:
         network = maps_of(card, weights)
-        run: Any = Interpreter(model_content=flatbuffer(network), num_threads=usable_cores()).get_signature_runner()
+        run: Any = Interpreter(
+            model_content=convert_to_flatbuffer(network), num_threads=usable_cores()
+        ).get_signature_runner()
         (output,) = run.get_output_details()
         maps = np.concatenate([run(image=spec.read(image)[None])[output] for image, _ in some])
         draw = np.random.default_rng(seed).normal(size=(maps.shape[-1], min(CHANNELS, maps.shape[-1])))
         projection = np.linalg.qr(draw)[0].astype(np.float32)
         scale = Scale.of(maps, [group for _, group in some], projection, seed)
-        path.write_bytes(flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
+        path.write_bytes(convert_to_flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
     finally:
         keras.backend.clear_session()

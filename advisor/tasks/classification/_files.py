@@ -49,7 +49,7 @@ class OwnClassifiers:
     def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
         """Write the master of a classifier; a run of the file shows whether its scores are probabilities."""
         input_size, classes = classifier.shape_of(data, name)
-        edited = classifier.named(data, name, softmax=not sums_to_one(data, input_size, name))
+        edited = classifier.name_output(data, name, softmax=not sums_to_one(data, input_size, name))
         target.write_bytes(edited)
         cost = count(read(edited, name))
         master, has_features = classifier.with_features(edited, name)

@@ -33,13 +33,13 @@ from advisor.measurement import (
     ScoreCalibration,
     answers_of,
     average_precision,
-    calibration,
     calibration_error,
-    centres,
+    complete_guarantee,
     crossfit_scores,
-    load,
-    promised,
-    seen_at,
+    find_centres,
+    fit_score_calibration,
+    guarantee_threshold,
+    load_detections,
     true_boxes,
 )
 from advisor.tasks._judge import EVERY, PALETTE, JudgeByShares
@@ -157,7 +157,7 @@ SHIPPING = Shipping(
 
 def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the centres that the app shows."""
-    seen = centres(outputs[0], model.threshold or 0.0)
+    seen = find_centres(outputs[0], model.threshold or 0.0)
     rows = zip(seen.labels.tolist(), seen.scores.tolist(), seen.boxes.tolist(), strict=True)
     return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
 
@@ -215,7 +215,7 @@ class FoundObjects:
     def at(self, threshold: float, images: Images) -> tuple[BoxFacts, list[Matched]]:
         """Return the counts of each class at a threshold, and the matches in each image."""
         matched = self.by.match(self, threshold)
-        table = average_precision.counts(matched, self.classes)
+        table = average_precision.count_boxes(matched, self.classes)
         true = table[:, :, 0]
         miscounted, guessed = (
             abs(true - each).sum(axis=0).tolist() for each in (table[:, :, 1], np.median(true, axis=0))
@@ -263,18 +263,18 @@ class ByBoxes:
     """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
-        reached = average_precision.score(given.true, given.found, given.sizes, given.classes, given.groups)
+        reached = average_precision.score_boxes(given.true, given.found, given.sizes, given.classes, given.groups)
         return ObjectFigures(reached.half, reached.by_class, reached.coco)
 
     def shares(self, given: FoundObjects) -> list[float]:
-        shares = average_precision.shares(given.true, given.found, given.sizes, given.classes)
+        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes)
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
-        return average_precision.threshold(given.true, given.found, given.sizes, given.classes)
+        return average_precision.choose_threshold(given.true, given.found, given.sizes, given.classes)
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
-        return average_precision.match(given.true, given.found, given.sizes, given.classes, threshold)
+        return average_precision.match_boxes(given.true, given.found, given.sizes, given.classes, threshold)
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class Detected(JudgeByShares[FoundObjects]):
 
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
         """Return the true boxes beside what a file found."""
-        return _answered(load(answers)[each], images, role, self.by)
+        return _answered(load_detections(answers)[each], images, role, self.by)
 
     def compared(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
         """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those
@@ -361,11 +361,11 @@ class Detected(JudgeByShares[FoundObjects]):
             return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images)[0])
         answers = own.answers
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
-        score, guarantee = promised(answers, self.guarantees, batch)
+        score, guarantee = guarantee_threshold(answers, self.guarantees, batch)
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
-        facts = replace(own.at(score, images)[0], guarantee=seen_at(answers, score, guarantee))
+        facts = replace(own.at(score, images)[0], guarantee=complete_guarantee(answers, score, guarantee))
         if floats is not None:
-            found = calibration(floats.answers)
+            found = fit_score_calibration(floats.answers)
             errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))
             facts = replace(facts, threshold=float(found.of(np.array(score))), scores=BoxScores(*found, *errors))
         return ImageAnswers(by_class, boxes=facts)
@@ -384,5 +384,7 @@ class Detected(JudgeByShares[FoundObjects]):
                     before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
                     errors = (calibration_error(seen, each) for each in (seen.scores, before))
                     scores = BoxScores(scores.slope, scores.offset, *errors)
-                boxes = replace(boxes, scores=scores, guarantee=seen_at(seen, facts.threshold, facts.guarantee))
+                boxes = replace(
+                    boxes, scores=scores, guarantee=complete_guarantee(seen, facts.threshold, facts.guarantee)
+                )
         return ImageAnswers(dict(zip(images.classes, own.figures.by_class, strict=True)), boxes=boxes)

@@ -28,12 +28,12 @@ def detect(
 ) -> None:
     """Run a file that finds boxes or marks centres over images, as they are or under capture conditions.
 
-    What it finds is written, see :func:`.accuracy.save`.
+    What it finds is written, see :func:`.save_detections`.
 
     The file's labels may be more than the user's classes, in another order; without, they are these.
     """
     from advisor.datasets import class_order
-    from advisor.measurement import CentreFinder, Detector, save
+    from advisor.measurement import CentreFinder, Detector, save_detections
     from advisor.tflite import has_postprocess, read, read_metadata
 
     data = model.read_bytes()
@@ -43,21 +43,21 @@ def detect(
     if said and said.labels:
         order = class_order(classes, said.labels, len(said.labels))
         places = {label: place for place, label in enumerate(order)}
-        found = (each.relabelled(places) for each in found)
-    save(path, list(found))
+        found = (each.relabel_boxes(places) for each in found)
+    save_detections(path, list(found))
 
 
 def calibrate(
     model: Path, detections: Path, true: Sequence[Any], sizes: Sequence[tuple[int, int]], classes: int, path: Path
 ) -> None:
-    """Write a float detector whose scores are calibrated by what was found in images, see :func:`.accuracy.save`.
+    """Write a float detector whose scores are calibrated by what was found in images, see :func:`.save_detections`.
 
     ``true`` are the true boxes of each image, and ``sizes`` its height and width in pixels.
     """
-    from advisor.measurement import answers_of, calibration, load, match, true_boxes
+    from advisor.measurement import answers_of, fit_score_calibration, load_detections, match_boxes, true_boxes
     from advisor.tflite import with_calibrated_scores
 
-    matched = match([true_boxes(rows) for rows in true], load(detections), sizes, classes, 0.0)
-    found = calibration(answers_of(matched))
+    matched = match_boxes([true_boxes(rows) for rows in true], load_detections(detections), sizes, classes, 0.0)
+    found = fit_score_calibration(answers_of(matched))
     data = model.read_bytes()
     path.write_bytes(data if found == (1.0, 0.0) else with_calibrated_scores(data, *found, model.name))

@@ -22,7 +22,7 @@ from advisor.engine import (
     identity,
     require_classes,
 )
-from advisor.store import cached_sha256
+from advisor.store import read_cached_sha256
 from advisor.tasks.detection import _jobs as jobs
 
 
@@ -58,7 +58,7 @@ def calibrated(card: Card, training: str, workload: Workload, made: Stage[FloatM
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         boxes = materials.part(Role.VALIDATION).fingerprint
-        return {"model": results[made].sha256, "scores": cached_sha256(results[scored]), "boxes": boxes}
+        return {"model": results[made].sha256, "scores": read_cached_sha256(results[scored]), "boxes": boxes}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = materials.part(Role.VALIDATION)

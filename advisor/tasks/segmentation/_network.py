@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.tasks.segmentation._masks import IGNORED, Classes
-from advisor.training import ImageSection, MakeHead, Shape, TrainableHead, last, pyramid, separable
+from advisor.training import ImageSection, MakeHead, Shape, TrainableHead, add_last, build_pyramid, convolve_separably
 
 if TYPE_CHECKING:
     import keras
@@ -67,7 +67,11 @@ def decoder(side: int) -> MakeHead:
         import keras
 
         inputs = [keras.Input(shape) for shape in shapes]
-        model = keras.Model(inputs, last(separable(separable(pyramid(inputs, WIDTH)[0])), classes), name="head")
+        model = keras.Model(
+            inputs,
+            add_last(convolve_separably(convolve_separably(build_pyramid(inputs, WIDTH)[0])), classes),
+            name="head",
+        )
         frequent = np.zeros(classes, np.float32)  # logarithm of the share of the pixels of each class
 
         def begin(masks: Sequence[PackedMask]) -> None:

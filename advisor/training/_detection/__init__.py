@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from advisor.training._on_maps import last, pyramid, separable
+from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
 
 if TYPE_CHECKING:
     import keras
@@ -22,7 +22,7 @@ FIRST_LOGIT = -math.log(99)
 steps (T.-Y. Lin et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
 
 
-def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
+def make_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
     """Return a new head for boxes, from the shapes of the maps to logits (n, N, C) and encodings (n, N, 4).
 
     On each map, the finest first, separable convolutions lead to the logits of the classes and to the boxes, for the
@@ -33,10 +33,10 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
     inputs = [keras.Input(shape) for shape in shapes]
     logits = []
     encodings = []
-    for one in pyramid(inputs, WIDTH):
-        seen = separable(separable(one, BOX_SIDE), BOX_SIDE)
-        logits.append(keras.layers.Reshape((-1, classes))(last(seen, classes, FIRST_LOGIT)))
-        encodings.append(keras.layers.Reshape((-1, 4))(last(seen, 4)))
+    for level in build_pyramid(inputs, WIDTH):
+        seen = convolve_separably(convolve_separably(level, BOX_SIDE), BOX_SIDE)
+        logits.append(keras.layers.Reshape((-1, classes))(add_last(seen, classes, FIRST_LOGIT)))
+        encodings.append(keras.layers.Reshape((-1, 4))(add_last(seen, 4)))
     outputs = [
         parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts) for parts in (logits, encodings)
     ]
@@ -48,7 +48,7 @@ def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.M
     import keras
 
     inputs = [keras.Input(shape) for shape in shapes]
-    seen = pyramid(inputs, CENTRE_WIDTH)[0]
+    seen = build_pyramid(inputs, CENTRE_WIDTH)[0]
     for _ in range(CENTRE_DEPTH):
-        seen = separable(seen)
-    return keras.Model(inputs, last(seen, classes, FIRST_LOGIT), name="head")
+        seen = convolve_separably(seen)
+    return keras.Model(inputs, add_last(seen, classes, FIRST_LOGIT), name="head")

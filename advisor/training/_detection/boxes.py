@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measurement import Detections, centres, counts, f1_of, match_centres
+from advisor.measurement import Detections, count_boxes, f1_of, find_centres, match_centres
 from advisor.tflite import CENTRES, ENCODINGS, SCORES, Suppression, append_postprocess
-from advisor.training._detection import centre_head, head
+from advisor.training._detection import centre_head, make_head
 from advisor.training._on_maps.fit import Shape, TrainableHead
 from advisor.training._on_maps.kept import Floats, Objects
 
@@ -47,10 +47,10 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
         middle = encodings[..., :2] / CENTRE_SCALE * places[:, 2:] + places[:, :2]
         sides = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0))  # over those of the anchor
         half = sides * places[:, 2:] / 2
-        return _loss(logits, tf.concat([middle - half, middle + half], axis=-1), *targets)
+        return _compute_loss(logits, tf.concat([middle - half, middle + half], axis=-1), *targets)
 
     def targets(objects: Objects) -> tuple[Floats, NDArray[np.int64]]:  # box (N, 4) and class (N,), -1 for none
-        chosen = assign(anchors, objects.boxes)
+        chosen = assign_anchors(anchors, objects.boxes)
         taken = chosen >= 0
         boxes = anchors.edges.copy()
         labels = np.full(len(chosen), -1, np.int64)
@@ -67,15 +67,15 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     def complete(raw: bytes) -> bytes:
         return append_postprocess(raw, anchors.boxes, Suppression())
 
-    return TrainableHead(head(shapes, classes), loss, targets, outputs, complete)
+    return TrainableHead(make_head(shapes, classes), loss, targets, outputs, complete)
 
 
-def _loss(logits: tf.Tensor, found: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def _compute_loss(logits: tf.Tensor, predicted: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     taken = tf.cast(labels >= 0, tf.float32)
     count = tf.maximum(tf.reduce_sum(taken), 1.0)
-    overlap, generalized = _overlaps(found, boxes)
+    overlap, generalized = _measure_overlaps(predicted, boxes)
     quality = tf.stop_gradient(overlap) * taken
     wanted = tf.one_hot(labels, logits.shape[-1]) * quality[..., None]
     missed = tf.square(tf.abs(wanted - tf.sigmoid(logits)))
@@ -83,7 +83,7 @@ def _loss(logits: tf.Tensor, found: tf.Tensor, boxes: tf.Tensor, labels: tf.Tens
     return classes + BOX_WEIGHT * tf.reduce_sum((1.0 - generalized) * taken) / count
 
 
-def _overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _measure_overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Return intersection over union, and the generalized one, of boxes in pairs: edges (..., 4)."""
     import tensorflow as tf
 
@@ -91,7 +91,7 @@ def _overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
         return tf.reduce_prod(tf.maximum(high - low, 0.0), axis=-1)
 
     shared = area(tf.maximum(first[..., :2], second[..., :2]), tf.minimum(first[..., 2:], second[..., 2:]))
-    union = sum(area(each[..., :2], each[..., 2:]) for each in (first, second)) - shared + 1e-9
+    union = sum(area(edges[..., :2], edges[..., 2:]) for edges in (first, second)) - shared + 1e-9
     around = area(tf.minimum(first[..., :2], second[..., :2]), tf.maximum(first[..., 2:], second[..., 2:])) + 1e-9
     overlap = shared / union
     return overlap, overlap - (around - union) / around
@@ -108,10 +108,10 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
 
     def finish(logits: Floats, objects: Sequence[Objects]) -> None:
         kernel, bias = model.layers[-1].get_weights()
-        model.layers[-1].set_weights([kernel, bias - _thresholds(logits, objects, classes)])
+        model.layers[-1].set_weights([kernel, bias - _choose_thresholds(logits, objects, classes)])
 
     def targets(objects: Objects) -> tuple[Floats]:
-        return (_bells(objects, rows, columns, classes),)
+        return (_draw_bells(objects, rows, columns, classes),)
 
     def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
         from keras.layers import Activation
@@ -121,7 +121,7 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
     return TrainableHead(model, _map_loss, targets, outputs, finish=finish)
 
 
-def _bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:
+def _draw_bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:
     """Return the wanted scores (rows, columns, C): one at the cell of each centre, and less around it."""
     wanted = np.zeros((rows, columns, classes), np.float32)
     cells = np.array([rows, columns])
@@ -145,11 +145,14 @@ def _map_loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Te
     return -tf.reduce_sum(right + wrong) / tf.maximum(tf.reduce_sum(centre), 1.0)
 
 
-def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Floats:
+def _choose_thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Floats:
     """Return the logit of each class from which a centre counts, by F1 on the training images themselves."""
-    true = [Detections(one.boxes, one.labels, np.ones(len(one.labels), np.float32)) for one in objects]
-    found = [centres(1 / (1 + np.exp(-row)), THRESHOLDS[0]) for row in logits]
-    tables = [counts(match_centres(true, found, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
+    true = [
+        Detections(objects_of_image.boxes, objects_of_image.labels, np.ones(len(objects_of_image.labels), np.float32))
+        for objects_of_image in objects
+    ]
+    marks = [find_centres(1 / (1 + np.exp(-row)), THRESHOLDS[0]) for row in logits]
+    tables = [count_boxes(match_centres(true, marks, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
     reached = np.nan_to_num(np.stack([f1_of(table) for table in tables]))
     best = THRESHOLDS[reached.argmax(axis=0)]
     return np.asarray(np.log(best / (1 - best)), np.float32)
@@ -180,7 +183,7 @@ def anchors_of(shapes: Sequence[tuple[int, int]]) -> Anchors:
     return Anchors(np.concatenate(parts), tuple(map(len, parts)))
 
 
-def overlaps(first: Floats, second: Floats) -> Floats:
+def compute_overlaps(first: Floats, second: Floats) -> Floats:
     """Return the intersection over union of boxes: edges (N, 4) and (M, 4) give (N, M)."""
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
@@ -190,7 +193,7 @@ def overlaps(first: Floats, second: Floats) -> Floats:
     return np.asarray(shared / np.maximum(whole, 1e-12), np.float32)
 
 
-def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
+def assign_anchors(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     """Return the index of the true box of each anchor, -1 for none; ``boxes`` are edges (M, 4).
 
     Of the nearest anchors of each level, a box takes those with its centre inside that overlap it by at least the mean
@@ -202,7 +205,7 @@ def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     best = np.zeros(len(anchors.boxes))
     if not len(boxes):
         return chosen
-    shared = overlaps(anchors.edges, boxes)
+    shared = compute_overlaps(anchors.edges, boxes)
     centres = anchors.boxes[:, :2]
     distances = np.square(centres[:, None] - (boxes[None, :, :2] + boxes[None, :, 2:]) / 2).sum(axis=-1)
     levels = [(end - count, end) for count, end in zip(anchors.counts, np.cumsum(anchors.counts), strict=True)]
@@ -210,10 +213,10 @@ def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
     near = np.concatenate(order)
     for number, box in enumerate(boxes):
         mine = near[:, number]
-        own = shared[mine, number]
+        overlaps_of_box = shared[mine, number]
         inside = ((centres[mine] > box[:2]) & (centres[mine] < box[2:])).all(axis=1)
-        taken = mine[(own >= own.mean() + own.std()) & inside]
-        taken = taken if len(taken) else mine[[own.argmax()]]
+        taken = mine[(overlaps_of_box >= overlaps_of_box.mean() + overlaps_of_box.std()) & inside]
+        taken = taken if len(taken) else mine[[overlaps_of_box.argmax()]]
         better = taken[(shared[taken, number] > best[taken]) | (chosen[taken] < 0)]
         chosen[better], best[better] = number, shared[better, number]
     return chosen

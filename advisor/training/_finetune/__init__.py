@@ -13,10 +13,10 @@ import numpy as np
 from advisor.core import HeadFacts
 from advisor.datasets import InputSpec
 from advisor.tflite import attach_head, with_levels
-from advisor.training._features import joined
+from advisor.training._features import join_parts
 from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS, Finetuned, finetune, read_progress
 from advisor.training._finetune.hyperparameters import FINETUNING, Finetuning, TrainingTime
-from advisor.training._finetune.network import FinetuneData, flatbuffer
+from advisor.training._finetune.network import FinetuneData, convert_to_flatbuffer
 from advisor.training._head import Head
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def tune(
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        features = joined(given.features)
+        features = join_parts(given.features)
         head = None
         if given.head:
             with np.load(given.head[0], allow_pickle=False) as arrays:
@@ -128,7 +128,7 @@ def convert(backbone: keras.Model) -> bytes:
     """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
     import keras
 
-    return flatbuffer(keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]}))
+    return convert_to_flatbuffer(keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]}))
 
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int, float] | None:

@@ -26,9 +26,9 @@ from advisor.store import read_json
 from advisor.training._features import Batches, Pixels
 from advisor.training._finetune import network
 from advisor.training._finetune.hyperparameters import Finetuning
-from advisor.training._finetune.maps import MapBatches, Maps, halve
+from advisor.training._finetune.maps import MapBatches, Maps, halve_network
 from advisor.training._finetune.network import FinetuneData, first_head
-from advisor.training._loop import Timer, run
+from advisor.training._loop import Timer, run_training
 
 if TYPE_CHECKING:
     import keras
@@ -58,10 +58,10 @@ class FinetuneProgress:
 def read_progress(folder: Path) -> FinetuneProgress | None:
     """Return the progress of the training with checkpoints in ``folder``; None if its state is missing or damaged."""
     try:
-        found: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
+        progress: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
     except (UsageError, TypeError, ValueError):
         return None
-    return found
+    return progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def finetune(
     """
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, alone_s)
     session.resume()
-    run(session)
+    run_training(session)
     return session.finish(backbone)
 
 
@@ -148,7 +148,9 @@ class _Session:
             self._train = np.arange(len(targets))
             self._validation = self._validation[:0]
         self._sample_weights = weigh_classes(targets, self._train, hyperparameters.balance)
-        self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached)
+        self._model = network.build_network(
+            backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached
+        )
         if after is not None:
             self._model.load_weights(after)
         decoded = None if hyperparameters.cached else folder / "pictures.npy"
@@ -157,13 +159,13 @@ class _Session:
         taught = self._model
         self._changed = hyperparameters.capture
         if hyperparameters.cached:
-            halves = halve(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
+            halves = halve_network(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
             limit_s = hyperparameters.seconds if alone_s is None else alone_s
-            kept = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
+            cached_maps = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
             taught = halves.upper
-            self._changed = kept.copies / (1 + kept.copies)
-            self._batches = kept
-            self._fewer_copies = kept.copies < hyperparameters.copies
+            self._changed = cached_maps.copies / (1 + cached_maps.copies)
+            self._batches = cached_maps
+            self._fewer_copies = cached_maps.copies < hyperparameters.copies
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[Mapping[str, float]] = []
         self._best_epoch = -1
@@ -178,13 +180,17 @@ class _Session:
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
-        kept = read_progress(self._folder)
-        if kept is not None and not kept.shortened and kept.hyperparameters == self._hyperparameters.plain():
-            self.history = list(kept.history)
-            self._best_epoch = kept.best_epoch
-            self._best = kept.best
-            self._start_accuracy = kept.start
-            self._before_s = kept.spent_s
+        progress = read_progress(self._folder)
+        if (
+            progress is not None
+            and not progress.shortened
+            and progress.hyperparameters == self._hyperparameters.plain()
+        ):
+            self.history = list(progress.history)
+            self._best_epoch = progress.best_epoch
+            self._best = progress.best
+            self._start_accuracy = progress.start
+            self._before_s = progress.spent_s
             place = self._folder / f"epoch-{len(self.history)}"
             try:
                 self._optimizer.restore(place)
@@ -201,8 +207,8 @@ class _Session:
     def goes_on(self) -> bool:
         """Return whether to run another epoch: it may still improve, and there is time."""
         done = len(self.history)
-        found = [row["validation_accuracy"] for row in self.history]
-        since = done - 1 - found.index(max(found)) if found else 0
+        accuracies = [row["validation_accuracy"] for row in self.history]
+        since = done - 1 - accuracies.index(max(accuracies)) if accuracies else 0
         stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
         if done >= self._hyperparameters.epochs or stalled:
             return False
@@ -290,7 +296,7 @@ class _Session:
     def finish(self, backbone: keras.Model) -> Finetuned:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
         self._model.load_weights(self._folder / WEIGHTS)
-        weights, bias = network.parts(self._model, backbone, self._start)
+        weights, bias = network.copy_parts(self._model, backbone, self._start)
         levels = bool(self._start.levels)
         history = tuple(self.history)
         shortened = self.out_of_time or self._shortened or self._ships_itself

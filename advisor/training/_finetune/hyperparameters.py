@@ -80,7 +80,7 @@ class Finetuning:
         epochs = max(self.epochs, needed)
         return replace(self, epochs=epochs, patience=self.patience * epochs // self.epochs)
 
-    def fitted_to(self, share: float) -> Finetuning:
+    def shorten_to(self, share: float) -> Finetuning:
         """Return the hyperparameters for a share (0-1) of the seconds that all of them take.
 
         A training on cached maps trains fewer layers, so that it comes to its low rates. The others stay as they are.
@@ -97,8 +97,8 @@ class Finetuning:
 
     def plain(self) -> dict[str, Any]:
         """Return the hyperparameters as JSON, without the time limit: a resumed run may have another."""
-        kept: dict[str, Any] = json.loads(json.dumps({**asdict(self), "seconds": None}))
-        return kept
+        plain: dict[str, Any] = json.loads(json.dumps({**asdict(self), "seconds": None}))
+        return plain
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ class Trials:
         self._told = list[tuple[float, Finetuning]]()
         values = {**asdict(base), **asdict(base.augmentation)}
         spans = {"learning_rate": LEARNING_RATE, **SPACE}
-        turned = {name: span for name, span in spans.items() if self._turned(name)}
-        own = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
-        self._study.enqueue_trial({**own, "epochs": base.epochs})
+        turned = {name: span for name, span in spans.items() if self._is_tuned(name)}
+        start_values = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
+        self._study.enqueue_trial({**start_values, "epochs": base.epochs})
         self._asked: Any = None
 
     def ask(self) -> Finetuning:
@@ -154,10 +154,10 @@ class Trials:
         self._asked = trial = self._study.ask()
         rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
         epochs = trial.suggest_int("epochs", *(CACHED_EPOCHS if self._base.cached else EPOCHS))
-        found = {name: trial.suggest_float(name, *span) for name, span in SPACE.items() if self._turned(name)}
-        own: dict[str, Any] = {name: found.pop(name) for name in _OF_TRAINING if name in found}
-        changes = replace(self._base.augmentation, **found)
-        return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **own)
+        suggested = {name: trial.suggest_float(name, *span) for name, span in SPACE.items() if self._is_tuned(name)}
+        of_training: dict[str, Any] = {name: suggested.pop(name) for name in _OF_TRAINING if name in suggested}
+        changes = replace(self._base.augmentation, **suggested)
+        return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **of_training)
 
     def tell(self, hyperparameters: Finetuning, accuracy: float) -> None:
         """Record the validation accuracy (0-1) of the last suggestion."""
@@ -167,8 +167,8 @@ class Trials:
     @property
     def best(self) -> Finetuning:
         """The hyperparameters with the best result; the first of equal ones."""
-        return max(self._told, key=lambda told: told[0])[1]
+        return max(self._told, key=lambda result: result[0])[1]
 
-    def _turned(self, name: str) -> bool:
+    def _is_tuned(self, name: str) -> bool:
         fixed = ("trained", "shrink") if self._base.cached else ("trained",) if self._base.trained >= 1.0 else ()
         return name not in fixed

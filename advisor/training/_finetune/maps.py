@@ -24,7 +24,7 @@ from advisor.core import StageError
 from advisor.isolation import usable_cores
 from advisor.training._features import Batches, Pixels, change_pixels
 from advisor.training._finetune.hyperparameters import Finetuning
-from advisor.training._finetune.network import flatbuffer
+from advisor.training._finetune.network import convert_to_flatbuffer
 
 if TYPE_CHECKING:
     import keras
@@ -47,8 +47,8 @@ class Halves:
     upper: keras.Model  # ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``
 
 
-def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
-    """Split a network, see :func:`.network.build`, below its lowest trained layer, or higher if the maps of ``rows``
+def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
+    """Split a network, see :func:`.build_network`, below its lowest trained layer, or higher if the maps of ``rows``
     images and copies would not fit on disk. ``levels`` are the layers of the backbone whose means the head reads too.
     """
     import keras
@@ -61,11 +61,11 @@ def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
     below = [
         mean for mean, level in zip(means, levels, strict=True) if place[level] < place[cut._keras_history[0].name]
     ]
-    kept = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below]) if below else cut
+    joined = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below]) if below else cut
     whole = keras.Input(body.input.shape[1:], name="pictures")
-    lower = keras.Model(whole, keras.Model(body.input, kept)(model.get_layer("normal")(whole)))
+    lower = keras.Model(whole, keras.Model(body.input, joined)(model.get_layer("normal")(whole)))
     top = keras.Model([cut, *below], body.outputs[0], name="backbone")
-    maps = keras.Input(kept.shape[1:], name="maps")
+    maps = keras.Input(joined.shape[1:], name="maps")
     inputs = [maps]
     if below:  # rows hold the map and the means one after another
         starts = np.cumsum([int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]).tolist()
@@ -75,7 +75,7 @@ def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
     return Halves(lower, upper)
 
 
-def cuts(body: keras.Model) -> list[str]:
+def find_cuts(body: keras.Model) -> list[str]:
     """Return the layers through which all data passes, from the lowest to the highest, without input and output."""
     import keras
 
@@ -86,20 +86,20 @@ def cuts(body: keras.Model) -> list[str]:
         for source in keras.tree.flatten(operation.input):
             maker = place[source._keras_history.operation.name]
             last_use[maker] = max(last_use[maker], place[operation.name])
-    found = []
+    passages = []
     reach = last_use[0]
     for number, operation in enumerate(operations[1:-1], start=1):
         if reach <= number and isinstance(operation, keras.layers.Layer):
-            found.append(operation.name)
+            passages.append(operation.name)
         reach = max(reach, last_use[number])
-    return found
+    return passages
 
 
 def _cut(body: keras.Model, rows: int) -> str:
     """Return the highest cut below all trained layers; the lowest one above it if its maps would not fit on disk."""
     place = {layer.name: number for number, layer in enumerate(body.layers)}
     first = next(number for number, layer in enumerate(body.layers) if layer.trainable)
-    names = cuts(body)
+    names = find_cuts(body)
     below = [name for name in names if place[name] < first]
     for name in (*below[-1:], *(name for name in names if place[name] >= first)):
         if rows * 2 * int(np.prod(body.get_layer(name).output.shape[1:])) <= MAX_BYTES:
@@ -127,17 +127,17 @@ class MapBatches:
     ) -> None:
         self._labels = images.labels
         self.copies = hyperparameters.copies
-        cache = _kept(lower, images, hyperparameters, folder, seconds)
+        cache = _find_earlier(lower, images, hyperparameters, folder, seconds)
         if cache is None:
             folder.mkdir(parents=True, exist_ok=True)
             maps = Computed(lower, images, hyperparameters)
             self.copies = maps.affordable(seconds)
-            cache = _file(lower, images, replace(hyperparameters, copies=self.copies), folder)
+            cache = _file_of(lower, images, replace(hyperparameters, copies=self.copies), folder)
             partial = cache.with_suffix(".partial")
             shape = ((1 + self.copies) * len(images), *lower.output.shape[1:])
             rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
-            for places, found in maps.all(self.copies):
-                rows[places] = found
+            for places, computed in maps.all(self.copies):
+                rows[places] = computed
             rows.flush()
             partial.replace(cache)
         self._maps: Maps = np.load(cache, mmap_mode="r", allow_pickle=False)
@@ -154,17 +154,17 @@ class MapBatches:
             yield np.array(self._maps[rows[start : start + batch]]), self._labels[indices[start : start + batch]]
 
 
-def _kept(
+def _find_earlier(
     lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path, seconds: float | None
 ) -> Path | None:
     """Return the file that was written before; with a time limit also one with fewer copies. None for none."""
     most = hyperparameters.copies
     copies = range(most, (most if seconds is None else 0) - 1, -1)
-    files = (_file(lower, images, replace(hyperparameters, copies=each), folder) for each in copies)
+    files = (_file_of(lower, images, replace(hyperparameters, copies=number), folder) for number in copies)
     return next((file for file in files if file.exists()), None)
 
 
-def _file(lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> Path:
+def _file_of(lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> Path:
     drawn = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
     known = [lower.output.shape, len(images), hyperparameters.copies, drawn]
     key = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
@@ -186,7 +186,7 @@ class Computed:
         on_gpu = bool(tf.config.list_physical_devices("GPU"))
         data = b"" if on_gpu else _one_at_a_time(lower)
         for _ in range(self._threads):
-            self._idle.put(_in_tensorflow(lower) if on_gpu else _in_litert(data))
+            self._idle.put(_run_in_tensorflow(lower) if on_gpu else _run_in_litert(data))
 
     def affordable(self, seconds: float | None) -> int:
         """Return the number of copies whose maps take a small share of a time limit, beside those of the images."""
@@ -205,8 +205,8 @@ class Computed:
         every = np.arange(len(self._images))
         parts = [every[start : start + _BATCH] for start in range(0, len(every), _BATCH)]
         with ThreadPoolExecutor(self._threads) as pool:
-            for found in pool.map(lambda part: self._of(part, copies), parts):
-                yield from found
+            for rows_and_maps in pool.map(lambda part: self._of(part, copies), parts):
+                yield from rows_and_maps
 
     def _of(self, part: NDArray[np.int64], copies: int) -> list[tuple[NDArray[np.int64], Floats]]:
         """Return the rows and maps of some images and their copies; each image is read once."""
@@ -215,18 +215,18 @@ class Computed:
         capture = self._hyperparameters.capture
         try:
             plain, _ = next(self._images.epoch(part, len(part)))
-            found = []
+            rows_and_maps = []
             for copy in range(1 + copies):
                 pixels = plain
                 if copy and capture:
                     pixels, _ = next(self._images.epoch(part, len(part), capture, (seed, copy)))
                 rows = part + copy * len(self._images)
-                found.append((rows, run(self._changed(pixels, copy, (seed, int(rows[0]))))))
-            return found
+                rows_and_maps.append((rows, run(self._change_images(pixels, copy, (seed, int(rows[0]))))))
+            return rows_and_maps
         finally:
             self._idle.put(run)
 
-    def _changed(self, pixels: Pixels, copy: int, seed: tuple[int, int]) -> Floats:
+    def _change_images(self, pixels: Pixels, copy: int, seed: tuple[int, int]) -> Floats:
         """Return images, or a changed copy of them if ``copy`` is not 0."""
         if not copy:
             return pixels.astype(np.float32)
@@ -236,16 +236,16 @@ class Computed:
 def _one_at_a_time(lower: keras.Model) -> bytes:
     import keras
 
-    one = keras.Input(lower.input.shape[1:], batch_size=1)
-    return flatbuffer(keras.Model(one, lower(one)))
+    single = keras.Input(lower.input.shape[1:], batch_size=1)
+    return convert_to_flatbuffer(keras.Model(single, lower(single)))
 
 
-def _in_litert(data: bytes) -> Callable[[Floats], Floats]:
+def _run_in_litert(data: bytes) -> Callable[[Floats], Floats]:
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_content=data, num_threads=1)
     interpreter.allocate_tensors()
-    place, found = (
+    place, output = (
         details[0]["index"] for details in (interpreter.get_input_details(), interpreter.get_output_details())
     )
 
@@ -254,13 +254,13 @@ def _in_litert(data: bytes) -> Callable[[Floats], Floats]:
         for image in images:
             interpreter.set_tensor(place, image[None])
             interpreter.invoke()
-            maps.append(interpreter.get_tensor(found)[0])
+            maps.append(interpreter.get_tensor(output)[0])
         return np.stack(maps)
 
     return run
 
 
-def _in_tensorflow(lower: keras.Model) -> Callable[[Floats], Floats]:
+def _run_in_tensorflow(lower: keras.Model) -> Callable[[Floats], Floats]:
     import tensorflow as tf
 
     compiled = tf.function(lambda images: lower(images, training=False), autograph=False, reduce_retracing=True)

@@ -45,7 +45,9 @@ class Start:
     levels: tuple[str, ...] = ()  # layers of the backbone, see :func:`level_layers`
 
 
-def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False) -> keras.Model:
+def build_network(
+    backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False
+) -> keras.Model:
     """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 
     Its layer ``backbone`` is a copy of the backbone, of whose layers the share ``trained`` is trained, from the top;
@@ -55,7 +57,7 @@ def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, 
     import keras
 
     body = _copy(backbone, any_side=not cached)
-    freeze(body, trained, norms=cached)
+    freeze_layers(body, trained, norms=cached)
     body = with_levels(body, list(start.levels))
     body.name = "backbone"
     images = keras.Input(body.inputs[0].shape[1:], name="pictures")
@@ -68,7 +70,7 @@ def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, 
     return model
 
 
-def parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floats, Floats]:
+def copy_parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floats, Floats]:
     """Copy the trained weights into ``backbone``; return the head's weights (F, C) and bias (C,) on raw features."""
     body = model.get_layer("backbone")
     for layer in (layer for layer in backbone.layers if layer.weights):
@@ -83,7 +85,7 @@ def _spread(start: Start) -> Floats:
     return np.asarray(np.maximum(start.spread, floor), np.float32)
 
 
-def flatbuffer(model: keras.Model) -> bytes:
+def convert_to_flatbuffer(model: keras.Model) -> bytes:
     """Return a model with one input as a float ``.tflite``, converted from one trace, see :func:`.convert.to_tflite`.
 
     Its signature has the input ``image``, and the outputs by their names; the only output without one is ``output_0``.
@@ -123,7 +125,7 @@ def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
     return body
 
 
-def freeze(body: keras.Model, trained: float, norms: bool = False) -> None:
+def freeze_layers(body: keras.Model, trained: float, norms: bool = False) -> None:
     """Freeze all layers but the top ones, a share ``trained`` of them.
 
     BatchNorm's scale and offset are trained with their block, or frozen everywhere (``norms``), which saves a sixth of
@@ -156,10 +158,10 @@ def level_layers(backbone: keras.Model) -> list[str]:
         if isinstance(maker, keras.layers.InputLayer):
             continue
         window = getattr(layer, "kernel_size", None) or layer.pool_size
-        for found, counts in ((strided, max(layer.strides) > 1), (windowed, window[0] > 1)):
+        for widest, counts in ((strided, max(layer.strides) > 1), (windowed, window[0] > 1)):
             side = max(shape[1:3])
-            if counts and (side not in found or shape[3] >= found[side][1]):
-                found[side] = (maker.name, shape[3])
+            if counts and (side not in widest or shape[3] >= widest[side][1]):
+                widest[side] = (maker.name, shape[3])
     whole = max(backbone.inputs[0].shape[1:3])
     levels = windowed | strided
     return [levels[side][0] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
@@ -181,8 +183,8 @@ def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32],
     if width != features.shape[1]:
         return False
     model = with_levels(backbone, names)
-    found = np.concatenate([np.asarray(model(image[None], training=False)) for image in images])
-    return bool(np.abs(found - features).max() <= MARGIN * max(float(features.std()), 1e-6))
+    outputs = np.concatenate([np.asarray(model(image[None], training=False)) for image in images])
+    return bool(np.abs(outputs - features).max() <= MARGIN * max(float(features.std()), 1e-6))
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,22 +223,22 @@ def first_head(
     if not agrees(backbone, levels, few, features[: len(few)]):
         levels = []
         features = features[:, :last]
-    own = features[learnt]
+    features_read = features[learnt]
     labels = np.asarray(data.labels, dtype=np.int64)
     targets = labels[learnt].tolist()
     classes = int(labels.max()) + 1
     groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
     head = data.head
     if head is None or (head.facts.kind == ALL_LEVELS and not levels):
-        head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
+        head = train_head(features_read, targets, classes, hyperparameters.seed, groups=groups, last=last)
     if head.facts.kind != ALL_LEVELS:
         levels = []
-        own = own[:, :last]
+        features_read = features_read[:, :last]
     if hyperparameters.cached:
         strength = STRONG
-        weights, bias = fit_head(own, targets, classes, strength)
+        weights, bias = fit_head(features_read, targets, classes, strength)
     else:
-        weights = head.weights[: own.shape[1]]
+        weights = head.weights[: features_read.shape[1]]
         bias = head.bias
         strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
-    return Start(weights, bias, own.mean(axis=0), own.std(axis=0), tuple(levels)), strength
+    return Start(weights, bias, features_read.mean(axis=0), features_read.std(axis=0), tuple(levels)), strength

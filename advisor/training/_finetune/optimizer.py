@@ -11,12 +11,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from advisor.training._convolution import folded
-from advisor.training._features import Pixels, augmented, mixed
+from advisor.training._convolution import fold_norms
+from advisor.training._features import Pixels, augment_images, mix_images
 from advisor.training._finetune.hyperparameters import Finetuning
 from advisor.training._finetune.maps import Floats, Maps
 from advisor.training._loop import Adam
-from advisor.training._steps import Steps, halvable
+from advisor.training._steps import Steps, find_halvable
 
 if TYPE_CHECKING:
     import keras
@@ -37,13 +37,13 @@ class Optimizer:
         self._model = model
         self._hyperparameters = hyperparameters
         self._penalty = penalty
-        self._folded = called = folded(model)
+        self._folded = called = fold_norms(model)
         self._planned = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
         self.spent = tf.Variable(0.0, trainable=False)
-        self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
+        self._weights = [_Weight(*place) for place in _list_trained(model, hyperparameters)]
         self._adam = Adam(weight.variable.value for weight in self._weights)
-        self._steps = Steps(self._gradients, self._move, halvable(model.get_layer("backbone")))
+        self._steps = Steps(self._compute_gradients, self._move, find_halvable(model.get_layer("backbone")))
         self._predict = tf.function(
             lambda images: called(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
         )
@@ -52,7 +52,7 @@ class Optimizer:
         self, images: Pixels | Maps, labels: NDArray[np.int64], weights: Floats, seed: tuple[int, int], side: int
     ) -> tf.Tensor:
         """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
-        batch = tuple(tf.constant(each) for each in (images, labels, weights))
+        batch = tuple(tf.constant(array) for array in (images, labels, weights))
         return self._steps.run(batch, (tf.constant(seed, tf.int32), tf.constant(side, tf.int32)))
 
     def predict(self, images: Pixels | Maps) -> Floats:
@@ -66,7 +66,7 @@ class Optimizer:
             weight.variable.assign(weight.average)
             weight.average.assign(value)
 
-    def _gradients(
+    def _compute_gradients(
         self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, seed: tf.Tensor, side: tf.Tensor
     ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
         classes = self._model.output.shape[-1]
@@ -75,9 +75,9 @@ class Optimizer:
         inputs = tf.cast(images, tf.float32)
         changes = self._hyperparameters.augmentation
         if not self._hyperparameters.cached:
-            inputs, targets = augmented(inputs, targets, changes, seed, side)
+            inputs, targets = augment_images(inputs, targets, changes, seed, side)
         elif changes.mixup > 0:
-            inputs, targets = mixed(inputs, targets, changes.mixup, seed)
+            inputs, targets = mix_images(inputs, targets, changes.mixup, seed)
         inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
         with tf.GradientTape() as tape:
             logits = self._folded(inputs, training=False)
@@ -108,13 +108,13 @@ class Optimizer:
     def restore(self, place: Path) -> None:
         """Read back what :meth:`save` wrote."""
         self._model.load_weights(place.with_suffix(".weights.h5"))
-        with np.load(place.with_suffix(".npz"), allow_pickle=False) as kept:
+        with np.load(place.with_suffix(".npz"), allow_pickle=False) as arrays:
             for number, variable in enumerate(self._state()):
-                variable.assign(kept[str(number)])
+                variable.assign(arrays[str(number)])
 
     def _state(self) -> list[tf.Variable]:
         pairs = zip(self._adam.moments, self._weights, strict=True)
-        return [self._done, *(kept for moments, weight in pairs for kept in (*moments, weight.average))]
+        return [self._done, *(variable for moments, weight in pairs for variable in (*moments, weight.average))]
 
 
 class _Weight:
@@ -139,7 +139,7 @@ class _Weight:
         self.average.assign_add(share * (value - self.average))
 
 
-def _trained_weights(
+def _list_trained(
     model: keras.Model, hyperparameters: Finetuning
 ) -> Iterator[tuple[keras.Variable, float, float, float]]:
     """Yield each trained weight with its factor on the rate, weight decay (of kernels only) and decay to its start."""

@@ -54,14 +54,14 @@ class Graph:
     @property
     def kernels(self) -> Mapping[int, str]:
         """The operator's name of each float kernel, by tensor index."""
-        found = {node.inputs[1]: node.name for node in self.nodes if node.name in _LAYERS}
-        return {index: name for index, name in found.items() if index in self.constants}
+        kernels = {node.inputs[1]: node.name for node in self.nodes if node.name in _LAYERS}
+        return {index: name for index, name in kernels.items() if index in self.constants}
 
     @property
     def biases(self) -> tuple[int, ...]:
         """Tensor indices of the layers' biases."""
-        found = (node.inputs[2] for node in self.nodes if node.name in _LAYERS and len(node.inputs) > 2)
-        return tuple(index for index in found if index in self.constants)
+        biases = (node.inputs[2] for node in self.nodes if node.name in _LAYERS and len(node.inputs) > 2)
+        return tuple(index for index in biases if index in self.constants)
 
     @property
     def logits(self) -> int | None:
@@ -76,29 +76,29 @@ class Graph:
     def first(self) -> tuple[Node, ...]:
         """Layers with no other layer between them and the input."""
         reached = {self.source}
-        found = []
+        first_layers = []
         for node in self.nodes:
             if reached.isdisjoint(node.inputs):
                 continue
             if node.name in _LAYERS:
-                found.append(node)
+                first_layers.append(node)
             else:
                 reached.add(node.output)
-        return tuple(found)
+        return tuple(first_layers)
 
     @property
     def last(self) -> tuple[Node, ...]:
         """Layers with no other layer between them and an output; a head on several levels has one for each."""
         reaching = set(self.outputs)
-        found = []
+        last_layers = []
         for node in reversed(self.nodes):
             if node.output not in reaching:
                 continue
             if node.name in _LAYERS:
-                found.append(node)
+                last_layers.append(node)
             else:
                 reaching.update(node.inputs)
-        return tuple(reversed(found))
+        return tuple(reversed(last_layers))
 
     @property
     def features(self) -> tuple[int, ...]:
@@ -156,7 +156,7 @@ def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Ten
     """Return the output of one of :data:`SUPPORTED`; ``options`` is the table of the generated schema."""
     import tensorflow as tf
 
-    value = _computed(name, options, inputs)
+    value = _compute_output(name, options, inputs)
     kinds = schema.ActivationFunctionType
     activation = getattr(options, "fusedActivationFunction", kinds.NONE)
     if activation == kinds.NONE:
@@ -167,15 +167,15 @@ def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Ten
     return tf.nn.relu(value) if activation == kinds.RELU else tf.tanh(value)
 
 
-def _computed(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
+def _compute_output(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
     """Return the output before a fused activation."""
     import tensorflow as tf
 
     first = inputs[0]
     match name:
         case "CONV_2D" | "DEPTHWISE_CONV_2D" | "FULLY_CONNECTED":
-            found = _linear(name, options, first, inputs[1])
-            return found + inputs[2] if len(inputs) > 2 else found
+            product = _compute_linear(name, options, first, inputs[1])
+            return product + inputs[2] if len(inputs) > 2 else product
         case "ADD" | "SUB" | "MUL" | "DIV":
             return {"ADD": tf.add, "SUB": tf.subtract, "MUL": tf.multiply, "DIV": tf.divide}[name](*inputs)
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
@@ -211,11 +211,11 @@ def _computed(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
     raise ValueError(f"the operator {name} cannot be trained")
 
 
-def _linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+def _compute_linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """Return a dense layer or a convolution without bias, its kernel in the runtime's layout."""
     import tensorflow as tf
 
-    from advisor.training._convolution import depthwise
+    from advisor.training._convolution import convolve_depthwise
 
     if name == "FULLY_CONNECTED":  # kernel: outputs, inputs
         return tf.matmul(tf.reshape(value, (-1, kernel.shape[1])), kernel, transpose_b=True)
@@ -226,4 +226,4 @@ def _linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.
         return tf.nn.convolution(value, kernel, (options.strideH, options.strideW), padding, dilations=dilations)
     height, width, outputs = kernel.shape[1:]  # kernel: 1, height, width, channels x multiplier
     kernel = tf.reshape(kernel, (height, width, value.shape[-1], outputs // value.shape[-1]))
-    return depthwise(value, kernel, (options.strideH, options.strideW), padding, dilations)
+    return convolve_depthwise(value, kernel, (options.strideH, options.strideW), padding, dilations)

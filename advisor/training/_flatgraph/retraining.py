@@ -26,9 +26,9 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unuse
 
 from advisor.core import StageError
 from advisor.datasets import InputSpec
-from advisor.training._features import Augmentation, Batches, augmented
+from advisor.training._features import Augmentation, Batches, augment_images
 from advisor.training._flatgraph import Change, Graph, Node, run_operator
-from advisor.training._loop import Adam, Timer, run
+from advisor.training._loop import Adam, Timer, run_training
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -52,7 +52,7 @@ class Refitted:
     keep: Floats
 
 
-def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
+def refit_kernels(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
     """Remove ``share`` (0 to 1) of the weights from each kernel and fit the others to normalised images (n, S, S, 3).
 
     The kernels are those of convolutions and dense layers with a bias, by tensor index, as in the result.
@@ -60,19 +60,19 @@ def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) 
     whole: dict[int, Any] = {graph.source: images}
     thinned: dict[int, Any] = {graph.source: images}
     changed: dict[int, Any] = {}
-    found: dict[int, Refitted] = {}
+    refitted: dict[int, Refitted] = {}
     last = {index: place for place, node in enumerate(graph.nodes) for index in node.inputs}
     with threadpool_limits(limits=1, user_api="blas"):
         for place, node in enumerate(graph.nodes):
             if len(node.inputs) > 2 and node.inputs[1] in kernels:
-                one = found[node.inputs[1]] = _refit_layer(graph, node, whole, thinned, share)
-                changed |= {node.inputs[1]: one.kernel, node.inputs[2]: one.bias}
+                layer = refitted[node.inputs[1]] = _refit_layer(graph, node, whole, thinned, share)
+                changed |= {node.inputs[1]: layer.kernel, node.inputs[2]: layer.bias}
             whole[node.output] = _run_node(graph, node, whole, {})
             thinned[node.output] = _run_node(graph, node, thinned, changed)
             for index in node.inputs:
                 if last[index] == place and index in whole:
                     del whole[index], thinned[index]
-    return found
+    return refitted
 
 
 def _run_node(graph: Graph, node: Node, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]) -> tf.Tensor:
@@ -89,13 +89,13 @@ def _refit_layer(
     linear = Node(node.name, options, node.inputs, node.output)
     wanted = np.asarray(_run_node(graph, linear, whole, {}))
     kernel = graph.constants[node.inputs[1]]
-    rows = _rows(node, thinned[node.inputs[0]], kernel)
+    rows = _read_inputs(node, thinned[node.inputs[0]], kernel)
     targets = wanted.reshape(-1, wanted.shape[-1])
     chosen = np.random.default_rng(0).permutation(len(rows))[:POSITIONS]
     return _fit(rows[chosen].astype(np.float64), targets[chosen].astype(np.float64), kernel, share)
 
 
-def _rows(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
+def _read_inputs(node: Node, value: tf.Tensor, kernel: Floats) -> Floats:
     """Return the inputs of each output position of a layer, (positions, weights of an output channel)."""
     import tensorflow as tf
 
@@ -123,9 +123,11 @@ def _fit(rows: NDArray[np.float64], targets: NDArray[np.float64], kernel: Floats
     products[np.diag_indices_from(products)] += RIDGE * max(float(np.trace(products)) / len(products), 1e-12)
     wanted = (rows - mean).T @ (targets - centre) / len(rows)
     fitted = np.zeros_like(weights)
-    for channel, kept in enumerate(keep):
-        if kept.any():
-            fitted[channel, kept] = np.linalg.solve(products[np.ix_(kept, kept)], wanted[kept, channel])
+    for channel, kept_weights in enumerate(keep):
+        if kept_weights.any():
+            fitted[channel, kept_weights] = np.linalg.solve(
+                products[np.ix_(kept_weights, kept_weights)], wanted[kept_weights, channel]
+            )
     shaped = fitted.reshape(kernel.shape).astype(np.float32)
     bias = (centre - fitted @ mean).astype(np.float32)
     return Refitted(shaped, bias, keep.reshape(kernel.shape).astype(np.float32))
@@ -154,7 +156,7 @@ class Rounded(Weight):
     def __init__(self, start: Floats, name: str) -> None:
         super().__init__(start)
         axis = start.ndim - 1 if name == DEPTHWISE else 0
-        self._others = [other for other in range(start.ndim) if other != axis]
+        self._others = [axis_summed for axis_summed in range(start.ndim) if axis_summed != axis]
 
     def value(self) -> tf.Tensor:
         """Return the rounded kernel."""
@@ -191,7 +193,7 @@ class Shared(Weight):
         return tf.gather(self.variable, self._places)
 
 
-def rounded_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
+def round_activation(value: tf.Tensor, low: float, high: float) -> tf.Tensor:
     """Round an activation to the 255 steps from ``low`` to ``high``; gradients pass within that range."""
     import tensorflow as tf
 
@@ -225,7 +227,7 @@ class TrainingSummary:
     last_loss: float  # mean loss of the last tenth
 
 
-def learn(
+def train_weights(
     graph: Graph,
     weights: Mapping[int, Weight],
     images: Sequence[Path],
@@ -240,7 +242,7 @@ def learn(
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
         training = _Training(graph, weights, spec, schedule, change, batches)
-        run(training)
+        run_training(training)
         return training.summary()
 
 
@@ -277,13 +279,13 @@ class _Training:
 
     def goes_on(self) -> bool:
         """Return whether steps or time are left; the first step is always taken."""
-        return not self._losses or self._done() < 1.0
+        return not self._losses or self._share_done() < 1.0
 
     def is_late(self) -> bool:
         """Return whether no step is left: the last pass need not be whole."""
         return not self.goes_on()
 
-    def _done(self) -> float:
+    def _share_done(self) -> float:
         """Return the share of the steps or of the time that is done, whichever is larger."""
         return max(len(self._losses) / self._planned, self._time.spent())
 
@@ -299,7 +301,7 @@ class _Training:
         import tensorflow as tf
 
         number = len(self._losses)
-        done = min(self._done(), 1.0)
+        done = min(self._share_done(), 1.0)
         warm = min(1.0, (number + 1) / (0.05 * self._planned + 1))
         rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
         seed = tf.constant((self._schedule.seed, number), tf.int32)
@@ -323,18 +325,20 @@ class _Training:
     def _learn(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
-        seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
+        seen, _ = augment_images(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
         with tf.GradientTape() as tape:
-            own = self._graph.run(inputs, {at: one.value() for at, one in self._weights.items()}, self._change)
-            loss = self._loss(taught, own)
+            outputs = self._graph.run(
+                inputs, {at: weight.value() for at, weight in self._weights.items()}, self._change
+            )
+            loss = self._compute_loss(taught, outputs)
         gradients = self._adam.take(tape.gradient(loss, self._variables), number)
         for variable, (mean, size) in zip(self._variables, gradients, strict=True):
             variable.assign_sub(rate * mean / size)
         return loss
 
-    def _loss(self, taught: Mapping[int, tf.Tensor], own: Mapping[int, tf.Tensor]) -> tf.Tensor:
+    def _compute_loss(self, taught: Mapping[int, tf.Tensor], outputs: Mapping[int, tf.Tensor]) -> tf.Tensor:
         """Return the features' error over their variance (mean of levels) plus the probabilities' divergence.
 
         A model without probabilities, as one of boxes or centres, adds the error of its outputs in the same way.
@@ -342,7 +346,7 @@ class _Training:
         import tensorflow as tf
 
         def error(places: Sequence[int]) -> tf.Tensor:
-            pairs = [(taught[index], own[index]) for index in places]
+            pairs = [(taught[index], outputs[index]) for index in places]
             errors = [tf.reduce_mean(tf.square(given - wanted)) for wanted, given in pairs]
             spreads = [tf.math.reduce_variance(wanted) + 1e-9 for wanted, _ in pairs]
             return tf.add_n([error / spread for error, spread in zip(errors, spreads, strict=True)]) / len(pairs)
@@ -351,5 +355,5 @@ class _Training:
         logits = self._graph.logits
         if logits is None:
             return features + error(self._graph.outputs)
-        answers, ours = (tf.nn.log_softmax(each[logits]) for each in (taught, own))
+        answers, ours = (tf.nn.log_softmax(outputs_of_both[logits]) for outputs_of_both in (taught, outputs))
         return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))

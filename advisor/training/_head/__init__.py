@@ -21,7 +21,7 @@ from advisor.training._head.trials import (
     WEAKER,
     OutOfFoldAnswers,
     Trial,
-    strongest,
+    choose_strongest,
 )
 
 HEAD_VERSION = 8  # Raised when equal features give another head
@@ -34,24 +34,24 @@ if they had learnt one, and cost latency and bytes."""
 SURE = 2.0  # The same in standard errors of the difference, whole groups drawn
 
 
-def divided(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
+def divide_groups(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
     """Return the groups, with each image of a class of only one group in a group of its own.
 
     Otherwise one fold holds the whole class, and no head that has not seen the fold knows it.
     """
     if not len(groups):
         return groups
-    found = np.array(groups, dtype=np.int64)
+    group_of = np.array(groups, dtype=np.int64)
     free = int(max(groups)) + 1
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        if len(set(found[members].tolist())) == 1:
-            found[members] = free + members
-    own: list[int] = found.tolist()
-    return own
+        if len(set(group_of[members].tolist())) == 1:
+            group_of[members] = free + members
+    listed: list[int] = group_of.tolist()
+    return listed
 
 
-def folds(labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()) -> NDArray[np.int64]:
+def assign_folds(labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()) -> NDArray[np.int64]:
     """Return the fold of each image: whole groups, with each class spread as evenly over ``count`` folds as they allow.
 
     Unlike in scikit-learn, a class may have fewer images than there are folds. Images of one number in ``groups``
@@ -78,10 +78,10 @@ def _group_folds(
     members = np.split(labels[order], np.cumsum(sizes)[:-1])
     filled = np.zeros((count, int(labels.max()) + 1))
     chosen = np.empty(len(sizes), dtype=np.int64)
-    for each in sorted(generator.permutation(len(sizes)), key=lambda each: -sizes[each]):
-        own = np.bincount(members[each], minlength=filled.shape[1])
-        chosen[each] = np.lexsort((filled.sum(axis=1), filled @ own))[0]
-        filled[chosen[each]] += own
+    for group_number in sorted(generator.permutation(len(sizes)), key=lambda group_number: -sizes[group_number]):
+        members_of_group = np.bincount(members[group_number], minlength=filled.shape[1])
+        chosen[group_number] = np.lexsort((filled.sum(axis=1), filled @ members_of_group))[0]
+        filled[chosen[group_number]] += members_of_group
     return chosen[group]
 
 
@@ -121,29 +121,29 @@ def train_head(
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
-    some = _evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
-    own = [groups[place] for place in some.tolist()] if len(groups) else groups
-    own = divided(targets[some], own)
-    fold = folds(targets[some], FOLDS, seed, own)
+    some = _draw_evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
+    groups_read = [groups[place] for place in some.tolist()] if len(groups) else groups
+    groups_read = divide_groups(targets[some], groups_read)
+    fold = assign_folds(targets[some], FOLDS, seed, groups_read)
     with threadpool_limits(limits=1):
         trial = partial(Trial.of, features[some], targets[some], classes, [view[some] for view in views], last)
-        found = _choose(trial, last, features.shape[1], fold, own)
+        chosen = _choose(trial, last, features.shape[1], fold, groups_read)
         whole = len(some) == len(targets)
-        final = found.trial if whole else Trial.of(features, targets, classes, views, last, found.trial.kind)
-        weights, bias = final.fitted(found.strength)
+        final = chosen.trial if whole else Trial.of(features, targets, classes, views, last, chosen.trial.kind)
+        weights, bias = final.fit_strength(chosen.strength)
     answers = np.zeros((len(targets), classes), np.float32)
-    answers[some] = found.probabilities
+    answers[some] = chosen.probabilities
     facts = HeadFacts(
-        kind=found.trial.kind if found.strength else NEAREST_MEAN,
-        regularization=found.strength,
-        at_grid_end=found.strength in (STRONGER[0], WEAKER[-1]),
-        cv_accuracy=float(found.right.mean()),
+        kind=chosen.trial.kind if chosen.strength else NEAREST_MEAN,
+        regularization=chosen.strength,
+        at_grid_end=chosen.strength in (STRONGER[0], WEAKER[-1]),
+        cv_accuracy=float(chosen.right.mean()),
         cv_images=len(some),
     )
     return Head(weights, bias, facts, answers)
 
 
-def _evenly(targets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _draw_evenly(targets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Return the places of ``most`` images, each class with its share and at least one; of all if there are fewer."""
     order = np.argsort(targets, kind="stable")
     if len(order) <= most:
@@ -169,7 +169,7 @@ def fit_head(
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     with threadpool_limits(limits=1):
-        return Trial.of(features, targets, classes, views, last, kind).fitted(regularization)
+        return Trial.of(features, targets, classes, views, last, kind).fit_strength(regularization)
 
 
 def _choose(
@@ -182,27 +182,29 @@ def _choose(
     """
     plain = trial(LAST_LAYER if last else ALL_LEVELS)
     if last:
-        looks = [each.cross_validated(fold, GRID, range(FIRST_LOOK)) for each in (plain, trial(COSINE))]
-        first = max(looks, key=lambda look: strongest(look).merit())
-        found = first[0].trial.best(fold, first)
+        looks = [
+            trial_of_kind.cross_validated(fold, GRID, range(FIRST_LOOK)) for trial_of_kind in (plain, trial(COSINE))
+        ]
+        first = max(looks, key=lambda look: choose_strongest(look).merit())
+        best = first[0].trial.best(fold, first)
     else:
-        found = plain.best(fold)
+        best = plain.best(fold)
     if int(np.bincount(plain.targets).min()) < FEW_IMAGES:
-        found = max(found, *plain.cross_validated(fold, (0.0,)), key=OutOfFoldAnswers.merit)
+        best = max(best, *plain.cross_validated(fold, (0.0,)), key=OutOfFoldAnswers.merit)
     if not last or last == width:
-        return found
+        return best
     every = trial(ALL_LEVELS)
     seen = fold < FIRST_LOOK
     first = every.cross_validated(fold, GRID, range(FIRST_LOOK))
-    if strongest(first).right[seen].mean() - found.right[seen].mean() < LEAST_GAIN / 2:
-        return found
-    other = every.best(fold, first)
-    return other if _clearly_better(other.right, found.right, groups) else found
+    if choose_strongest(first).right[seen].mean() - best.right[seen].mean() < LEAST_GAIN / 2:
+        return best
+    best_of_levels = every.best(fold, first)
+    return best_of_levels if _is_clearly_better(best_of_levels.right, best.right, groups) else best
 
 
-def _clearly_better(one: NDArray[np.bool_], other: NDArray[np.bool_], groups: Sequence[int]) -> bool:
+def _is_clearly_better(new: NDArray[np.bool_], old: NDArray[np.bool_], groups: Sequence[int]) -> bool:
     """Return whether right answers are more frequent by :data:`LEAST_GAIN` and :data:`SURE`, drawn by whole groups."""
-    gains = one.astype(float) - other.astype(float)
+    gains = new.astype(float) - old.astype(float)
     if len(groups):
         _, group = np.unique(np.asarray(groups), return_inverse=True)
         residuals = np.bincount(group, gains - gains.mean())

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core import HeadFacts
-from advisor.training._head import divided, folds
+from advisor.training._head import assign_folds, divide_groups
 from advisor.training._head.trials import FIRST_LOOK, FOLDS, Trial, path_to
 
 Floats = NDArray[np.float32]
@@ -17,7 +17,7 @@ STRENGTHS = (10.0, 1.0, 0.1)
 """Penalties on a change of the weights, over the number of images and the mean variance of a feature."""
 
 
-def matched(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) -> tuple[Floats, Floats] | None:
+def match_logits(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) -> tuple[Floats, Floats] | None:
     """Change a head so that its logits on a quantized backbone's features are those of the float file; None to keep it.
 
     ``rows`` (N, F) are features of the quantized file, ``wanted`` (N, C) logits of the float file on the same images.
@@ -39,18 +39,18 @@ def matched(rows: Floats, wanted: Floats, weights: Floats, bias: Floats) -> tupl
             seen = fold != number
             unseen = fold == number
             for strength in STRENGTHS:
-                factors, offset = _solved(likeness[np.ix_(seen, seen)], missed[seen], strength * spread)
+                factors, offset = _solve_ridge(likeness[np.ix_(seen, seen)], missed[seen], strength * spread)
                 change = likeness[np.ix_(unseen, seen)] @ factors + offset
-                losses[strength] += float(divergence(wanted[unseen], given[unseen] + change).sum())
+                losses[strength] += float(compute_divergence(wanted[unseen], given[unseen] + change).sum())
         best = min(losses, key=lambda strength: losses[strength])
-        if losses[best] >= float(divergence(wanted, given).sum()):
+        if losses[best] >= float(compute_divergence(wanted, given).sum()):
             return None
-        factors, offset = _solved(likeness, missed, best * spread)
+        factors, offset = _solve_ridge(likeness, missed, best * spread)
         change = centred.T @ factors
     return (weights + change).astype(np.float32), (bias + offset - mean @ change).astype(np.float32)
 
 
-def refitted(
+def refit_head(
     rows: Floats,
     features: Floats,
     labels: Sequence[int],
@@ -67,26 +67,28 @@ def refitted(
     to some folds, and answer ``rows`` of the others: the one with the lower cross entropy is better.
     """
     targets = np.asarray(labels, dtype=np.int64)
-    fold = folds(targets, FOLDS, seed, divided(targets, groups))
+    fold = assign_folds(targets, FOLDS, seed, divide_groups(targets, groups))
     path = path_to(facts.regularization)
     held = range(FIRST_LOOK)
     with threadpool_limits(limits=1):
-        own, floats = (Trial.of(each, targets, classes, (), last, facts.kind) for each in (rows, features))
-        refit = own.cross_validated(fold, path, held)[-1]
+        quantized, floats = (
+            Trial.of(features_read, targets, classes, (), last, facts.kind) for features_read in (rows, features)
+        )
+        refit = quantized.cross_validated(fold, path, held)[-1]
         joined = floats.cross_validated(fold, path, held, rows[:, : floats.space.basis.shape[0]])[-1]
-        return own.fitted(facts.regularization) if refit.loss <= joined.loss else None
+        return quantized.fit_strength(facts.regularization) if refit.loss <= joined.loss else None
 
 
-def _solved(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Doubles, Doubles]:
+def _solve_ridge(likeness: Doubles, missed: Doubles, penalty: float) -> tuple[Doubles, Doubles]:
     """Return the factors of the images in a ridge regression of centred values, and their mean."""
     offset = missed.mean(axis=0)
     ridge = likeness + penalty * len(likeness) * np.eye(len(likeness))
     return np.linalg.solve(ridge, missed - offset), offset
 
 
-def divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Doubles:
+def compute_divergence(wanted: Floats | Doubles, given: Floats | Doubles) -> Doubles:
     """Return the Kullback-Leibler divergence of the probabilities of logits ``given`` from those ``wanted``, (N,)."""
     from scipy.special import log_softmax
 
-    first, second = (log_softmax(each, axis=1) for each in (wanted.astype(np.float64), given.astype(np.float64)))
+    first, second = (log_softmax(logits, axis=1) for logits in (wanted.astype(np.float64), given.astype(np.float64)))
     return np.asarray((np.exp(first) * (first - second)).sum(axis=1))

@@ -33,11 +33,15 @@ class Space:
     def enter(self, features: Floats) -> Floats:
         """Map features (N, F) to (N, D)."""
         parts = (features[start : start + _ROWS] for start in range(0, max(1, len(features)), _ROWS))
-        return np.concatenate([(part - self.mean if self.along is None else unit(part)) @ self.basis for part in parts])
+        return np.concatenate(
+            [(part - self.mean if self.along is None else normalise_rows(part)) @ self.basis for part in parts]
+        )
 
     def constant(self, features: Floats) -> Floats:
         """Return what stands in for the constant that the bias is multiplied by, (N, 1): 1, or about 1."""
-        product: Floats = np.ones(len(features), np.float32) if self.along is None else unit(features) @ self.along
+        product: Floats = (
+            np.ones(len(features), np.float32) if self.along is None else normalise_rows(features) @ self.along
+        )
         return product[:, None]
 
     def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
@@ -52,21 +56,21 @@ class Space:
         return outside.astype(np.float32), np.zeros_like(bias)
 
 
-def unit(features: Floats) -> Floats:
+def normalise_rows(features: Floats) -> Floats:
     """Return features (N, F) of length 1; a row of zeros stays as it is."""
-    return np.asarray(np.divide(features, np.maximum(_lengths(features), 1e-12), dtype=np.float32))
+    return np.asarray(np.divide(features, np.maximum(_measure_lengths(features), 1e-12), dtype=np.float32))
 
 
-def _lengths(features: Floats) -> Floats:
+def _measure_lengths(features: Floats) -> Floats:
     return np.asarray(np.sqrt(np.einsum("nf,nf->n", features, features))[:, None])
 
 
 def find_unit_space(features: Floats) -> Space:
     """Find the space of features (N, F) by their directions alone. All share one scale, as those of a last layer."""
-    found = find_space(unit(features), features.shape[1])
-    along = found.mean / max(float(found.mean @ found.mean), 1e-12)
-    basis = found.basis - np.outer(along, found.mean @ found.basis)
-    length = max(float(_lengths(features).mean()), 1e-12)
+    plain_space = find_space(normalise_rows(features), features.shape[1])
+    along = plain_space.mean / max(float(plain_space.mean @ plain_space.mean), 1e-12)
+    basis = plain_space.basis - np.outer(along, plain_space.mean @ plain_space.basis)
+    length = max(float(_measure_lengths(features).mean()), 1e-12)
     return Space(np.zeros_like(along), basis.astype(np.float32), along, length)
 
 
@@ -90,11 +94,11 @@ def find_space(features: Floats, last: int = 0) -> Space:
     if not last and features.shape[1] <= DIMENSIONS:  # features of equal spread need no directions
         directions = np.eye(features.shape[1], dtype=np.float32)
     else:
-        directions = _directions(((some - mean) / scale).astype(np.float32))
+        directions = _find_directions(((some - mean) / scale).astype(np.float32))
     return Space(mean, (directions / scale[:, None]).astype(np.float32))
 
 
-def _directions(standard: Floats) -> Floats:
+def _find_directions(standard: Floats) -> Floats:
     """Return the principal directions (F, D) of centred and scaled rows, at most :data:`DIMENSIONS`."""
     from scipy.linalg import eigh
 
@@ -103,7 +107,7 @@ def _directions(standard: Floats) -> Floats:
     moments = standard @ standard.T if slim else standard.T @ standard
     count = min(DIMENSIONS, len(moments))
     strengths, vectors = eigh(moments, subset_by_index=(len(moments) - count, len(moments) - 1))
-    kept = strengths > 1e-6 * strengths[-1]
-    strengths = strengths[kept]
-    vectors = vectors[:, kept]
+    strong = strengths > 1e-6 * strengths[-1]
+    strengths = strengths[strong]
+    vectors = vectors[:, strong]
     return np.asarray(standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors)

@@ -38,7 +38,7 @@ TIE = 0.01
 penalties give nearly equal heads, and chance decides between them."""
 
 
-def fit(
+def fit_strengths(
     features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], strengths: Sequence[float]
 ) -> dict[float, Fitted]:
     """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``, ascending; 0 for nearest
@@ -58,16 +58,16 @@ def fit(
     fitted = {}
     for strength in strengths:
         if not strength:
-            fitted[strength] = _nearest_mean(standard, repeated, classes)
+            fitted[strength] = _fit_nearest_mean(standard, repeated, classes)
             continue
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
             weights, bias = _minimise(standard, some, penalty, squares, weights, bias)
-        fitted[strength] = _all_classes(weights, bias, present, classes)
+        fitted[strength] = _spread_to_all_classes(weights, bias, present, classes)
     return fitted
 
 
-def _all_classes(some: Floats, offsets: Floats, present: NDArray[np.int64], classes: int) -> Fitted:
+def _spread_to_all_classes(some: Floats, offsets: Floats, present: NDArray[np.int64], classes: int) -> Fitted:
     """Return a head with one column for each class from one of the classes present, (D, P) and (P,)."""
     weights = np.zeros((len(some), classes), np.float32)
     bias = np.full(classes, ABSENT, np.float32)
@@ -76,13 +76,15 @@ def _all_classes(some: Floats, offsets: Floats, present: NDArray[np.int64], clas
     return weights, bias
 
 
-def _nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int) -> Fitted:
+def _fit_nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int) -> Fitted:
     """Return the head whose logit is minus half the squared distance to the class's mean, over the mean distance."""
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
     spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
     temperature = max(spread, 1e-6) / max(standard.shape[1], 1) ** 0.5  # there is no direction if no feature varies
-    return _all_classes((means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)
+    return _spread_to_all_classes(
+        (means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes
+    )
 
 
 def _minimise(
@@ -96,7 +98,7 @@ def _minimise(
     shape = weights.shape
 
     def loss_and_gradient(place: Doubles) -> tuple[float, Doubles]:
-        inside, offsets = _parts(place.astype(np.float32), shape)
+        inside, offsets = _split_parts(place.astype(np.float32), shape)
         weights = scale * inside
         logits = features @ weights + offsets
         logits -= logits.max(axis=1, keepdims=True)
@@ -112,12 +114,12 @@ def _minimise(
 
     start = np.concatenate([(weights / scale).ravel(), bias]).astype(np.float64)
     options = {"maxiter": _MAX_ITERATIONS, "gtol": TOLERANCE, "ftol": 0.0}
-    found = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
-    inside, offsets = _parts(found, shape)
+    solution = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x.astype(np.float32)
+    inside, offsets = _split_parts(solution, shape)
     return scale * inside, offsets
 
 
-def _parts(place: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+def _split_parts(place: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
     features, classes = shape
     return place[: features * classes].reshape(shape), place[features * classes :]
 
@@ -167,11 +169,11 @@ class Trial:
     ) -> Trial:
         """Find the space of a kind in the features (N, F) of a training part, the first ``last`` of the last layer."""
         read = slice(None) if kind == ALL_LEVELS or not last else slice(last)
-        own = features[:, read]
-        space = find_unit_space(own) if kind == COSINE else find_space(own, last)
+        features_read = features[:, read]
+        space = find_unit_space(features_read) if kind == COSINE else find_space(features_read, last)
         others = [space.enter(view[:, read]) for view in views]
-        inside = space.enter(own)
-        constant = space.constant(own)
+        inside = space.enter(features_read)
+        constant = space.constant(features_read)
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
     def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
@@ -179,15 +181,15 @@ class Trial:
         tried = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
         if first:
             tried = [
-                replace(one, probabilities=one.probabilities + other.probabilities)
-                for one, other in zip(tried, first, strict=True)
+                replace(answers, probabilities=answers.probabilities + first_answers.probabilities)
+                for answers, first_answers in zip(tried, first, strict=True)
             ]
-        found = strongest(tried)
-        if found.strength == GRID[0]:
-            found = strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
-        elif found.strength == GRID[-1]:
-            found = strongest(self.cross_validated(fold, (*GRID, *WEAKER)))
-        return found
+        best = choose_strongest(tried)
+        if best.strength == GRID[0]:
+            best = choose_strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
+        elif best.strength == GRID[-1]:
+            best = choose_strongest(self.cross_validated(fold, (*GRID, *WEAKER)))
+        return best
 
     def cross_validated(
         self,
@@ -208,20 +210,20 @@ class Trial:
             inside = self.space.enter(asked)
             constant = self.space.constant(asked)
         shape = (len(self.targets), self.classes)
-        found = {strength: np.zeros(shape, np.float32) for strength in strengths}
+        probabilities = {strength: np.zeros(shape, np.float32) for strength in strengths}
         for number in np.intersect1d(fold, held):
             seen = fold != number
             unseen = fold == number
             views = [view[seen] for view in self.views]
-            fitted = fit(self.inside[seen], self.targets[seen], self.classes, views, strengths)
+            fitted = fit_strengths(self.inside[seen], self.targets[seen], self.classes, views, strengths)
             for strength, (weights, bias) in fitted.items():
                 logits = inside[unseen] @ weights + constant[unseen] * bias
-                found[strength][unseen] = softmax(logits, axis=1)
-        return [OutOfFoldAnswers(self, strength, found[strength]) for strength in strengths]
+                probabilities[strength][unseen] = softmax(logits, axis=1)
+        return [OutOfFoldAnswers(self, strength, probabilities[strength]) for strength in strengths]
 
-    def fitted(self, strength: float) -> tuple[Floats, Floats]:
+    def fit_strength(self, strength: float) -> tuple[Floats, Floats]:
         """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
-        fitted = fit(self.inside, self.targets, self.classes, self.views, path_to(strength))[strength]
+        fitted = fit_strengths(self.inside, self.targets, self.classes, self.views, path_to(strength))[strength]
         read, bias = self.space.leave(*fitted)
         weights = np.zeros((self.width, self.classes), np.float32)
         weights[: len(read)] = read
@@ -231,10 +233,10 @@ class Trial:
 def path_to(strength: float) -> tuple[float, ...]:
     """Return the strengths that are fitted one after another up to this one."""
     grid = GRID if strength >= GRID[0] else STRONGER
-    return (*(each for each in grid if each < strength), strength)
+    return (*(weaker for weaker in grid if weaker < strength), strength)
 
 
-def strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
+def choose_strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
     """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
-    losses = [each.loss for each in tried]
-    return next(each for each, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)
+    losses = [answers.loss for answers in tried]
+    return next(answers for answers, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)

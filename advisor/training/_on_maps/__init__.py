@@ -23,19 +23,25 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
 
     side = int(backbone.inputs[0].shape[1])
     last = next(
-        each.output for each in reversed(backbone.layers) if len(each.output.shape) == 4 and each.output.shape[1] > 1
+        layer.output
+        for layer in reversed(backbone.layers)
+        if len(layer.output.shape) == 4 and layer.output.shape[1] > 1
     )
     outputs = [*(backbone.get_layer(name).output for name in level_layers(backbone)), last]
     by_side = {int(output.shape[1]): output for output in outputs}
-    wanted = [each for each in sorted(by_side, reverse=True) if FINEST <= round(side / each) <= coarsest]
-    return keras.Model(backbone.inputs[0], [by_side[each] for each in wanted])
+    wanted = [
+        side_of_map for side_of_map in sorted(by_side, reverse=True) if FINEST <= round(side / side_of_map) <= coarsest
+    ]
+    return keras.Model(backbone.inputs[0], [by_side[side_of_map] for side_of_map in wanted])
 
 
-def pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
+def build_pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
     """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks" (2017)."""
     import keras
 
-    levels = [_batch_norm()(momentum=0.9)(keras.layers.Conv2D(width, 1, use_bias=False)(one)) for one in maps]
+    levels = [
+        _batch_norm()(momentum=0.9)(keras.layers.Conv2D(width, 1, use_bias=False)(level_maps)) for level_maps in maps
+    ]
     merged = [levels[-1]]
     for finer in reversed(levels[:-1]):
         rows, columns = finer.shape[1:3]
@@ -44,7 +50,7 @@ def pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTe
     return merged
 
 
-def last(maps: keras.KerasTensor, channels: int, bias: float = 0.0) -> keras.KerasTensor:
+def add_last(maps: keras.KerasTensor, channels: int, bias: float = 0.0) -> keras.KerasTensor:
     """Return the outputs of a new head: small weights, and a bias to start from."""
     import keras
 
@@ -53,7 +59,7 @@ def last(maps: keras.KerasTensor, channels: int, bias: float = 0.0) -> keras.Ker
     return keras.layers.Conv2D(channels, 1, kernel_initializer=small, bias_initializer=start)(maps)
 
 
-def separable(maps: keras.KerasTensor, side: int = 3) -> keras.KerasTensor:
+def convolve_separably(maps: keras.KerasTensor, side: int = 3) -> keras.KerasTensor:
     """Return maps after a depthwise separable convolution of ``side`` x ``side`` places."""
     import keras
 
@@ -70,12 +76,12 @@ def _depthwise() -> type[keras.layers.DepthwiseConv2D]:
     import keras
     import tensorflow as tf
 
-    from advisor.training._convolution import depthwise
+    from advisor.training._convolution import convolve_depthwise
 
     class Depthwise(keras.layers.DepthwiseConv2D):  # type: ignore[misc]
         def call(self, maps: tf.Tensor) -> tf.Tensor:
             kernel = tf.convert_to_tensor(self.kernel)
-            return depthwise(maps, kernel, self.strides, self.padding.upper(), self.dilation_rate)
+            return convolve_depthwise(maps, kernel, self.strides, self.padding.upper(), self.dilation_rate)
 
     return Depthwise
 
@@ -90,11 +96,11 @@ def _batch_norm() -> type[keras.layers.BatchNormalization]:
         def call(self, maps: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
             if not training:
                 return super().call(maps, training=False, mask=mask)
-            found, mean, variance = tf.compat.v1.nn.fused_batch_norm(
+            normalised, mean, variance = tf.compat.v1.nn.fused_batch_norm(
                 maps, self.gamma.value, self.beta.value, epsilon=self.epsilon, is_training=True
             )
             for running, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
                 running.assign(self.momentum * running.value + (1.0 - self.momentum) * new)
-            return found
+            return normalised
 
     return BatchNorm

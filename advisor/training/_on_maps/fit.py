@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError
-from advisor.training._loop import Timer, run
-from advisor.training._on_maps.kept import Arrays, KeptMaps, Labels, Photographs, listed
-from advisor.training._steps import Steps, halvable
+from advisor.training._loop import Timer, run_training
+from advisor.training._on_maps.kept import Arrays, KeptMaps, Labels, Photographs, list_outputs
+from advisor.training._steps import Steps, find_halvable
 
 if TYPE_CHECKING:
     import keras
@@ -71,7 +71,7 @@ class TrainableHead:
 Tell = Callable[[int, int], None]  # Takes how many epochs of how many are done; 0 at the start
 
 
-def quiet(_done: int, _epochs: int) -> None:
+def tell_nobody(_done: int, _epochs: int) -> None:
     """Tell nobody."""
 
 
@@ -84,7 +84,7 @@ def fit(
     data: Images,
     hyperparameters: Hyperparameters,
     backbone: keras.Model | None = None,
-    tell: Tell = quiet,
+    tell: Tell = tell_nobody,
     timer: Timer | None = None,
 ) -> bool:
     """Fit a head, alone or with its backbone, set the weights of its model, and return whether all epochs are done.
@@ -96,12 +96,12 @@ def fit(
     if head.begin:
         head.begin(data.labels)
     training = _Training(head, data, hyperparameters, backbone, tell, timer or Timer(None))
-    run(training)
+    run_training(training)
     training.finish()
     return training.is_whole
 
 
-def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+def _split_batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
     return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
@@ -119,15 +119,15 @@ class _Training:
     ) -> None:
         import tensorflow as tf
 
-        from advisor.training._convolution import folded
+        from advisor.training._convolution import fold_norms
 
         self._head = head
         self._data = data
         self._hyperparameters = hyperparameters
         self._tell = tell
-        self._live = _live(backbone) if backbone and hyperparameters.batch_statistics else []
-        self._backbone = folded(backbone) if backbone else None
-        self._learning = folded(backbone, self._live) if self._live else self._backbone
+        self._live = _list_live(backbone) if backbone and hyperparameters.batch_statistics else []
+        self._backbone = fold_norms(backbone) if backbone else None
+        self._learning = fold_norms(backbone, self._live) if self._live else self._backbone
         self._epochs = 0
         self._done = 0
         in_epoch = math.ceil(len(data.labels) / hyperparameters.batch)
@@ -135,13 +135,13 @@ class _Training:
         self._all = steps = self._last * in_epoch
         below = backbone.trainable_variables if backbone else []
         self._optimizers = [
-            (_optimizer(hyperparameters, rate, weights, steps), weights)
+            (_make_optimizer(hyperparameters, rate, weights, steps), weights)
             for rate, weights in ((1.0, head.model.trainable_variables), (hyperparameters.backbone_rate, below))
             if weights
         ]
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
-        self._steps = Steps(self._gradients, self._update, halvable(backbone) if backbone else ())
+        self._steps = Steps(self._gradients, self._update, find_halvable(backbone) if backbone else ())
         self._timer = timer
         self._began = time.monotonic()
         self._epoch_s = 0.0
@@ -165,14 +165,14 @@ class _Training:
         """Yield the inputs and labels of the images of the next epoch, each image changed at random."""
         draw = np.random.default_rng([self._hyperparameters.seed, self._epochs])
         order = draw.permutation(len(self._data.labels))
-        return (self._data.changed(part, draw) for part in _batches(order, self._hyperparameters.batch))
+        return (self._data.changed(part, draw) for part in _split_batches(order, self._hyperparameters.batch))
 
     def step(self, batch: tuple[Arrays, list[Labels]], _place: int) -> tf.Tensor:
         """Train on one batch and return its loss."""
         import tensorflow as tf
 
         inputs, labels = batch
-        targets = zip(*(self._head.target(each) for each in labels), strict=True)
+        targets = zip(*(self._head.target(labels_of_image) for labels_of_image in labels), strict=True)
         self._done += 1
         keep = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
         given = [tf.constant(each) for each in inputs], tuple(tf.constant(np.stack(part)) for part in targets)
@@ -195,9 +195,9 @@ class _Training:
         if self._hyperparameters.batch_statistics:
             self._take_statistics()
         if self._head.finish:
-            rows = _batches(np.arange(len(self._data.labels)), self._hyperparameters.batch)
+            rows = _split_batches(np.arange(len(self._data.labels)), self._hyperparameters.batch)
             inputs = map(self._data.unchanged, rows)
-            logits = [np.asarray(self._outputs(each, training=False)[0]) for each in inputs]
+            logits = [np.asarray(self._outputs(inputs_of_rows, training=False)[0]) for inputs_of_rows in inputs]
             self._head.finish(np.concatenate(logits), self._data.labels)
 
     def _take_statistics(self) -> None:
@@ -205,7 +205,7 @@ class _Training:
 
         See P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization" (2018), section 3.2.
         """
-        norms = [*_norms(self._head.model), *self._live]
+        norms = [*_list_norms(self._head.model), *self._live]
         usual = [layer.momentum for layer in norms]
         for number, (inputs, _) in enumerate(self.batches()):
             for layer in norms:
@@ -217,10 +217,10 @@ class _Training:
     def _outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
         import tensorflow as tf
 
-        maps = [tf.cast(each, tf.float32) for each in inputs]
+        maps = [tf.cast(values, tf.float32) for values in inputs]
         if backbone := self._learning if training else self._backbone:
-            maps = listed(backbone(maps[0], training=False))
-        return listed(self._head.model(maps, training=training))
+            maps = list_outputs(backbone(maps[0], training=False))
+        return list_outputs(self._head.model(maps, training=training))
 
     def _gradients(
         self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...]
@@ -232,30 +232,30 @@ class _Training:
         weights = [weight.value for _, some in self._optimizers for weight in some]
         return loss, tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
-    def _update(self, found: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
+    def _update(self, gradients: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
         import tensorflow as tf
 
-        clipped, _ = tf.clip_by_global_norm(found, 10.0)
-        gradients = iter(clipped)
+        clipped, _ = tf.clip_by_global_norm(gradients, 10.0)
+        remaining = iter(clipped)
         for optimizer, some in self._optimizers:
-            optimizer.apply_gradients([(next(gradients), weight) for weight in some])
+            optimizer.apply_gradients([(next(remaining), weight) for weight in some])
         for mean, weight in zip(self._means, self._weights, strict=True):
             mean.assign(keep * mean + (1.0 - keep) * weight.value)
 
 
-def _norms(model: keras.Model) -> list[keras.layers.BatchNormalization]:
+def _list_norms(model: keras.Model) -> list[keras.layers.BatchNormalization]:
     import keras
 
     return [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
 
 
-def _live(backbone: keras.Model) -> list[keras.layers.BatchNormalization]:
+def _list_live(backbone: keras.Model) -> list[keras.layers.BatchNormalization]:
     """Return BatchNorm of the coarse maps that are trained; see :data:`LIVE`."""
     side = math.ceil(backbone.inputs[0].shape[1] / LIVE)
-    return [layer for layer in _norms(backbone) if layer.trainable and 1 < layer.output.shape[1] <= side]
+    return [layer for layer in _list_norms(backbone) if layer.trainable and 1 < layer.output.shape[1] <= side]
 
 
-def _optimizer(
+def _make_optimizer(
     hyperparameters: Hyperparameters, share: float, weights: Sequence[keras.Variable], steps: int
 ) -> keras.optimizers.Optimizer:
     """Return AdamW for some weights at a share of the rate."""

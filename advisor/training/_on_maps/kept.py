@@ -19,7 +19,7 @@ from PIL import Image
 from advisor.core import StageError
 from advisor.datasets import InputSpec, load
 from advisor.isolation import usable_cores
-from advisor.training._finetune.network import flatbuffer
+from advisor.training._finetune.network import convert_to_flatbuffer
 
 if TYPE_CHECKING:
     import keras
@@ -60,8 +60,8 @@ class ImageSection:
         rows, columns = pixels.shape[:2]
         matrix = (self.width, 0.0, self.left * columns, 0.0, self.height, self.top * rows)
         image = Image.fromarray(pixels)
-        found = np.asarray(image.transform(image.size, Image.Transform.AFFINE, matrix, method, fillcolor=filled))
-        return found[:, ::-1] if self.mirrored else found
+        section = np.asarray(image.transform(image.size, Image.Transform.AFFINE, matrix, method, fillcolor=filled))
+        return section[:, ::-1] if self.mirrored else section
 
 
 class Labels(Protocol):
@@ -86,12 +86,14 @@ class Objects:
         corner = np.array([section.top, section.left, section.top, section.left])
         boxes = (self.boxes - corner) / np.array([section.height, section.width, section.height, section.width])
         inside = np.clip(boxes, 0.0, 1.0)
-        areas = [np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (inside, boxes)]
+        areas = [np.prod(edges[:, 2:] - edges[:, :2], axis=1) for edges in (inside, boxes)]
         left_over = areas[0] > LEAST_LEFT * np.maximum(areas[1], 1e-12)
-        kept = inside[left_over].astype(np.float32)
+        boxes_inside = inside[left_over].astype(np.float32)
         if section.mirrored:
-            kept = np.stack([kept[:, 0], 1 - kept[:, 3], kept[:, 2], 1 - kept[:, 1]], axis=1)
-        return Objects(kept, self.labels[left_over])
+            boxes_inside = np.stack(
+                [boxes_inside[:, 0], 1 - boxes_inside[:, 3], boxes_inside[:, 2], 1 - boxes_inside[:, 1]], axis=1
+            )
+        return Objects(boxes_inside, self.labels[left_over])
 
 
 def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Objects:
@@ -100,7 +102,7 @@ def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Object
     return Objects(table[:, 1:].astype(np.float32), table[:, 0].astype(np.int64))
 
 
-def changed(
+def change_image(
     pixels: Pixels, labels: Labelled, changes: RandomChanges, draw: np.random.Generator
 ) -> tuple[Pixels, Labelled]:
     """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the labels in it."""
@@ -109,10 +111,10 @@ def changed(
     width = zoom / math.sqrt(stretch)
     top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
     section = ImageSection(top, left, height, width, bool(draw.random() < 0.5))
-    found = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
+    cut = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
     contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
     shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(-changes.tint, changes.tint, 3)
-    coloured = (found.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(np.float32)
+    coloured = (cut.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(np.float32)
     return np.clip(np.rint(coloured), 0, 255).astype(np.uint8), labels.within(section)
 
 
@@ -160,12 +162,13 @@ def keep_maps(
     Raises StageError if the maps of the images alone are too large, or an image cannot be read.
     """
     shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
-    each = 2 * sum(int(np.prod(shape)) for shape in shapes)
+    bytes_of_image = 2 * sum(int(np.prod(shape)) for shape in shapes)
     count = len(images.paths)
-    copies = min(most_copies, MOST_BYTES // (each * count) - 1)
+    copies = min(most_copies, MOST_BYTES // (bytes_of_image * count) - 1)
     if copies < 0:
         raise StageError(
-            f"the maps of {count} images take {each * count / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.0f} GB",
+            f"the maps of {count} images take {bytes_of_image * count / 1e9:.1f} GB, "
+            f"more than {MOST_BYTES / 1e9:.0f} GB",
             "train on fewer images, or at a smaller input",
         )
     size = (1 + copies) * count
@@ -175,35 +178,35 @@ def keep_maps(
         for file, shape in zip(files, shapes, strict=True)
     ]
     labels = list(images.labels) * (1 + copies)
-    for row, found, kept in _rows(maps, images, spec, copies, seed):
-        for level, values in zip(levels, found, strict=True):
+    for row, maps_of_row, labels_of_row in _compute_rows(maps, images, spec, copies, seed):
+        for level, values in zip(levels, maps_of_row, strict=True):
             level[row] = values
-        labels[row] = kept
+        labels[row] = labels_of_row
     return KeptMaps(levels, labels, copies)
 
 
-def _rows(
+def _compute_rows(
     maps: keras.Model, images: LabelledImages[Labelled], spec: InputSpec, copies: int, seed: int
 ) -> Iterator[tuple[int, list[Floats], Labelled]]:
     """Yield each row's number, maps and labels; LiteRT computes the maps in a third of TensorFlow's time."""
     import keras
     from ai_edge_litert.interpreter import Interpreter
 
-    one = keras.Input(maps.inputs[0].shape[1:], batch_size=1)
-    outputs = {f"level{number}": each for number, each in enumerate(listed(maps(one)))}
-    content = flatbuffer(keras.Model(one, outputs))
+    single = keras.Input(maps.inputs[0].shape[1:], batch_size=1)
+    outputs = {f"level{number}": output for number, output in enumerate(list_outputs(maps(single)))}
+    content = convert_to_flatbuffer(keras.Model(single, outputs))
     run = Interpreter(model_content=content, num_threads=usable_cores()).get_signature_runner()
     (name,), count = run.get_input_details(), len(images.paths)
     for number, (path, labels) in enumerate(zip(images.paths, images.labels, strict=True)):
         pixels = load(path, spec.size)
         for copy in range(1 + copies):
             draw = np.random.default_rng([seed, copy, number])
-            seen, kept = changed(pixels, labels, RandomChanges(), draw) if copy else (pixels, labels)
-            found = run(**{name: spec.normalise(seen)[None]})
-            yield number + count * copy, [found[level][0] for level in outputs], kept
+            seen, labels_seen = change_image(pixels, labels, RandomChanges(), draw) if copy else (pixels, labels)
+            computed = run(**{name: spec.normalise(seen)[None]})
+            yield number + count * copy, [computed[level][0] for level in outputs], labels_seen
 
 
-def listed(outputs: Any) -> list[Any]:
+def list_outputs(outputs: Any) -> list[Any]:
     """Return the outputs of a network, of which there may be one, as a list."""
     return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
 
@@ -222,8 +225,12 @@ class Photographs(Generic[Labelled]):
 
     def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
         """Return the input for some images, each changed at random, and their labels."""
-        found = [changed(self.pixels[image], self.labels[image], RandomChanges(), draw) for image in images]
-        return [np.stack([self.spec.normalise(pixels) for pixels, _ in found])], [kept for _, kept in found]
+        changed_images = [
+            change_image(self.pixels[image], self.labels[image], RandomChanges(), draw) for image in images
+        ]
+        return [np.stack([self.spec.normalise(pixels) for pixels, _ in changed_images])], [
+            labels_of_image for _, labels_of_image in changed_images
+        ]
 
 
 def keep_photographs(images: LabelledImages[Labelled], spec: InputSpec, folder: Path) -> Photographs[Labelled]:

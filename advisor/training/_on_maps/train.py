@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.datasets import InputSpec
-from advisor.training._finetune.network import flatbuffer, freeze
+from advisor.training._finetune.network import convert_to_flatbuffer, freeze_layers
 from advisor.training._loop import Timer
 from advisor.training._on_maps import with_maps
-from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit, quiet
-from advisor.training._on_maps.kept import MOST_COPIES, LabelledImages, keep_maps, keep_photographs, listed
+from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit, tell_nobody
+from advisor.training._on_maps.kept import MOST_COPIES, LabelledImages, keep_maps, keep_photographs, list_outputs
 
 if TYPE_CHECKING:
     import keras
@@ -48,12 +48,12 @@ class HeadKind:
         return self.finetuning_all if self.finetuning_all and share == 1.0 else self.finetuning
 
 
-def joined(maps: keras.Model, head: TrainableHead) -> keras.Model:
+def join_head(maps: keras.Model, head: TrainableHead) -> keras.Model:
     """Return backbone and head in one, for conversion: from one normalised image (1, S, S, 3) to the head's outputs."""
     import keras
 
     image = keras.Input(maps.inputs[0].shape[1:], batch_size=1, name="image")
-    return keras.Model(image, head.outputs(listed(head.model(listed(maps(image))))))
+    return keras.Model(image, head.outputs(list_outputs(head.model(list_outputs(maps(image))))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def train(
     seed: int,
     folder: Path,
     start: TrainingStart = NEW,
-    tell: Tell = quiet,
+    tell: Tell = tell_nobody,
 ) -> Trained:
     """Train a head on a card's frozen backbone, or go on from an earlier training, alone or with the backbone.
 
@@ -122,21 +122,23 @@ def train(
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         keras.utils.set_random_seed(seed)
         head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
-        own = replace(kind.tuned(start.share) if start.share else kind.hyperparameters, seed=seed)
+        hyperparameters = replace(kind.tuned(start.share) if start.share else kind.hyperparameters, seed=seed)
         of_head, of_backbone = start.weights()
         if of_head:
             head.model.set_weights(of_head)
         if start.goes_on:
-            own = own.going_on()
+            hyperparameters = hyperparameters.going_on()
         if start.share:
-            freeze(maps, start.share)
+            freeze_layers(maps, start.share)
             if of_backbone:
                 maps.set_weights(of_backbone)
-            whole = fit(head, keep_photographs(images, spec, folder), own, maps, tell, timer)
+            whole = fit(head, keep_photographs(images, spec, folder), hyperparameters, maps, tell, timer)
         else:
-            kept = keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, own.epochs // 2))
-            whole = fit(head, kept, own, tell=tell, timer=timer)
+            maps_on_disk = keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, hyperparameters.epochs // 2))
+            whole = fit(head, maps_on_disk, hyperparameters, tell=tell, timer=timer)
         backbone = maps.get_weights() if start.share and not start.goes_on else ()
-        return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights(), backbone, not whole)
+        return Trained(
+            head.complete(convert_to_flatbuffer(join_head(maps, head))), head.model.get_weights(), backbone, not whole
+        )
     finally:
         keras.backend.clear_session()

@@ -24,7 +24,7 @@ def test_features_are_what_the_classifier_sees_and_a_new_head_fits_them(head: st
     own = network(head=head)
     pooled = next(layer for layer in own.layers if "pooling" in layer.name)
     expected = np.asarray(keras.Model(own.input, pooled.output)(IMAGE)).reshape(1, -1)
-    master, found = classifier.with_features(classifier.named(tflite(own), "net", softmax=False), "net")
+    master, found = classifier.with_features(classifier.name_output(tflite(own), "net", softmax=False), "net")
     assert found
     assert run(master, IMAGE)["features"] == pytest.approx(expected, abs=1e-6)
     joined = attach_head(select_output(master, "features"), np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
@@ -34,7 +34,7 @@ def test_features_are_what_the_classifier_sees_and_a_new_head_fits_them(head: st
 def test_a_file_that_classifies_maps_has_no_features() -> None:
     build = Builder()
     scores = build.softmax(build.mean(build.convolution(build.input(SIZE), CLASSES, 3)))
-    named = classifier.named(build.finish({"image": 0}, {"scores": scores}), "net", softmax=False)
+    named = classifier.name_output(build.finish({"image": 0}, {"scores": scores}), "net", softmax=False)
     master, found = classifier.with_features(named, "net")
     assert not found
     assert set(run(master, IMAGE)) == {"probabilities"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.catalog import ImportedModel, load_catalogue, published_labels, shipped_card, user_catalogue_file
+from advisor.catalog import ImportedModel, load_catalogue, make_shipped_card, read_published_labels, user_catalogue_file
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.core import UsageError
 from advisor.isolation import Scratch
@@ -51,7 +51,7 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
     card = added.card
     assert (card.architecture, card.form, card.as_it_is) == ("tflite_fixed", "int8", True)
     assert card.task == CLASSIFICATION.name
-    assert (card.input_size, card.classes, published_labels(card)) == (SIDE, len(LABELS), LABELS)
+    assert (card.input_size, card.classes, read_published_labels(card)) == (SIDE, len(LABELS), LABELS)
     assert "taken as it is" in card.note
     assert added.model.read_bytes() == file.read_bytes()
     assert {label for _, label, _ in added.seen} <= set(LABELS)
@@ -82,7 +82,7 @@ def test_an_open_batch_is_fixed_and_the_description_kept(tmp_path: Path) -> None
 
     given = edited(small_models.dynamic_int8(small_models.classifier(SIDE)), open_batch)
     card = brought(kept(tmp_path, given, None), labels=listed(tmp_path, *LABELS), mean=(127.5,), std=(127.5,)).card
-    assert (card.form, published_labels(card)) == ("dynamic_int8", LABELS)
+    assert (card.form, read_published_labels(card)) == ("dynamic_int8", LABELS)
 
 
 @pytest.mark.parametrize("form", ["float32", "int8"])
@@ -152,7 +152,7 @@ def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None
     assert (card.architecture, card.task, card.as_it_is) == ("tflite_detector", DETECTION.name, True)
     assert (card.input_size, card.classes, card.licence) == (DETECTORS_SIDE, 3, "MIT")
     assert card.preprocessing.mean == (127.5,) * 3
-    assert published_labels(card) == COLOURS
+    assert read_published_labels(card) == COLOURS
     assert "cannot be retrained" in card.note
     assert {label for _, label, _ in added.seen} <= set(COLOURS)
     kept = read(added.model.read_bytes())
@@ -189,7 +189,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
     assert (card.architecture, card.form, card.task, card.as_it_is) == (
         "tflite_fixed_detector", "int8", DETECTION.name, True
     )  # fmt: skip
-    assert (card.input_size, card.classes, published_labels(card)) == (DETECTORS_SIDE, 3, COLOURS)
+    assert (card.input_size, card.classes, read_published_labels(card)) == (DETECTORS_SIDE, 3, COLOURS)
     assert {label for _, label, _ in added.seen} <= set(COLOURS)
     kept, given = (read(path.read_bytes()) for path in (added.model, tmp_path / "shipped.tflite"))
     assert [name for name, _ in kept.signatures[0].outputs] == ["boxes", "classes", "scores", "count"]
@@ -202,26 +202,26 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_file_has_a_catalogue_of_its_own_and_keeps_it_until_it_changes(file: Path) -> None:
-    card, catalogue = shipped_card(file)
+    card, catalogue = make_shipped_card(file)
     assert (card.name, card.family, card.form) == ("net", "shipped", "float32")
     before = catalogue.stat().st_mtime_ns
-    assert shipped_card(file) == (card, catalogue)
+    assert make_shipped_card(file) == (card, catalogue)
     assert catalogue.stat().st_mtime_ns == before
     assert not user_catalogue_file().exists()
     kept(file.parent, small_models.dynamic_int8(small_models.classifier(SIDE)))
-    changed, other = shipped_card(file)
+    changed, other = make_shipped_card(file)
     assert (changed.form, other == catalogue) == ("dynamic_int8", False)
 
 
 def test_a_name_that_is_taken_gets_a_suffix_and_a_missing_file_is_refused(file: Path, tmp_path: Path) -> None:
     taken = file.rename(file.with_name("mobilenet_v2_1.0_224.tflite"))
-    assert shipped_card(taken)[0].name == "mobilenet_v2_1.0_224-shipped"
+    assert make_shipped_card(taken)[0].name == "mobilenet_v2_1.0_224-shipped"
     with pytest.raises(UsageError, match="--candidates: there is no file"):
-        shipped_card(tmp_path / "gone.tflite")
+        make_shipped_card(tmp_path / "gone.tflite")
 
 
 def test_a_file_without_labels_says_how_to_add_it(tmp_path: Path) -> None:
     bare = kept(tmp_path, small_models.classifier(SIDE), None)
     with pytest.raises(UsageError, match="does not say its labels") as refused:
-        shipped_card(bare)
+        make_shipped_card(bare)
     assert "advisor catalog add" in refused.value.hint

@@ -72,7 +72,10 @@ def packed(members: Mapping[str, bytes], special: bytes = b"") -> bytes:
 def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "HUB_LIMITS", CallLimits(seconds=0.5))
     shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
-    with pytest.raises(Unavailable, match=r"mobilenet_v1_025_32.*timed out"), handles.resolved(shelf.url + HANDLE):
+    with (
+        pytest.raises(Unavailable, match=r"mobilenet_v1_025_32.*timed out"),
+        handles.resolve_handle(shelf.url + HANDLE),
+    ):
         pass
 
 
@@ -131,7 +134,7 @@ def test_a_handle_is_asked_for_its_archive_and_becomes_a_card_that_names_it_with
 @pytest.fixture
 def resolved(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every handle is that of ``saved``."""
-    monkeypatch.setattr(handles, "resolved", lambda _: contextlib.nullcontext(saved))
+    monkeypatch.setattr(handles, "resolve_handle", lambda _: contextlib.nullcontext(saved))
 
 
 def test_files_with_another_hash_are_refused_before_they_are_read(resolved: None, saved: Path) -> None:

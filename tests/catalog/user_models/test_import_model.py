@@ -13,10 +13,18 @@ import psutil
 import pytest
 
 from advisor import catalog
-from advisor.catalog import ImportedModel, build_model, convert, fetch_weights, load_catalogue, published_labels, run
+from advisor.catalog import (
+    ImportedModel,
+    build_model,
+    convert,
+    fetch_weights,
+    load_catalogue,
+    read_published_labels,
+    run,
+)
 from advisor.catalog._user_models import import_model
-from advisor.catalog._user_models.import_model import ModelDescription, add, inspect, missing
-from advisor.catalog._user_models.keras_models import check_keras, check_saved_model, fixed_side
+from advisor.catalog._user_models.import_model import ModelDescription, add, inspect, list_missing
+from advisor.catalog._user_models.keras_models import check_keras, check_saved_model, fix_side
 from advisor.core import StageError, UsageError, WeightsError
 from advisor.downloads import FetchOptions
 from advisor.isolation import CallLimits
@@ -72,7 +80,7 @@ def test_a_model_becomes_a_card_that_every_search_finds(
     assert (card.input_size, card.classes, card.family, card.licence) == (SIZE, CLASSES, "own", "MIT")
     assert (card.top1(), added.features, card.params) == (61.5, 8, 8 * 27 + 8 + 8 * 9 + 8 + 8 * CLASSES + CLASSES)
     assert [photograph for photograph, _, _ in added.seen] == ["a cat", "a cup of coffee", "a rocket"]
-    assert published_labels(card) == ("glass", "paper", "métal", "plastic", "trash")
+    assert read_published_labels(card) == ("glass", "paper", "métal", "plastic", "trash")
 
 
 @pytest.mark.parametrize("edit", [bytes, to_float16], ids=["float32", "float16"])
@@ -106,14 +114,14 @@ def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> No
     again = tmp_path / "again.tflite"
     again.write_bytes(first.model.read_bytes())
     with inspect(again) as inspected:
-        assert missing(inspected, ModelDescription()) == ()
+        assert list_missing(inspected, ModelDescription()) == ()
         card = add(inspected, ModelDescription()).card
     assert (card.name, card.licence, card.preprocessing) == ("again", "MIT", first.card.preprocessing)
 
 
 def test_what_nobody_says_is_asked_for(models: Path) -> None:
     with inspect(models / "net.tflite") as inspected:
-        assert missing(inspected, ModelDescription(mean=(0.0,))) == ("labels", "std")
+        assert list_missing(inspected, ModelDescription(mean=(0.0,))) == ("labels", "std")
         with pytest.raises(UsageError, match="does not say its labels, std: give --labels and --std"):
             add(inspected, ModelDescription(mean=(0.0,)))
     assert "net" not in load_catalogue()
@@ -186,7 +194,7 @@ def test_a_file_that_changed_or_went_after_it_was_added_is_not_used(models: Path
 )
 def test_the_size_is_said_or_refused(shape: tuple[int | None, ...], size: int | None, expected: int | str) -> None:
     with pytest.raises(UsageError, match=expected) if isinstance(expected, str) else nullcontext():
-        assert fixed_side(shape, size, "net") == (expected, expected, 3)
+        assert fix_side(shape, size, "net") == (expected, expected, 3)
 
 
 def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 from advisor import catalog
 from advisor.catalog import Array
 from advisor.catalog._user_models import handles as model_packages, pt2
-from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, crops, first_wrong
+from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, draw_crops, first_wrong
 from advisor.catalog._user_models.formats import format_of
-from advisor.catalog._user_models.handles import exported, is_source, local_source
-from advisor.catalog._user_models.pt2 import read, write_copy
+from advisor.catalog._user_models.handles import export_package, is_source, local_source
+from advisor.catalog._user_models.pt2 import read_archive, write_copy
 from advisor.core import UsageError, install_extra
 from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
 
@@ -87,14 +87,14 @@ def test_a_model_of_timm_brings_what_its_package_knows(caches: Path) -> None:
     ],
 )
 def test_what_a_package_does_not_have_is_refused(caches: Path, source: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said), exported(source):
+    with pytest.raises(UsageError, match=said), export_package(source):
         pytest.fail("it was exported")
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_packages.importlib.util, "find_spec", lambda _name: None)
     missing = "the packages torch and timm are missing"
-    with pytest.raises(UsageError, match=missing) as raised, exported("timm:resnet18"):
+    with pytest.raises(UsageError, match=missing) as raised, export_package("timm:resnet18"):
         pytest.fail("it was exported")
     assert install_extra("torch") in raised.value.hint
 
@@ -134,7 +134,7 @@ def test_the_copy_for_pytorch_has_no_sample_inputs_guards_or_descriptions_of_cod
         program["guards_code"] = ["__import__('os').system('true')"]
         program["graph_module"]["treespec_namedtuple_fields"] = {"somebody.Result": ["scores"]}
 
-    found = read(write(tmp_path / "net.pt2", members()))
+    found = read_archive(write(tmp_path / "net.pt2", members()))
     assert (found.side, found.torch) == (32, "2.13.0+cpu")
     copy = tmp_path / "copy.pt2"
     write_copy(write(tmp_path / "net.pt2", {**members(with_code), "extra/notes": b"text"}), copy)
@@ -163,7 +163,7 @@ def test_the_copy_for_pytorch_has_no_sample_inputs_guards_or_descriptions_of_cod
 )
 def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
-        read(write(tmp_path / "net.pt2", {**members(), name: b"x"}))
+        read_archive(write(tmp_path / "net.pt2", {**members(), name: b"x"}))
     assert "torch.export" in raised.value.hint
 
 
@@ -192,7 +192,7 @@ def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str)
 )
 def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: Change, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        read(write(tmp_path / "net.pt2", members(change)))
+        read_archive(write(tmp_path / "net.pt2", members(change)))
 
 
 @pytest.mark.parametrize(
@@ -208,23 +208,23 @@ def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: Chan
 )
 def test_other_weights_are_refused_with_the_reason(tmp_path: Path, table: Program, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        read(write(tmp_path / "net.pt2", members(table=table)))
+        read_archive(write(tmp_path / "net.pt2", members(table=table)))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"x" * 400, pickle.dumps({"state": 1})])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "net.pt2").write_bytes(content)
     with pytest.raises(UsageError, match="is not a usable .pt2 file"):
-        read(tmp_path / "net.pt2")
+        read_archive(tmp_path / "net.pt2")
 
 
 def test_a_damaged_archive_and_one_of_another_program_are_refused(tmp_path: Path) -> None:
     file = write(tmp_path / "net.pt2", members())
     file.write_bytes(file.read_bytes().replace(b"graph_module", b"grapi_module", 1))
     with pytest.raises(UsageError, match="Bad CRC-32"):
-        read(file)
+        read_archive(file)
     with pytest.raises(UsageError, match="is not an archive of torch.export.save"):
-        read(write(tmp_path / "net.pt2", {"version": b"3"}))
+        read_archive(write(tmp_path / "net.pt2", {"version": b"3"}))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_damaged_archive_and_one_of_another_program_are_refused(tmp_path: Path
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, said: str) -> None:
     monkeypatch.setattr(pt2, limit, 100)
     with pytest.raises(UsageError, match=f"{said} bytes"):
-        read(write(tmp_path / "net.pt2", members()))
+        read_archive(write(tmp_path / "net.pt2", members()))
 
 
 RNG = np.random.default_rng(0)
@@ -272,9 +272,9 @@ def test_the_crops_are_always_the_same_and_normalised_and_small_differences_do_n
     values = layer.values.transpose(0, 2, 3, 1)
     assert first_wrong([layer], [values + np.float32(1e-5)]) is None
     assert first_wrong([layer], [values + np.float32(0.1)]) is layer
-    images = crops(24)
+    images = draw_crops(24)
     assert images.shape == (IMAGES, 24, 24, 3)
-    assert np.array_equal(images, crops(24))
+    assert np.array_equal(images, draw_crops(24))
     assert images.mean(axis=(1, 2, 3)) == pytest.approx(np.zeros(IMAGES), abs=1e-3)
 
 

@@ -25,7 +25,7 @@ def one_sigmoid(scores: int = 1) -> bytes:
 
 def test_the_second_probability_is_the_sigmoid() -> None:
     given = one_sigmoid()
-    edited = classifier.named(classifier.with_two_classes(given, "net"), "net", softmax=False)
+    edited = classifier.name_output(classifier.with_two_classes(given, "net"), "net", softmax=False)
     for image in IMAGES:
         probability = float(classifier.run(given, image)["scores"].reshape(-1)[0])
         answer = classifier.run(edited, image)["probabilities"]
@@ -33,7 +33,7 @@ def test_the_second_probability_is_the_sigmoid() -> None:
 
 
 def test_it_can_be_retrained_on_images() -> None:
-    edited = classifier.named(classifier.with_two_classes(one_sigmoid(), "net"), "net", softmax=False)
+    edited = classifier.name_output(classifier.with_two_classes(one_sigmoid(), "net"), "net", softmax=False)
     master, has_features = classifier.with_features(edited, "net")
     assert has_features
     assert classifier.run(master, IMAGES[0])["features"].shape == (1, 8)

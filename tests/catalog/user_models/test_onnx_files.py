@@ -11,7 +11,7 @@ from onnx import StringStringEntryProto, TensorProto, helper, numpy_helper
 
 from advisor.catalog._user_models import onnx_files
 from advisor.catalog._user_models.formats import OnnxOriginal
-from advisor.catalog._user_models.onnx_files import Image, checked, fixed, prepared
+from advisor.catalog._user_models.onnx_files import Image, fix_input, prepare_graph, read_checked
 from advisor.core import UsageError
 from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved
 
@@ -25,7 +25,7 @@ RNG = np.random.default_rng(0)
 )
 def test_an_open_batch_or_size_is_fixed(shape: tuple[Any, ...], size: int | None) -> None:
     model = network(shape)
-    assert fixed(model, size, FILE) == Image("image", True, SIDE)
+    assert fix_input(model, size, FILE) == Image("image", True, SIDE)
     dims = model.graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_value for dim in dims] == [1, 3, SIDE, SIDE]
 
@@ -34,11 +34,11 @@ def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_prob
     turn = helper.make_node("Transpose", ["pixels"], ["image"], perm=[0, 3, 1, 2])
     model = network(("n", SIDE, SIDE, 3), nodes=(turn, *NODES), inputs=("pixels",))
     image = Image("pixels", False, SIDE)
-    assert fixed(model, None, FILE) == image
+    assert fix_input(model, None, FILE) == image
     assert OnnxOriginal(model, image).scores(np.zeros((2, SIDE, SIDE, 3), np.float32)).shape == (2, CLASSES)
     softmax = helper.make_node("Softmax", ["scores"], ["probabilities"])
     model = network(nodes=(*NODES, softmax), outputs=("f", "probabilities"))
-    fixed(model, None, FILE)
+    fix_input(model, None, FILE)
     assert [entry.name for entry in model.graph.output] == ["probabilities"]
 
 
@@ -57,7 +57,7 @@ def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_prob
 )
 def test_what_does_not_make_one_output_of_one_image_is_refused(model: Any, size: int | None, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        fixed(model, size, FILE)
+        fix_input(model, size, FILE)
 
 
 def test_float16_is_widened() -> None:
@@ -67,7 +67,7 @@ def test_float16_is_widened() -> None:
         tensor.CopyFrom(numpy_helper.from_array(expected[tensor.name].astype(np.float16), tensor.name))
     for entry in (*model.graph.input, *model.graph.output):
         entry.type.tensor_type.elem_type = TensorProto.FLOAT16
-    fixed(model, None, FILE)
+    fix_input(model, None, FILE)
     assert outputs(model)(model).dtype == np.float32
     found = numpy_helper.to_array(model.graph.initializer[0])
     assert found.dtype == np.float32
@@ -90,7 +90,7 @@ def test_batch_normalisation_joins_its_convolution() -> None:
 def simplified(model: Any) -> Counter[str]:
     """Simplify a model, which computes the same then, and count its operators."""
     run = outputs(model)
-    simple = prepared(model, FILE)
+    simple = prepare_graph(model, FILE)
     assert run(simple) == pytest.approx(run(model), abs=1e-6)
     return Counter(node.op_type for node in simple.graph.node)
 
@@ -101,13 +101,13 @@ def test_an_old_operator_set_is_converted_and_an_operator_that_cannot_be_is_told
     nodes = (NODES[0], helper.make_node("Upsample", ["c1", "scales"], ["r1"], mode="linear"), *NODES[2:])
     scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
     with pytest.raises(UsageError, match="its operator set 7 cannot be converted to 13"):
-        prepared(network(nodes=nodes, more=(scales,), opset=7), FILE)
+        prepare_graph(network(nodes=nodes, more=(scales,), opset=7), FILE)
 
 
 def test_a_good_file_and_weights_in_a_file_beside_it_are_read(tmp_path: Path) -> None:
     file = saved(network(), tmp_path, save_as_external_data=True, location="net.data", size_threshold=0)
     assert (tmp_path / "net.data").stat().st_size > 0
-    graph = checked(file).graph
+    graph = read_checked(file).graph
     assert [node.name for node in graph.node][:2] == ["first", "relu"]
     found, expected = (
         {tensor.name: numpy_helper.to_array(tensor) for tensor in each.initializer} for each in (graph, network().graph)
@@ -133,7 +133,7 @@ def test_weights_outside_the_folder_are_refused(tmp_path: Path, location: str) -
     moved(model.graph.initializer[3], location)
     (folder / "net.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(UsageError, match="the weights 'w3' are in '.*', outside the folder of the model"):
-        checked(folder / "net.onnx")
+        read_checked(folder / "net.onnx")
 
 
 def test_weights_outside_the_folder_are_found_in_constants(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_weights_outside_the_folder_are_found_in_constants(tmp_path: Path) -> No
     model.graph.node.insert(0, constant)
     (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(UsageError, match="the weights 'k' are in '../secret'"):
-        checked(tmp_path / "net.onnx")
+        read_checked(tmp_path / "net.onnx")
 
 
 @pytest.mark.parametrize(
@@ -157,31 +157,31 @@ def test_weights_that_are_not_there_are_refused(tmp_path: Path, more: dict[str, 
     if more:
         (tmp_path / "w.bin").write_bytes(b"x" * 20)
     with pytest.raises(UsageError, match=said):
-        checked(tmp_path / "net.onnx")
+        read_checked(tmp_path / "net.onnx")
 
 
 def test_more_than_protobuf_or_a_tflite_holds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "net.onnx").open("wb") as file:
         file.truncate(onnx_files.MAX_BYTES + 1)
     with pytest.raises(UsageError, match="2147483648 bytes, and an ONNX file has at most 2147483647"):
-        checked(tmp_path / "net.onnx")
+        read_checked(tmp_path / "net.onnx")
     given = saved(network(), tmp_path, save_as_external_data=True, location="net.data", size_threshold=0)
     monkeypatch.setattr(onnx_files, "MAX_BYTES", 1_300)
     with pytest.raises(UsageError, match="more than 1300 bytes of weights"):
-        checked(given)
+        read_checked(given)
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", b"\x08\x08", network().SerializeToString()[:500]])
 def test_what_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "net.onnx").write_bytes(content)
     with pytest.raises(UsageError, match="not a usable ONNX file"):
-        checked(tmp_path / "net.onnx")
+        read_checked(tmp_path / "net.onnx")
 
 
 @pytest.mark.parametrize(("opset", "said"), [(6, "operator set 6, and 7 to"), (99, "operator set 99, and 7 to")])
 def test_an_operator_set_that_cannot_be_read_is_refused(tmp_path: Path, opset: int, said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
-        checked(saved(network(opset=opset), tmp_path))
+        read_checked(saved(network(opset=opset), tmp_path))
     assert "operator set of 13 to" in raised.value.hint
 
 
@@ -220,7 +220,7 @@ def quantized(operator: str) -> Sequence[Any]:
 def test_a_graph_is_refused_with_the_layer_and_the_reason(tmp_path: Path, nodes: Sequence[Any], said: str) -> None:
     more = (numpy_helper.from_array(np.array(True), "yes"), numpy_helper.from_array(np.float32(0.1), "s"))
     with pytest.raises(UsageError, match=said) as raised:
-        checked(saved(between(*nodes, more=more), tmp_path))
+        read_checked(saved(between(*nodes, more=more), tmp_path))
     assert ("give the float model" in raised.value.hint) == ("'round'" in said)
 
 
@@ -230,4 +230,4 @@ def test_local_functions_are_written_out(tmp_path: Path) -> None:
     opsets = [helper.make_opsetid("", 17)]
     model.functions.append(helper.make_function("mine", "Clamp", ["x"], ["y"], body, opsets))
     model.opset_import.append(helper.make_opsetid("mine", 1))
-    assert [node.op_type for node in checked(saved(model, tmp_path)).graph.node][:2] == ["Conv", "Relu"]
+    assert [node.op_type for node in read_checked(saved(model, tmp_path)).graph.node][:2] == ["Conv", "Relu"]

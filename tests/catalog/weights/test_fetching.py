@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import fetch_weights, locate
+from advisor.catalog import fetch_weights, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from tests.makers.servers import Answer, Shelf
@@ -39,11 +39,11 @@ def test_a_file_of_the_users_own_is_here_without_a_download(tmp_path: Path, opti
     own = tmp_path / "own.tflite"
     own.write_bytes(CONTENT)
     source = WeightSource("file", "tflite", "whole", MemberFile(str(own), sha256(CONTENT), len(CONTENT)))
-    found = locate(card(source), options)
+    found = locate_weights(card(source), options)
     assert found is not None
     assert found.sha256 == sha256(CONTENT)
     changed = replace(source, file=replace(source.file, sha256=sha256(b"another")))
-    assert locate(card(changed), options) is None
+    assert locate_weights(card(changed), options) is None
 
 
 def test_the_next_source_is_tried_when_one_lacks_it(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
@@ -62,9 +62,9 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     for name in ("a", "b"):
         with pytest.raises(WeightsError, match="cannot be reached"):
             fetch_weights(card(home(f"{closed}/{name}.h5")), options)
-    from advisor.downloads._delivery import contact
+    from advisor.downloads._delivery import contact_server
 
-    assert contact.cache_info().hits >= 1
+    assert contact_server.cache_info().hits >= 1
 
 
 def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:

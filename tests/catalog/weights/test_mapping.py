@@ -12,9 +12,9 @@ from advisor.catalog._weights import mapping
 from advisor.catalog._weights.mapping import (
     LayerSpec,
     TrackedTensors,
-    folded_norm,
     from_output_first,
     from_runtime,
+    make_folded_norm,
     map_weights,
 )
 from advisor.core import WeightsError
@@ -96,7 +96,7 @@ def test_squeezenets_first_kernel_takes_red_first_and_no_other_is_turned() -> No
 def test_a_folded_norm_only_adds_its_offset() -> None:
     layer = LayerSpec("norm", "norm", dict.fromkeys(mapping.NORM_PARTS, (3,)), epsilon=1e-3)
     offset = np.array([1.0, -2.0, 3.0], np.float32)
-    gamma, beta, mean, variance = folded_norm(offset, layer)
+    gamma, beta, mean, variance = make_folded_norm(offset, layer)
     values = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
     normalized = (values - mean) / np.sqrt(variance + layer.epsilon) * gamma + beta
     assert normalized == pytest.approx(values + offset, rel=1e-6, abs=1e-6)

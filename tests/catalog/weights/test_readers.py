@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.catalog._weights.mapping import map_weights
-from advisor.catalog._weights.readers import FORMATS, read
+from advisor.catalog._weights.readers import FORMATS, read_tensors
 from advisor.core import WeightsError
 
 KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
@@ -44,7 +44,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
     path = tmp_path_factory.getbasetemp() / "any"
     path.write_bytes(data)
     with contextlib.suppress(WeightsError):
-        read(format_name, path)
+        read_tensors(format_name, path)
 
 
 def caffemodel(shape: bytes) -> bytes:
@@ -63,7 +63,7 @@ def caffemodel(shape: bytes) -> bytes:
 )
 def test_a_caffemodel_is_read_with_its_shapes(tmp_path: Path, shape: bytes) -> None:
     (tmp_path / "m").write_bytes(caffemodel(shape))
-    tensors = read("caffemodel", tmp_path / "m")
+    tensors = read_tensors("caffemodel", tmp_path / "m")
     assert np.array_equal(tensors["conv1/0"], KERNEL)
     assert tensors["conv1/1"].tolist() == [1, 1]
 
@@ -78,7 +78,7 @@ def graphdef(shape: tuple[int, ...]) -> bytes:
 
 def test_the_constants_of_a_graph_are_read(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(graphdef(KERNEL.shape))
-    tensors = read("graphdef", tmp_path / "m")
+    tensors = read_tensors("graphdef", tmp_path / "m")
     assert list(tensors) == ["scope/weights"]
     assert np.array_equal(tensors["scope/weights"], KERNEL)
 
@@ -86,7 +86,7 @@ def test_the_constants_of_a_graph_are_read(tmp_path: Path) -> None:
 def test_a_constant_whose_shape_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(graphdef((2, 3, 2, 3)))
     with pytest.raises(WeightsError, match="24 values"):
-        read("graphdef", tmp_path / "m")
+        read_tensors("graphdef", tmp_path / "m")
 
 
 def onnx(*fields: tuple[int, int | bytes], shape: tuple[int, ...] = KERNEL.shape, kind: int = 1) -> bytes:
@@ -101,7 +101,7 @@ def onnx(*fields: tuple[int, int | bytes], shape: tuple[int, ...] = KERNEL.shape
 )
 def test_an_onnx_initializer_is_read_however_it_is_written(tmp_path: Path, kind: int, field: int, stored: str) -> None:
     (tmp_path / "m").write_bytes(onnx((field, KERNEL.astype(stored).tobytes()), kind=kind))
-    tensors = read("onnx", tmp_path / "m")
+    tensors = read_tensors("onnx", tmp_path / "m")
     assert list(tensors) == ["conv_weight"]
     assert np.array_equal(tensors["conv_weight"], KERNEL)
 
@@ -110,7 +110,7 @@ def test_onnx_shapes_and_axes_are_passed_over(tmp_path: Path) -> None:
     axes = message((1, 2), (2, 7), (8, b"axes"), (9, bytes(16)))
     weights = message((1, 24), (2, 1), (8, b"w"), (9, KERNEL.tobytes()))
     (tmp_path / "m").write_bytes(message((7, message((5, axes), (5, weights)))))
-    assert list(read("onnx", tmp_path / "m")) == ["w"]
+    assert list(read_tensors("onnx", tmp_path / "m")) == ["w"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_onnx_shapes_and_axes_are_passed_over(tmp_path: Path) -> None:
 def test_an_onnx_file_that_does_not_fit_or_reaches_out_is_refused(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "m").write_bytes(damaged)
     with pytest.raises(WeightsError):
-        read("onnx", tmp_path / "m")
+        read_tensors("onnx", tmp_path / "m")
 
 
 def tfjs(tmp_path: Path, **changes: Any) -> Path:
@@ -139,7 +139,7 @@ def tfjs(tmp_path: Path, **changes: Any) -> Path:
 
 
 def test_tfjs_shards_are_read(tmp_path: Path) -> None:
-    assert np.array_equal(read("tfjs", tfjs(tmp_path))["w"], KERNEL)
+    assert np.array_equal(read_tensors("tfjs", tfjs(tmp_path))["w"], KERNEL)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_tfjs_shards_are_read(tmp_path: Path) -> None:
 )
 def test_tfjs_that_reaches_out_or_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(WeightsError):
-        read("tfjs", tfjs(tmp_path, **changes))
+        read_tensors("tfjs", tfjs(tmp_path, **changes))
 
 
 def keras_h5(path: Path) -> Any:
@@ -166,14 +166,14 @@ def keras_h5(path: Path) -> Any:
 def test_keras_layers_are_read_in_the_order_of_the_file_without_one_that_counts(tmp_path: Path) -> None:
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense/dense/kernel:0"] = KERNEL[0, 0]
-    tensors = read("keras_h5", tmp_path / "m.h5")
+    tensors = read_tensors("keras_h5", tmp_path / "m.h5")
     assert list(tensors) == ["conv/conv/kernel:0", "dense/dense/kernel:0"]
     assert np.array_equal(tensors["conv/conv/kernel:0"], KERNEL)
     with keras_h5(tmp_path / "m.h5") as file:  # a layer of preprocessing
         file["dense"].attrs["weight_names"] = [b"dense/mean:0", b"dense/count:0"]
         file["dense/dense/mean:0"] = KERNEL[0, 0]
         file["dense/dense/count:0"] = np.int64(3)
-    assert list(read("keras_h5", tmp_path / "m.h5")) == ["conv/conv/kernel:0"]
+    assert list(read_tensors("keras_h5", tmp_path / "m.h5")) == ["conv/conv/kernel:0"]
 
 
 @pytest.mark.integration
@@ -185,7 +185,7 @@ def test_a_keras_layer_whose_name_has_a_slash_stays_a_layer_of_its_own(tmp_path:
         for layer, weight in (("Conv", "Conv/kernel:0"), ("Conv/BatchNorm", "Conv/BatchNorm/gamma:0")):
             file.require_group(layer).attrs["weight_names"] = [weight.encode()]
             file[f"{layer}/{weight}"] = KERNEL
-    tensors = read("keras_h5", tmp_path / "m.h5")
+    tensors = read_tensors("keras_h5", tmp_path / "m.h5")
     assert [name.partition("/")[0] for name in tensors] == ["Conv", "Conv.BatchNorm"]
 
 
@@ -196,7 +196,7 @@ def test_a_keras_file_that_links_or_keeps_values_outside_is_refused(tmp_path: Pa
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense/dense/kernel:0"] = h5py.ExternalLink("/elsewhere.h5", "/secret")
     with pytest.raises(WeightsError, match="link out of the file"):
-        read("keras_h5", tmp_path / "m.h5")
+        read_tensors("keras_h5", tmp_path / "m.h5")
     for link in (h5py.ExternalLink("fifo.h5", "/dense"), h5py.SoftLink("/other")):  # of a whole layer, or of all
         for name in ("dense", "model_weights"):
             with keras_h5(tmp_path / "m.h5") as file:
@@ -204,13 +204,13 @@ def test_a_keras_file_that_links_or_keeps_values_outside_is_refused(tmp_path: Pa
                     file.move(name, "other")
                 file[name] = link
             with pytest.raises(WeightsError, match=f"'{name}' is a link out of the file"):
-                read("keras_h5", tmp_path / "m.h5")
+                read_tensors("keras_h5", tmp_path / "m.h5")
     outside = tmp_path / "outside.bin"
     outside.write_bytes(KERNEL.tobytes())
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense"].create_dataset("dense/kernel:0", (24,), "<f4", external=[(str(outside), 0, KERNEL.nbytes)])
     with pytest.raises(WeightsError, match="outside the file"):
-        read("keras_h5", tmp_path / "m.h5")
+        read_tensors("keras_h5", tmp_path / "m.h5")
 
 
 MODELS = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -223,7 +223,7 @@ needs_models = pytest.mark.skipif(not QUANTIZED.is_file(), reason="../shared/dat
 def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses() -> None:
     from ai_edge_litert.interpreter import Interpreter
 
-    tensors = read("tflite", QUANTIZED)
+    tensors = read_tensors("tflite", QUANTIZED)
     runtime = Interpreter(model_path=str(QUANTIZED), experimental_preserve_all_tensors=True)
     runtime.allocate_tensors()
     details = {entry["name"]: entry for entry in runtime.get_tensor_details()}
@@ -240,7 +240,7 @@ def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses(
 def test_a_truncated_tflite_is_a_clear_error(tmp_path: Path, kept: int) -> None:
     (tmp_path / "m.tflite").write_bytes(QUANTIZED.read_bytes()[:kept])
     with pytest.raises(WeightsError, match=r"m\.tflite"):
-        read("tflite", tmp_path / "m.tflite")
+        read_tensors("tflite", tmp_path / "m.tflite")
 
 
 @pytest.mark.integration
@@ -249,12 +249,12 @@ def test_a_truncated_tflite_is_a_clear_error(tmp_path: Path, kept: int) -> None:
 def test_what_is_no_such_file_is_a_clear_error(tmp_path: Path, format_name: str, data: bytes) -> None:
     (tmp_path / "m").write_bytes(data)
     with pytest.raises(WeightsError):
-        read(format_name, tmp_path / "m")
+        read_tensors(format_name, tmp_path / "m")
 
 
 def test_an_unknown_format_names_those_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="caffemodel, checkpoint, graphdef"):
-        read("onnxx", tmp_path / "m")
+        read_tensors("onnxx", tmp_path / "m")
 
 
 def network(layers: Any, image: Any) -> Any:
@@ -289,11 +289,13 @@ def test_an_exported_saved_model_fills_the_graph(exported: tuple[Any, Path]) -> 
     import keras
     from keras import layers
 
-    from advisor.catalog._keras_layers import fill, layers_of
+    from advisor.catalog._keras_layers import fill_layers, layers_of
 
     image = keras.Input((8, 8, 3), batch_size=1)
     filled = keras.Model(image, network(layers, image))  # flat and with other weights
-    fill(filled, map_weights("keras", layers_of(filled), read("checkpoint", exported[1] / "variables.index")))
+    fill_layers(
+        filled, map_weights("keras", layers_of(filled), read_tensors("checkpoint", exported[1] / "variables.index"))
+    )
     photo = np.random.default_rng(5).normal(size=(1, 8, 8, 3)).astype(np.float32)
     one, other = (np.asarray(model(photo, training=False)) for model in (filled, exported[0]))
     assert np.allclose(one, other, rtol=1e-4, atol=1e-3)
@@ -309,7 +311,7 @@ def test_checkpoints_of_plain_names_are_read_and_those_of_the_first_form_are_one
     raw_ops.SaveV2(prefix=file, tensor_names=names, shape_and_slices=["", ""], tensors=tensors)
     raw_ops.Save(filename=str(tmp_path / "first.ckpt"), tensor_names=names[:1], data=[values])
     for file in ("model.ckpt.index", "first.ckpt"):
-        tensors = read("checkpoint", tmp_path / file)
+        tensors = read_tensors("checkpoint", tmp_path / file)
         assert list(tensors) == names[:1]
         assert np.array_equal(tensors[names[0]], values)
 
@@ -320,7 +322,7 @@ def test_a_cut_off_checkpoint_is_a_clear_error(tmp_path: Path, exported: tuple[A
     folder = shutil.copytree(exported[1], tmp_path / "m")
     (folder / damaged).write_bytes((folder / damaged).read_bytes()[:-100])
     with pytest.raises(WeightsError, match=r"variables\.index cannot be read as checkpoint"):
-        read("checkpoint", folder / "variables.index")
+        read_tensors("checkpoint", folder / "variables.index")
 
 
 def safetensors(*tensors: tuple[str, str, list[int], bytes], header: bytes = b"") -> bytes:
@@ -345,7 +347,7 @@ def safetensors(*tensors: tuple[str, str, list[int], bytes], header: bytes = b""
 def test_tensors_of_safetensors_are_read_in_every_width(tmp_path: Path, kind: str, content: bytes) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(safetensors(("other", "I64", [1], bytes(8)), ("a.weight", kind, [2, 1], content)))
-    found = read("safetensors", path)
+    found = read_tensors("safetensors", path)
     assert list(found) == ["other", "a.weight"]
     assert found["a.weight"].tolist() == [[1.5], [-2.0]]
     assert found["a.weight"].dtype == (np.float64 if kind == "F64" else np.float32)
@@ -368,4 +370,4 @@ def test_damaged_safetensors_are_refused(tmp_path: Path, content: bytes) -> None
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
     with pytest.raises(WeightsError, match="cannot be read as safetensors"):
-        read("safetensors", path)
+        read_tensors("safetensors", path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import fetch_weights, load_catalogue, locate
+from advisor.catalog import fetch_weights, load_catalogue, locate_weights
 from advisor.core import UsageError, WeightsError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
 from tests.makers.servers import Shelf
@@ -61,7 +61,7 @@ def test_another_file_is_refused_with_both_hashes(shelf: Shelf, options: FetchOp
     algorithm = kind.removesuffix("_prefix")
     assert expected in raised.value.message
     assert hashlib.new(algorithm, OTHER).hexdigest() in raised.value.message
-    assert locate(card(source), options) is None
+    assert locate_weights(card(source), options) is None
     files = [path for path in options.cache_root.rglob("*") if path.is_file()]
     assert OTHER in [path.read_bytes() for path in files], "what came is not deleted"
 
@@ -116,7 +116,7 @@ def test_an_archive_that_is_another_one_is_not_opened(shelf: Shelf, options: Fet
     source = archived(shelf.put("/t.tgz", tarball(OTHER)), tarball(), archive_sha256=sha256(tarball()[:-1]))
     with pytest.raises(WeightsError, match="expected"):
         fetch_weights(card(source), options)
-    assert locate(card(source), options) is None
+    assert locate_weights(card(source), options) is None
 
 
 def test_a_web_mirror_cannot_vouch_for_a_file_without_a_hash_of_its_own(shelf: Shelf, options: FetchOptions) -> None:

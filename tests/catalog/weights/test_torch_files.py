@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog._weights.readers import read
+from advisor.catalog._weights.readers import read_tensors
 from advisor.core import WeightsError
 
 VALUES = np.arange(24, dtype=np.float32)
@@ -87,11 +87,11 @@ def state(offset: int = 0, size: tuple[int, ...] = (2, 3), stride: tuple[int, ..
 def test_both_forms_are_read(tmp_path: Path) -> None:
     zipped = write_zip(tmp_path / "m.pth", state(), VALUES.tobytes())
     for path in (zipped, write_legacy(tmp_path / "older.pth", state(), VALUES)):
-        assert read("torch", path)["layer.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert read_tensors("torch", path)["layer.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_a_transposed_view_of_part_of_a_storage_is_read_right(tmp_path: Path) -> None:
-    tensors = read("torch", write_zip(tmp_path / "m.pth", state(4, (3, 2), (1, 3)), VALUES.tobytes()))
+    tensors = read_tensors("torch", write_zip(tmp_path / "m.pth", state(4, (3, 2), (1, 3)), VALUES.tobytes()))
     assert tensors["layer.weight"].tolist() == [[4, 7], [5, 8], [6, 9]]
 
 
@@ -104,7 +104,7 @@ def test_a_tensor_that_reaches_past_its_storage_is_refused(
 ) -> None:
     path = write_zip(tmp_path / "m.pth", state(offset, size, stride), VALUES.tobytes())
     with pytest.raises(WeightsError):
-        read("torch", path)
+        read_tensors("torch", path)
 
 
 class Program:
@@ -124,7 +124,7 @@ def test_a_program_is_refused_and_not_run(tmp_path: Path, form: str) -> None:
     path = tmp_path / "m.pth"
     write_zip(path, content, b"") if form == "zip" else write_legacy(path, content, VALUES)
     with pytest.raises(WeightsError, match=r"posix\.system.*nothing is run"):
-        read("torch", path)
+        read_tensors("torch", path)
     assert not marker.exists()
 
 
@@ -141,7 +141,7 @@ def test_a_program_is_refused_and_not_run(tmp_path: Path, form: str) -> None:
 )  # fmt: skip
 def test_names_but_a_tensors_and_a_memo_without_end_are_refused(tmp_path: Path, program: bytes, said: str) -> None:
     with pytest.raises(WeightsError, match=said):
-        read("torch", write_zip(tmp_path / "m.pth", program, b""))
+        read_tensors("torch", write_zip(tmp_path / "m.pth", program, b""))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 40, 200, -8])
@@ -149,4 +149,4 @@ def test_a_truncated_file_is_a_clear_error(tmp_path: Path, kept: int) -> None:
     whole = write_legacy(tmp_path / "m.pth", state(), VALUES).read_bytes()
     (tmp_path / "m.pth").write_bytes(whole[:kept])
     with pytest.raises(WeightsError, match=r"m\.pth"):
-        read("torch", tmp_path / "m.pth")
+        read_tensors("torch", tmp_path / "m.pth")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from advisor.compression import Diagnosis, recipe
-from advisor.compression._diagnosis.diagnose import compare
-from advisor.compression._diagnosis.pairs import fitted, pairs, short_name
-from advisor.compression._diagnosis.values import cause
+from advisor.compression._diagnosis.diagnose import compare_layers
+from advisor.compression._diagnosis.pairs import fit_factors, pair_operators, short_name
+from advisor.compression._diagnosis.values import explain_loss
 from advisor.core import UsageError
 from advisor.tflite import Model, cut_postprocess, pack, put_back, read, unpack
 from tests.detectors import SIDE, detector_file
@@ -21,7 +21,7 @@ SOURCE = "photographs"
 def _against(folder: Path, data: bytes, quantized: bytes, images: np.ndarray) -> Diagnosis:
     (folder / "float.tflite").write_bytes(data)
     (folder / "quantized.tflite").write_bytes(quantized)
-    return compare(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE)
+    return compare_layers(folder / "quantized.tflite", folder / "float.tflite", images, SOURCE)
 
 
 def _constants(data: bytes, operator: int, place: int, change: Any) -> bytes:
@@ -49,7 +49,7 @@ def test_detectors_are_compared_without_their_post_processing(tmp_path: Path) ->
     images = np.random.default_rng(0).uniform(-1, 1, (12, SIDE, SIDE, 3)).astype(np.float32)
     raw, process = cut_postprocess(cells.read_bytes())
     made.write_bytes(put_back(recipe("int8").apply(raw, images), process))
-    found = compare(made, cells, images[:3], SOURCE)
+    found = compare_layers(made, cells, images[:3], SOURCE)
     assert found.agreement == 1
     assert found.output_snr_db is not None
     assert found.output_snr_db > 25
@@ -130,7 +130,7 @@ def test_rounded_weights_and_those_of_few_bits_are_neither_pruned_nor_clustered(
     found = _against(tmp_path, float_model, recipe(form).apply(float_model, photographs), photographs[:2])
     layer = replace(found.layers[2], own_snr_db=20.0)
     assert layer.weights == weights
-    assert reason + (f"{layer.few} values" if form == "rounded" else "") in cause(layer)
+    assert reason + (f"{layer.few} values" if form == "rounded" else "") in explain_loss(layer)
 
 
 def test_operators_that_fall_back_are_named(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_values_out_of_the_calibrated_range_are_counted_and_time_ends_it_after_o
 ) -> None:
     for name, data in (("a", float_model), ("b", recipe("int8").apply(float_model, photographs))):
         (tmp_path / name).write_bytes(data)
-    assert compare(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
+    assert compare_layers(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
     narrow = recipe("int8").apply(float_model, photographs * 0.05)
     found = _against(tmp_path, float_model, narrow, photographs[::20] * 4)
     assert max(layer.clipped for layer in found.layers) > 0.05
@@ -180,7 +180,7 @@ def test_a_short_name_tells_the_layer(name: str, short: str) -> None:
 @pytest.mark.parametrize("form", ["int8", "int8_float_io", "dynamic_int8", "weight_int8", "int16x8"])
 def test_every_operator_finds_its_own(float_model: bytes, photographs: np.ndarray, form: str) -> None:
     reference, quantized = read(float_model), read(recipe(form).apply(float_model, photographs))
-    found = pairs(quantized, reference)
+    found = pair_operators(quantized, reference)
     assert [pair.reference for pair in found] == list(range(len(reference.operators)))
     assert all(_kind(quantized, pair.quantized) == _kind(reference, pair.reference) for pair in found)
 
@@ -190,7 +190,7 @@ def test_operators_are_matched_by_order_where_the_names_are_gone(float_model: by
     for place, tensor in enumerate(tables.subgraphs[0].tensors):
         tensor.name = f"t{place}".encode()
     reference = read(float_model)
-    found = pairs(read(pack(tables)), reference)
+    found = pair_operators(read(pack(tables)), reference)
     assert [pair.reference for pair in found] == list(range(len(reference.operators)))
 
 
@@ -209,13 +209,13 @@ def test_factors_are_found_through_rounding(axis: int) -> None:
     shape = [1] * 4
     shape[axis] = -1
     stored = np.rint(kernel * FACTORS.reshape(shape) * 20) / 20
-    found = fitted(kernel, stored, axis)
+    found = fit_factors(kernel, stored, axis)
     assert found is not None
     np.testing.assert_allclose(found, FACTORS, rtol=0.02)
 
 
 def test_rounding_alone_is_no_factor() -> None:
-    assert fitted(KERNEL, np.rint(KERNEL * 4) / 4, 0) is None
+    assert fit_factors(KERNEL, np.rint(KERNEL * 4) / 4, 0) is None
 
 
 def test_a_channel_without_weights_is_told_by_its_bias_and_what_is_no_multiple_keeps_the_factor_one() -> None:
@@ -223,10 +223,10 @@ def test_a_channel_without_weights_is_told_by_its_bias_and_what_is_no_multiple_k
     kernel[5] = 1e-9
     stored = kernel * FACTORS.reshape(-1, 1, 1, 1)
     stored[5] = 1e-3
-    found = fitted(kernel, stored, 0, biases * FACTORS, biases)
+    found = fit_factors(kernel, stored, 0, biases * FACTORS, biases)
     assert found is not None
     np.testing.assert_allclose(found, FACTORS, rtol=0.02)
     stored = KERNEL * FACTORS.reshape(-1, 1, 1, 1)
     stored[3] = RANDOM.standard_normal((3, 3, 8))
-    found = fitted(KERNEL, stored, 0)
+    found = fit_factors(KERNEL, stored, 0)
     assert found[3] == 1

@@ -5,17 +5,17 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.compression import Grids, recipe
-from advisor.compression._quantization.grid import Grid, clusters, spread
-from advisor.compression._quantization.layers import correct
+from advisor.compression._quantization.grid import Grid, cluster_weights, spread_errors
+from advisor.compression._quantization.layers import correct_model
 from advisor.compression._quantization.observe import (
     LEVELS,
     Activation,
     Observation,
     Observer,
-    observe,
-    widened_for_pixels,
+    observe_activations,
+    widen_for_pixels,
 )
-from advisor.compression._recipes import deflated_bytes
+from advisor.compression._recipes import measure_deflated
 from advisor.core import StageError
 from advisor.tflite import read
 
@@ -60,7 +60,7 @@ def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
 def test_corrected_biases_bring_features_near_float(float_model: bytes, photographs: np.ndarray, grid: Grid) -> None:
     from advisor.tflite import pack, unpack
 
-    corrected = correct(float_model, Grids(grid, grid), observe(float_model, photographs[::2]))
+    corrected = correct_model(float_model, Grids(grid, grid), observe_activations(float_model, photographs[::2]))
     biases_of_old = unpack(corrected)
     for tensor, old in zip(biases_of_old.subgraphs[0].tensors, read(float_model).tensors, strict=True):
         if old.is_constant and len(old.shape) == 1 and old.dtype == "float32":
@@ -73,17 +73,17 @@ def test_corrected_biases_bring_features_near_float(float_model: bytes, photogra
 
 
 def test_a_finer_grid_than_float_changes_nothing_and_nan_fails(float_model: bytes, photographs: np.ndarray) -> None:
-    changed = correct(float_model, Grids(Grid(30), Grid(30)), observe(float_model, photographs))
+    changed = correct_model(float_model, Grids(Grid(30), Grid(30)), observe_activations(float_model, photographs))
     found, expected = (_activations(model, photographs) for model in (changed, float_model))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(StageError, match="not finite"):
-        observe(float_model, np.full_like(photographs[:1], np.inf))
+        observe_activations(float_model, np.full_like(photographs[:1], np.inf))
 
 
 def test_depthwise_kernels_can_be_left_alone(float_model: bytes, photographs: np.ndarray) -> None:
     before, after = (
         read(float_model),
-        read(correct(float_model, Grids(Grid(4), None), observe(float_model, photographs))),
+        read(correct_model(float_model, Grids(Grid(4), None), observe_activations(float_model, photographs))),
     )
     for operator in before.operators:
         if operator.name in {"DEPTHWISE_CONV_2D", "CONV_2D"}:
@@ -94,7 +94,7 @@ def test_depthwise_kernels_can_be_left_alone(float_model: bytes, photographs: np
 def test_the_rounded_file_keeps_its_size_and_deflates_far_better(float_model: bytes, photographs: np.ndarray) -> None:
     rounded = recipe("rounded").apply(float_model, photographs)
     assert abs(len(rounded) - len(float_model)) < 2000
-    assert deflated_bytes(rounded) < 0.5 * deflated_bytes(float_model)
+    assert measure_deflated(rounded) < 0.5 * measure_deflated(float_model)
 
 
 def _with_a_dead_channel(data: bytes, value: float) -> tuple[bytes, int]:
@@ -128,7 +128,7 @@ kernels_of_grid = arrays(np.float32, (4, 6), elements=st.floats(-10, 10, width=3
 
 @given(kernels_of_grid, st.integers(2, 16))
 def test_each_weight_takes_the_nearest_value(kernel: np.ndarray, count: int) -> None:
-    values, places = clusters(kernel, count)
+    values, places = cluster_weights(kernel, count)
     assert len(values) == count
     distances = np.abs(kernel[..., None] - values)
     taken = np.take_along_axis(distances, places[..., None], axis=-1)[..., 0]
@@ -137,7 +137,7 @@ def test_each_weight_takes_the_nearest_value(kernel: np.ndarray, count: int) -> 
 
 def test_few_values_are_kept_exactly() -> None:
     kernel = np.random.default_rng(0).choice(np.array([-1.0, 0.0, 0.5], np.float32), (8, 8))
-    values, places = clusters(kernel, 16)
+    values, places = cluster_weights(kernel, 16)
     np.testing.assert_allclose(values[places], kernel, atol=1e-6)
 
 
@@ -156,7 +156,7 @@ def test_outputs_move_less_than_by_rounding_to_the_nearest(seed: int) -> None:
     moments = rows.T @ rows / len(rows)
     errors = [
         np.square(rows @ (rounded - weights)).mean()
-        for rounded in (spread(weights, steps, moments), np.rint(weights / steps) * steps)
+        for rounded in (spread_errors(weights, steps, moments), np.rint(weights / steps) * steps)
     ]
     assert errors[0] < errors[1]
 
@@ -165,19 +165,19 @@ def test_outputs_move_less_than_by_rounding_to_the_nearest(seed: int) -> None:
 @given(st.integers(0, 1000))
 def test_weights_are_multiples_of_their_steps_and_the_greatest_stays(seed: int) -> None:
     rows, weights, steps = _problem(seed)
-    found = spread(weights, steps, rows.T @ rows / len(rows), last=7) / steps
+    found = spread_errors(weights, steps, rows.T @ rows / len(rows), last=7) / steps
     np.testing.assert_allclose(found, np.rint(found), atol=1e-9)
     np.testing.assert_array_equal(np.rint(np.abs(found).max(axis=0)), 7)
 
 
 def test_inputs_that_no_image_shows_are_rounded_to_the_nearest() -> None:
     weights = np.random.default_rng(0).normal(size=(6, 2))
-    np.testing.assert_allclose(spread(weights, np.full(2, 0.1), np.zeros((6, 6))), np.rint(weights / 0.1) * 0.1)
+    np.testing.assert_allclose(spread_errors(weights, np.full(2, 0.1), np.zeros((6, 6))), np.rint(weights / 0.1) * 0.1)
 
 
 @pytest.fixture(scope="module")
 def observation(float_model: bytes, photographs: np.ndarray) -> Observation:
-    return observe(float_model, photographs)
+    return observe_activations(float_model, photographs)
 
 
 def test_every_activation_is_noted(float_model: bytes, observation: Observation) -> None:
@@ -247,7 +247,7 @@ def test_outliers_keep_their_place_and_pixels_get_room_between_no_steps() -> Non
     assert found[5][1] > 10.0
     assert observation.ranges(16)[5] == found[3]
     pixels = ((np.arange(256, dtype=np.float32) - 127.5) / 127.5)[:, None]
-    low, high = widened_for_pixels(_activation(pixels).range)
+    low, high = widen_for_pixels(_activation(pixels).range)
     step = (high - low) / LEVELS
     assert len(np.unique(np.rint(pixels / step))) > 250
     assert len(np.unique(np.rint((np.arange(256) - 127.5) * 1.0))) < 140

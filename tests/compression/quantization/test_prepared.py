@@ -8,8 +8,8 @@ import pytest
 from advisor.compression import Grids, PreparedModel, RecipeInputs, prepare_all, recipe
 from advisor.compression._quantization import observe as observing
 from advisor.compression._quantization.grid import BYTES, Grid
-from advisor.compression._quantization.layers import correct
-from advisor.compression._quantization.observe import observe
+from advisor.compression._quantization.layers import correct_model
+from advisor.compression._quantization.observe import observe_activations
 from advisor.tflite import add_buffer, pack, read, unpack
 
 GRIDS = (BYTES, Grids(Grid(8), None))
@@ -32,8 +32,8 @@ def _with_another_head(data: bytes) -> bytes:
 def test_the_corrected_models_are_those_of_each_recipe_alone(
     float_model: bytes, photographs: np.ndarray, prepared: PreparedModel
 ) -> None:
-    observation = observe(float_model, photographs)
-    assert dict(prepared.corrected) == {each: correct(float_model, each, observation) for each in GRIDS}
+    observation = observe_activations(float_model, photographs)
+    assert dict(prepared.corrected) == {each: correct_model(float_model, each, observation) for each in GRIDS}
 
 
 @pytest.mark.parametrize("name", ["int8", "weight_int8", "dynamic_int8"])

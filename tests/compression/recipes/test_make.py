@@ -10,9 +10,9 @@ import pytest
 import zstandard
 from hypothesis import given, strategies as st
 
-from advisor.compression import RecipeInputs, arena_bytes, choose, from_photographs, make_file, sizes_of
+from advisor.compression import RecipeInputs, arena_bytes, choose_images, from_photographs, make_file, sizes_of
 from advisor.compression._calibration import CalibrationImages, from_images
-from advisor.compression._recipes import Sizes, deflated_bytes, zstd_bytes
+from advisor.compression._recipes import Sizes, measure_deflated, zstd_bytes
 from advisor.datasets import InputSpec, load
 from advisor.tflite import OPERATOR, Metadata, Suppression, append_postprocess, read, read_metadata
 from tests.datasets.folders import fill
@@ -27,8 +27,8 @@ def test_deflated_is_what_a_zip_archive_stores_and_zstd_bytes_are_those_of_a_fra
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model.tflite", COARSE)
         stored = archive.getinfo("model.tflite").compress_size
-    assert abs(deflated_bytes(COARSE) - stored) < 16  # the zlib wrapper around the same stream
-    assert len(COARSE) * 0.45 < (zstd_bytes(COARSE) or 0) < deflated_bytes(COARSE) < len(COARSE) * 0.6
+    assert abs(measure_deflated(COARSE) - stored) < 16  # the zlib wrapper around the same stream
+    assert len(COARSE) * 0.45 < (zstd_bytes(COARSE) or 0) < measure_deflated(COARSE) < len(COARSE) * 0.6
     frame = zstandard.ZstdCompressor(level=12).compress(COARSE)
     assert zstandard.ZstdDecompressor().decompress(frame) == COARSE
     assert zstd_bytes(COARSE) == len(frame)
@@ -37,14 +37,14 @@ def test_deflated_is_what_a_zip_archive_stores_and_zstd_bytes_are_those_of_a_fra
 def test_size_by_zstd_needs_its_package(float_model: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
     (tmp_path / "model.tflite").write_bytes(float_model)
-    assert sizes_of(tmp_path / "model.tflite").downloads == {"download_bytes": deflated_bytes(float_model)}
+    assert sizes_of(tmp_path / "model.tflite").downloads == {"download_bytes": measure_deflated(float_model)}
 
 
 def test_sizes_carry_both(float_model: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(float_model)
     sizes = sizes_of(path)
-    assert sizes == Sizes(len(float_model), deflated_bytes(float_model), zstd_bytes(float_model), sizes.arena_bytes)
+    assert sizes == Sizes(len(float_model), measure_deflated(float_model), zstd_bytes(float_model), sizes.arena_bytes)
     assert sizes.arena_bytes == arena_bytes(path) > 0
 
 
@@ -73,7 +73,7 @@ def test_without_post_processing_and_metadata_nothing_is_added(tmp_path: Path) -
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=100), st.integers(1, 60), st.integers(0, 9))
 def test_the_choice_takes_classes_in_turn(labels: list[int], count: int, seed: int) -> None:
-    chosen = choose(labels, count, seed)
+    chosen = choose_images(labels, count, seed)
     assert len(chosen) == len(set(chosen)) == min(count, len(labels))
     taken, had = Counter(labels[place] for place in chosen), Counter(labels)
     fullest = max(taken.values())
@@ -82,7 +82,7 @@ def test_the_choice_takes_classes_in_turn(labels: list[int], count: int, seed: i
 
 def test_the_choice_follows_the_seed() -> None:
     labels = [0, 1] * 50
-    assert choose(labels, 10, 0) == choose(labels, 10, 0) != choose(labels, 10, 1)
+    assert choose_images(labels, 10, 0) == choose_images(labels, 10, 0) != choose_images(labels, 10, 1)
 
 
 def test_images_come_as_the_model_takes_them(tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression import IN_FLOAT, RECIPES, Needs, RecipeInputs, recipe, require_float
 from advisor.compression._recipes.base import Compressed
-from advisor.compression._recipes.mixed import Deviation, FloatComparison, Mixed, OperatorChoice, answers, float_work
+from advisor.compression._recipes.mixed import (
+    Deviation,
+    FloatComparison,
+    Mixed,
+    OperatorChoice,
+    answer_images,
+    float_work,
+)
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import count, quantize, read
 from tests.tflite.graphs import edited
@@ -26,7 +33,7 @@ def forms(float_model: bytes, photographs: np.ndarray) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_form_answers_like_the_float_model(forms: dict[str, bytes], photographs: np.ndarray, name: str) -> None:
-    floats, own = (answers(forms[form], photographs[1::2]) for form in ("float32", name))
+    floats, own = (answer_images(forms[form], photographs[1::2]) for form in ("float32", name))
     assert own.shape[1:] == (4,)
     assert np.abs(floats - own).mean() < (0.1 if name == "weight_int4" else 0.02)
 
@@ -67,7 +74,7 @@ def distances(photographs: np.ndarray) -> bytes:
     import keras
     from keras import ops
 
-    from advisor.training import flatbuffer
+    from advisor.training import convert_to_flatbuffer
 
     keras.utils.set_random_seed(0)
     image = keras.Input(photographs.shape[1:], batch_size=1, name="image")
@@ -77,7 +84,7 @@ def distances(photographs: np.ndarray) -> bytes:
     def squared(cells: Any) -> Any:
         return ops.sum(ops.square(ops.matmul(ops.reshape(cells, (-1, 1, 6)), matrices)), axis=-1)
 
-    return flatbuffer(keras.Model(image, {"out": keras.layers.Lambda(squared, name=IN_FLOAT)(cells)}))
+    return convert_to_flatbuffer(keras.Model(image, {"out": keras.layers.Lambda(squared, name=IN_FLOAT)(cells)}))
 
 
 @pytest.mark.integration

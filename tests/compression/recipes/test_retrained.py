@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from advisor.compression import RecipeInputs, TrainingImages, recipe
-from advisor.compression._recipes import deflated_bytes
+from advisor.compression._recipes import measure_deflated
 from advisor.compression._recipes.base import Compressed
-from advisor.compression._recipes.retrained import _inner
+from advisor.compression._recipes.retrained import _find_inner
 from advisor.core import StageError
 from advisor.datasets import InputSpec
 from advisor.measurement import predict
@@ -61,7 +61,7 @@ def test_pruned_weights_are_zero_and_small_and_others_learn(float_model: bytes, 
     shares = [np.mean(np.frombuffer(model.tensors[at].buffer, "<f4") == 0) for at in inner]
     # Weights of inputs that no image shows go too.
     assert all(0.749 <= share <= 0.85 for share in shares)
-    assert deflated_bytes(pruned) < 0.75 * deflated_bytes(float_model)
+    assert measure_deflated(pruned) < 0.75 * measure_deflated(float_model)
     before, after = (
         [np.frombuffer(model.tensors[op.inputs[1]].buffer, "<f4") for op in model.operators if op.name == "CONV_2D"]
         for model in (read(float_model), read(made["pruned_75"].data))
@@ -72,7 +72,7 @@ def test_pruned_weights_are_zero_and_small_and_others_learn(float_model: bytes, 
 
 def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
     graph = read_graph(two_levels(VIEW.size))
-    assert _inner(graph) == [graph.nodes[1].inputs[1]]
+    assert _find_inner(graph) == [graph.nodes[1].inputs[1]]
 
 
 def test_a_clustered_kernel_has_sixteen_values_and_qat_gives_integers_throughout(made: dict[str, Compressed]) -> None:

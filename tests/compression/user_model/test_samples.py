@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression import ANY, Compression, Samples, compare, notes_text, read_samples
+from advisor.compression import ANY, Compression, Samples, compare_on_samples, notes_text, read_samples
 from advisor.compression._user_model.samples import Input
 from advisor.core import UsageError
 from advisor.engine import ask, compress
@@ -108,7 +108,7 @@ def test_a_quantized_file_is_compressed_if_it_is_asked_for(model: Path, tmp_path
     assert all(form.agreement and form.agreement.share.value > 0.9 for form in found.forms)
     (tmp_path / "whole.tflite").write_bytes(whole)
     inputs = (Input("image", (1, *IMAGE), "float32"), Input("pose", (1, *POSE), "float32"))
-    alike = compare(question.model, tmp_path / "whole.tflite", Samples(given, inputs, tuple(range(10))))
+    alike = compare_on_samples(question.model, tmp_path / "whole.tflite", Samples(given, inputs, tuple(range(10))))
     assert alike.snr_db is not None
     assert alike.snr_db > 30
 
@@ -131,10 +131,10 @@ def test_agreement_is_the_share_of_samples_whose_outputs_are_all_close(model: Pa
     given = networks.samples(tmp_path / "s.npz", 10, image=IMAGE, pose=POSE)
     inputs = (Input("image", (1, *IMAGE), "float32"), Input("pose", (1, *POSE), "float32"))
     samples, other = Samples(given, inputs, tuple(range(10))), tmp_path / "other.tflite"
-    same = compare(model, model, samples)
+    same = compare_on_samples(model, model, samples)
     assert (same.images, same.share.value, same.snr_db) == (10, 1.0, None)
     other.write_bytes(networks.two_inputs(seed=1))
-    unlike = compare(other, model, samples)
+    unlike = compare_on_samples(other, model, samples)
     assert unlike.share.value == 0
     assert unlike.snr_db is not None
     assert unlike.snr_db < 10

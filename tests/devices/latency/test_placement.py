@@ -21,8 +21,8 @@ from advisor.devices import (
 )
 from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import FeatureTable
-from advisor.devices._latency.placement import place, release_deviation
-from advisor.devices._latency.table import Column, LatencyTable, related_releases
+from advisor.devices._latency.placement import release_deviation, weigh_targets
+from advisor.devices._latency.table import Column, LatencyTable, are_related_releases
 from advisor.devices._profiles.schema import ClusterSchema
 from tests.builders import interval
 
@@ -77,7 +77,7 @@ def base(table: LatencyTable) -> Base:
 def test_the_level_of_a_build_comes_mostly_from_that_build(base: Base) -> None:
     everything = np.arange(len(base.table.columns))
     device = board(kernels="ruy", version="2.7.1")
-    weights, _ = place(base, column_of(device, device.target(), "float32"), everything)
+    weights, _ = weigh_targets(base, column_of(device, device.target(), "float32"), everything)
     ruy = np.array([column.kernels == "ruy" for column in base.table.columns])
     assert weights.sum() == pytest.approx(1)
     assert weights[ruy].sum() > 0.7
@@ -115,7 +115,7 @@ def test_releases_are_compared_at_about_the_same_clock(mhz: int, related: bool) 
         device = board(version=version, cores=(Cluster("Cortex-A76", 4, clock),))
         return column_of(device, device.target(), "float32")
 
-    assert related_releases(column("2.3.0", 2200), column("2.4.0", mhz)) is related
+    assert are_related_releases(column("2.3.0", 2200), column("2.4.0", mhz)) is related
 
 
 @pytest.mark.parametrize("mhz", [0, 10_000])

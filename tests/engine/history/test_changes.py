@@ -192,7 +192,7 @@ def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolde
 
 
 def test_a_missing_package_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
+    monkeypatch.setattr(runtimes, "find_version", lambda _package: "")
     with pytest.raises(UsageError, match=f"{ONNX} needs onnx, onnxruntime, tf2onnx"):
         Devices.chosen([ONNX], [])
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from advisor.catalog import load_catalogue
-from advisor.catalog._catalogue import shipped_files
+from advisor.catalog._catalogue import list_shipped_files
 from advisor.engine import images_folder, load_run, located, resolve
 from advisor.engine._history.changes import find_card_changes
 from advisor.engine._history.loaded_run import CATALOGS, keep_inputs
@@ -27,7 +27,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a catalogue of one own card, whose weights lie beside it; the current folder."""
     folder = tmp_path / "started"
     folder.mkdir()
-    source = next(file for file in shipped_files() if file.name == "squeezenet.yaml")
+    source = next(file for file in list_shipped_files() if file.name == "squeezenet.yaml")
     values = yaml.safe_load(source.read_text())
     card = {**values["cards"][0], "name": "own_net"}
     own = {"kind": "file", "format": "keras_h5", "port": "keras", "file": {"path": "own.h5", "sha256": HASH}}

@@ -13,7 +13,7 @@ from advisor.core import Provenance, Status, UsageError
 from advisor.engine import Devices, Reevaluation, load_run
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._history.compare import ComparisonResult
-from advisor.store import RunFolder, chained, integrity_problems
+from advisor.store import RunFolder, chain_lines, integrity_problems
 from advisor.store._run_folder import GITIGNORE
 from tests.builders import interval, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
@@ -193,7 +193,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
 def test_a_pick_for_a_new_device_that_did_not_run_on_the_hold_out_runs_there_first(searched: RunFolder) -> None:
     known = {row.artefact: row.holdout_accuracy for row in searched.evaluations()}
     unjudged = [replace(row, holdout_accuracy=None, holdout_answers=None) for row in searched.evaluations()]
-    searched.write(searched.evaluations_file.name, chained(unjudged)[0])
+    searched.write(searched.evaluations_file.name, chain_lines(unjudged)[0])
     edited(searched)
     found = answered(reevaluate(searched.path, on("raspberry-pi-4")), "raspberry-pi-4")
     pick = present(load_run(present(found.run)).decision.pick)

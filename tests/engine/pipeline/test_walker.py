@@ -22,7 +22,7 @@ from advisor.engine._pipeline.graph import with_all_before
 from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
 from advisor.engine._pipeline.walker import Lookup, Walker, Workers, run_coroutine
 from advisor.isolation import ChildPool, run_program
-from advisor.store import ArtifactCache, evict
+from advisor.store import ArtifactCache, evict_results
 from advisor.store._limit import Hold
 from tests.engine.pipeline.walking import InThisProcess, materials, walk
 from tests.processes import PATIENCE_S, has_ended, until
@@ -114,10 +114,10 @@ def test_results_that_a_search_found_or_made_stay_until_it_ends_and_others_go(tm
     walk(text_stage(StageName.CONVERT, "of another search"), materials(root))
     hold = Hold(tmp_path)
     walk(JOIN, replace(materials(root), cache=ArtifactCache(root, hold)))
-    assert evict(tmp_path, 0).count == 1
+    assert evict_results(tmp_path, 0).count == 1
     assert Lookup(materials(root)).find(JOIN) == "converted cut converted joined"
     hold.release()
-    assert evict(tmp_path, 0).count == 3
+    assert evict_results(tmp_path, 0).count == 3
 
 
 def test_looking_up_finds_what_is_kept_and_makes_nothing(tmp_path: Path) -> None:

@@ -15,52 +15,7 @@ from advisor.engine._question.values import LEAST_GAIN, collect_options, read_fi
 from advisor.isolation import usable_cores
 from advisor.store import value_at
 
-OTHER_VALUES: dict[str, Any] = {
-    "task": "image-classification",
-    "budget": "50ms",
-    "size_budget": "5MB",
-    "memory_budget": "100MB",
-    "max_drop": "1pt",
-    "min_accuracy": "85%",
-    "min_precision": ["95%", "trash=90%"],
-    "min_recall": ["trash=90%"],
-    "min_coverage": "80%",
-    "metric": "top1",
-    "costs": "class,cat,dog\ncat,0,1\ndog,5,0\n",
-    "data": "photos",
-    "unknown": "others",
-    "device": "galaxy-s24",
-    "fleet": "soc,share\nHelio G99,1\n",
-    "profiles": ["devices"],
-    "must_run_on": ["galaxy-s24"],
-    "licence": "permissive",
-    "objective": "robust-accuracy",
-    "prefer": "size",
-    "confidence": "95%",
-    "candidates": ["squeezenet"],
-    "training": ["finetune_top"],
-    "tune_training": 3,
-    "ship_on": "all",
-    "compressions": ["int8"],
-    "threads": [3],
-    "catalog": ["own.yaml"],
-    "seed": 7,
-    "sampler": "tpe",
-    "time_limit": "10min",
-    "effort": "quick",
-    "max_trials": 5,
-    "stop_below": "never",
-    "capture": "all",
-    "offline": True,
-    "cache_size": "5GB",
-    "mirror": "weights",
-    "remeasure": True,
-    "storage": "sqlite",
-    "executor": "ray",
-    "workers": 2,
-    "shared_folder": ".",
-    "out": "elsewhere",
-}
+OTHER_VALUES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("other_values.yaml").read_text(encoding="utf-8"))
 """A value other than the default for each option; the other task does not go with all of them."""
 
 TABLE, COSTS = OTHER_VALUES["costs"], Costs(("cat", "dog"), ((0, 1), (5, 0)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.core import StageError
 from advisor.integrations import slurm
-from advisor.integrations.slurm import SlurmExecutor, _programs as programs, settings
+from advisor.integrations.slurm import SlurmExecutor, _programs as programs, read_settings
 from advisor.isolation import Pause
 from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground
@@ -54,7 +54,7 @@ def _ask(folder: Path, program: str, script: str) -> None:
     slurm.STATE_EVERY_S = {**slurm.STATE_EVERY_S, "slurm": 0.3}
     slurm.IDLE_S, programs.SUBMIT_S, programs.LOOK_S = 3.0, 1.0, 0.5
     (folder / "settings.yaml").write_text("jobs: {mem_gb: 4, timeout_min: 1}\n")
-    executor, pause = SlurmExecutor(settings(str(folder / "settings.yaml")), 1), Pause()
+    executor, pause = SlurmExecutor(read_settings(str(folder / "settings.yaml")), 1), Pause()
     limit = threading.Timer(LIMIT_S, pause.end)  # as the time limit of a search: a job may wait for ever
     limit.start()
     try:

@@ -18,7 +18,7 @@ from advisor.core import StageError, UsageError, install_extra
 from advisor.devices import MeasurementJob
 from advisor.downloads import FetchOptions
 from advisor.integrations import browser as connection
-from advisor.integrations.browser import LITERT, BrowserConnection, chromium_program, fetched
+from advisor.integrations.browser import LITERT, BrowserConnection, chromium_program, fetch_package
 from advisor.integrations.browser.agent import BrowserPage, open_page
 from advisor.isolation import AgentError
 from tests.makers.browsers import chromium, require_runtime
@@ -55,7 +55,7 @@ def test_it_measures_a_file_at_thread_counts(chrome: BrowserConnection, model: P
         assert min(timing.median_ms, timing.first_ms, timing.load_ms) > 0
         assert timing.memory_bytes is not None
         assert timing.memory_bytes > 10_000_000, "the runtime's WebAssembly memory"
-    runtime = fetched(LITERT)
+    runtime = fetch_package(LITERT)
     loaded = (runtime / "litert_wasm_internal.wasm", runtime / "litert_wasm_internal.js", model)
     assert found[0].details["page_bytes"] == sum(file.stat().st_size for file in loaded)
 
@@ -86,7 +86,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def opened(chrome: BrowserConnection) -> Iterator[Opened]:
-    files = {f"/{file.name}": file for file in fetched(LITERT).iterdir()}
+    files = {f"/{file.name}": file for file in fetch_package(LITERT).iterdir()}
     with open_page(chromium(), files) as page:
         yield Opened(page, files)
 
@@ -104,7 +104,7 @@ def test_a_process_of_the_browser_that_has_ended_is_left_out(opened: Opened, end
     page = BrowserPage(opened.page.page, opened.page.version)
     assert psutil.Process(ended_renderer).status() == psutil.STATUS_ZOMBIE
     assert page.cpu_seconds() > 0
-    assert page.waited_ns() is not None
+    assert page.read_waited_ns() is not None
 
 
 def test_float_outputs_of_two_threads_are_those_of_litert(opened: Opened, model: Path) -> None:
@@ -189,5 +189,5 @@ def test_a_runtime_that_cannot_be_fetched_names_its_package(tmp_path: Path) -> N
     with pytest.raises(
         UsageError, match=r"the npm package @litertjs/core 2\.5\.3 cannot be fetched: .*offline"
     ) as raised:
-        fetched(LITERT, FetchOptions(offline=True, cache=tmp_path))
+        fetch_package(LITERT, FetchOptions(offline=True, cache=tmp_path))
     assert "npm pack @litertjs/core@2.5.3" in raised.value.hint

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.integrations import microcontroller as micro
-from advisor.integrations.microcontroller.firmware import MARGIN, firmware, method
+from advisor.integrations.microcontroller.firmware import MARGIN, name_method, write_firmware
 from advisor.store import RunFolder
 from advisor.tflite import micro_arena, read
 from tests.makers.bundles import export_form
@@ -18,27 +18,10 @@ from tests.requirements import skip_or_fail
 
 SETTINGS, DATA = "microcontroller/model_settings.h", "microcontroller/model_data.cc"
 
-RESOLVER = """
-enum TfLiteStatus { kTfLiteOk, kTfLiteError };
-namespace tflite {
-template <unsigned int operators> struct MicroMutableOpResolver {
-  TfLiteStatus AddConv2D() { return kTfLiteOk; }
-  TfLiteStatus AddDepthwiseConv2D() { return kTfLiteOk; }
-  TfLiteStatus AddFullyConnected() { return kTfLiteOk; }
-  TfLiteStatus AddMean() { return kTfLiteOk; }
-  TfLiteStatus AddSoftmax() { return kTfLiteOk; }
-};
-}
-"""
+RESOLVER = (Path(__file__).parent / "resolver.h").read_text(encoding="utf-8")
 """What the sources use of TensorFlow Lite Micro."""
 
-MAIN = """
-#include "model_settings.h"
-int main() {
-  ModelOpResolver resolver;
-  return RegisterModelOps(resolver) == kTfLiteOk && kModelData[4] == 'T' ? 0 : 1;
-}
-"""
+MAIN = (Path(__file__).parent / "main.cc").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +33,7 @@ def int8(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def made(int8: bytes) -> dict[str, str]:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
-    return firmware(int8, (127.5,), (127.5,))
+    return write_firmware(int8, (127.5,), (127.5,))
 
 
 @pytest.mark.integration
@@ -86,12 +69,12 @@ def test_a_compiler_takes_the_sources(made: dict[str, str], tmp_path: Path) -> N
 def test_a_file_that_the_interpreter_does_not_run_is_refused_with_the_operator(made: dict[str, str]) -> None:
     assert made
     with pytest.raises(UsageError, match="--microcontroller: .* has no CUSTOM:Nobody"):
-        firmware(small_models.unknown_operator(), (0.0,), (1.0,))
+        write_firmware(small_models.unknown_operator(), (0.0,), (1.0,))
 
 
 def test_without_the_interpreter_the_arena_has_a_margin(int8: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro, "available", lambda: False)
-    text = firmware(int8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))[SETTINGS]
+    text = write_firmware(int8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))[SETTINGS]
     found = re.search(r"kTensorArenaSize = (\d+)", text)
     assert found is not None
     computed = micro_arena(read(int8)).total
@@ -101,14 +84,14 @@ def test_without_the_interpreter_the_arena_has_a_margin(int8: bytes, monkeypatch
 
 def test_a_custom_operator_is_left_to_the_team(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro, "available", lambda: False)
-    text = firmware(small_models.unknown_operator(), (0.0,), (1.0,))[SETTINGS]
+    text = write_firmware(small_models.unknown_operator(), (0.0,), (1.0,))[SETTINGS]
     assert "The custom operator 'Nobody' is not included" in text
 
 
 def test_methods_have_the_names_of_the_resolver() -> None:
     operators = ("CONV_2D", "L2_POOL_2D", "RESIZE_NEAREST_NEIGHBOR", "PADV2", "CUSTOM:TFLite_Detection_PostProcess")
     names = ["AddConv2D", "AddL2Pool2D", "AddResizeNearestNeighbor", "AddPadV2", "AddDetectionPostprocess"]
-    assert [method(operator) for operator in operators] == names
+    assert [name_method(operator) for operator in operators] == names
 
 
 @pytest.mark.integration

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.core import StageError
 from advisor.integrations.ray import _node as ray_node
-from advisor.integrations.ray._node import FileRef, Outgoing, bundle_key, contents, replaced
+from advisor.integrations.ray._node import FileRef, Outgoing, bundle_key, read_contents, replace_paths
 from tests.builders import present
 from tests.integrations.ray.jobs import Named, fill, join
 
@@ -17,7 +17,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of another machine."""
     folder = tmp_path / "there"
     folder.mkdir()
-    monkeypatch.setattr(ray_node, "spool", lambda: folder)
+    monkeypatch.setattr(ray_node, "open_spool", lambda: folder)
     return folder
 
 
@@ -38,7 +38,7 @@ class Sender:
 
     def send(self, _key: str, paths: Sequence[Path]) -> Any:
         self.sent += 1
-        return contents(paths)
+        return read_contents(paths)
 
     def fetch(self, bundle: Any) -> Any:
         self.fetched += 1
@@ -131,13 +131,13 @@ def test_checkpoints_stay_from_one_try_to_the_next(there: Path, tmp_path: Path) 
 
 def test_what_holds_no_path_is_handed_on_as_it_is() -> None:
     value = {"a": (1, [2.0, "c"]), "b": Named}
-    assert replaced(value, lambda paths: [FileRef("x", 0)] * len(paths), Path) is value
+    assert replace_paths(value, lambda paths: [FileRef("x", 0)] * len(paths), Path) is value
 
 
 def test_tidying_takes_the_files_of_a_search_away(there: Path) -> None:
     (there / "session").mkdir()
     (there / "other").mkdir()
-    ray_node.tidy("session")
+    ray_node.tidy_spool("session")
     assert [folder.name for folder in there.iterdir()] == ["other"]
 
 
@@ -146,4 +146,4 @@ def test_a_link_in_the_place_of_the_spool_is_refused(tmp_path: Path, monkeypatch
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"advisor-{os.getuid()}").symlink_to("elsewhere")
     with pytest.raises(PermissionError, match="is a link"):
-        ray_node.spool()
+        ray_node.open_spool()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from advisor.integrations.serve import bound
+from advisor.integrations.serve import bind_socket
 from advisor.integrations.serve._access import HOST, Access, ImpatientConnection
 from advisor.integrations.serve._pages import Pages
 from advisor.reporting import Runs
@@ -42,7 +42,7 @@ def client(runs: Path, access: Access) -> Iterator[Client]:
 
 @pytest.fixture
 def address(runs: Path) -> Iterator[str]:
-    with bound(HOST, 0) as opened:
+    with bind_socket(HOST, 0) as opened:
         access = Access(opened.getsockname()[1])
         app = Pages(Runs(runs), access).app()
         config = uvicorn.Config(app, http=ImpatientConnection, log_level="warning", timeout_graceful_shutdown=1)

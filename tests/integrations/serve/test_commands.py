@@ -39,7 +39,7 @@ def test_a_bundle_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch, 
     said = "note: reading\nerror: the file has no metadata\nhint:  search again\n"
     monkeypatch.setattr(pages, "run_program", lambda *_, **__: Finished(ExitCode.USAGE, "", said))
     with pytest.raises(StageError, match="^the file has no metadata$"):
-        pages.bundle(tmp_path / "run", tmp_path)
+        pages.zip_bundle(tmp_path / "run", tmp_path)
 
 
 def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:

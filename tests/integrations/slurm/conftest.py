@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.integrations import slurm
-from advisor.integrations.slurm import SlurmExecutor, settings
+from advisor.integrations.slurm import SlurmExecutor, read_settings
 from tests.integrations.slurm import standin
 
 Start = Callable[..., SlurmExecutor]
@@ -32,7 +32,7 @@ def start(batch_system: Path, tmp_path: Path) -> Iterator[Start]:
     def begin(workers: int = 1, **jobs: Any) -> SlurmExecutor:
         file = tmp_path / "settings.yaml"
         file.write_text("jobs:\n" + "".join(f"  {name}: {value}\n" for name, value in {"mem_gb": 4, **jobs}.items()))
-        started.append(SlurmExecutor(settings(str(file)), workers))
+        started.append(SlurmExecutor(read_settings(str(file)), workers))
         return started[-1]
 
     yield begin

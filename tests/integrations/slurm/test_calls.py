@@ -35,10 +35,10 @@ def test_each_call_is_taken_by_one_job_in_the_order_of_their_names(calls: CallFo
 
 
 def test_an_answer_is_read_once_and_a_call_that_must_not_be_tried_again_fails_at_once(calls: CallFolder) -> None:
-    assert calls.answered("call") is None
+    assert calls.take_answer("call") is None
     calls.answer("call", CallAnswer(3, None, peak_bytes=5))
-    assert calls.answered("call") == CallAnswer(3, None, peak_bytes=5)
-    assert calls.answered("call") is None
+    assert calls.take_answer("call") == CallAnswer(3, None, peak_bytes=5)
+    assert calls.take_answer("call") is None
     calls.put("jobs", "call", CALL)
     calls.take("jobs", "1")
     assert calls.give_back("jobs", "1", "for memory", again=False) == {"call"}
@@ -47,11 +47,11 @@ def test_an_answer_is_read_once_and_a_call_that_must_not_be_tried_again_fails_at
 def test_a_call_of_jobs_that_ended_is_tried_again_and_then_fails(calls: CallFolder) -> None:
     calls.put("jobs", "call", CALL)
     for job in range(TRIES):
-        assert calls.answered("call") is None
+        assert calls.take_answer("call") is None
         assert calls.take("jobs", str(job)) is not None
         failed = calls.give_back("jobs", str(job), "the machine is gone")
     assert failed == {"call"}
-    assert (answer := calls.answered("call"))
+    assert (answer := calls.take_answer("call"))
     assert isinstance(answer.error, StageError)
     assert answer.error.message == "the machine is gone"
     assert calls.take("jobs", "3") is None

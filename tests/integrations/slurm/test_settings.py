@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.integrations.slurm import USUAL, SlurmExecutor, settings
+from advisor.integrations.slurm import USUAL, SlurmExecutor, read_settings
 
 
 def test_settings_add_to_the_usual_ones(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("jobs: {mem_gb: 16, slurm_partition: cpu}\ntraining: {gpus_per_node: 1}\n")
-    found = settings(str(tmp_path / "team.yaml"))
+    found = read_settings(str(tmp_path / "team.yaml"))
     assert found["jobs"] == {**USUAL, "mem_gb": 16, "slurm_partition": "cpu"}
     assert found["training"] == {"gpus_per_node": 1}
-    assert settings("") == {"cluster": "slurm", "jobs": USUAL, "training": None}
+    assert read_settings("") == {"cluster": "slurm", "jobs": USUAL, "training": None}
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ def test_settings_add_to_the_usual_ones(tmp_path: Path) -> None:
 def test_wrong_settings_are_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(text)
     with pytest.raises(UsageError) as refused:
-        settings(str(tmp_path / "team.yaml"))
+        read_settings(str(tmp_path / "team.yaml"))
     assert words in refused.value.message
 
 
 def test_a_file_that_is_missing_is_named() -> None:
     with pytest.raises(UsageError, match=r"no/such\.yaml"):
-        settings("no/such.yaml")
+        read_settings("no/such.yaml")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def test_what_submitit_lacks_is_refused(jobs: str, words: str, tmp_path: Path, m
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "team.yaml").write_text(f"cluster: local\njobs: {{{jobs}}}\n")
     with pytest.raises(UsageError, match="Slurm's settings: ") as refused:
-        SlurmExecutor(settings(str(tmp_path / "team.yaml")), 1)
+        SlurmExecutor(read_settings(str(tmp_path / "team.yaml")), 1)
     assert words in refused.value.message
     assert "mem_gb" in refused.value.hint

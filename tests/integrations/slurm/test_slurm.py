@@ -11,7 +11,7 @@ import pytest
 
 from advisor.core import StageError, UnsupportedRecipe, UsageError
 from advisor.integrations import slurm
-from advisor.integrations.slurm import SlurmExecutor, _programs as programs, settings
+from advisor.integrations.slurm import SlurmExecutor, _programs as programs, read_settings
 from advisor.isolation import Pause
 from tests.integrations.slurm import standin
 from tests.processes import has_ended, until
@@ -130,7 +130,7 @@ def test_jobs_that_end_before_they_work_are_not_handed_in_for_ever(start: Start,
 
 def test_jobs_that_train_ask_for_what_the_section_says(start: Start, tmp_path: Path) -> None:
     (tmp_path / "gpu.yaml").write_text("training: {gpus_per_node: 1, slurm_partition: gpu}\n")
-    executor = SlurmExecutor(settings(str(tmp_path / "gpu.yaml")), 1)
+    executor = SlurmExecutor(read_settings(str(tmp_path / "gpu.yaml")), 1)
     try:
         assert executor.pools["light"].call(f"{JOBS}:process") != executor.pools["trainers"].call(f"{JOBS}:process")
         scripts = [file.read_text() for file in sorted((executor.calls.path / "logs").glob("*_submission.sh"))]
@@ -143,7 +143,7 @@ def test_where_slurm_is_missing_the_error_says_what_to_do(tmp_path: Path, monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(UsageError, match="Slurm is not installed here") as refused:
-        SlurmExecutor(settings(""), 1)
+        SlurmExecutor(read_settings(""), 1)
     assert "sbatch" in refused.value.hint
     assert not list((tmp_path / "cache" / "slurm").iterdir())
 

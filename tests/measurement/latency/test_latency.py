@@ -10,7 +10,7 @@ import pytest
 from advisor.core import Provenance, UsageError
 from advisor.measurement import LatencyResult, ModelTiming, Verdict, judge, measure
 from advisor.measurement._host import busy_processes
-from advisor.measurement._latency.timing import ratios
+from advisor.measurement._latency.timing import compare_with_first
 
 QUIET = {"others_cores": 0.0, "cores": 4}
 
@@ -140,7 +140,9 @@ def test_a_busy_machine_gives_a_ratio_only_by_one_clock() -> None:
     browser, busy_browser = judge(series(walls, None), QUIET), judge(series(walls, None, waited=0.3), QUIET)
     calm = judge(series(walls, [[1.0, 1.0, 1.0]] * 8, waited=0.0), {"others_cores": 0.0, "cores": 4})
     waiting = replace(calm, contended=True)
-    found = [ratios([("a", one), ("b", other)]) for one, other in ((waiting, busy_browser), (calm, busy_browser))]
+    found = [
+        compare_with_first([("a", one), ("b", other)]) for one, other in ((waiting, busy_browser), (calm, busy_browser))
+    ]
     assert found == [(), ()]
-    assert [row.ratio for row in ratios([("a", waiting), ("b", waiting)])] == [1.0]
-    assert len(ratios([("a", busy_browser), ("b", browser)])) == 1
+    assert [row.ratio for row in compare_with_first([("a", waiting), ("b", waiting)])] == [1.0]
+    assert len(compare_with_first([("a", busy_browser), ("b", browser)])) == 1

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import StageError
 from advisor.measurement import least_cpu_ms
-from advisor.measurement._latency import median_interval, paired_ratio, summarise
+from advisor.measurement._latency import compare_pairs, median_interval, summarise_blocks
 from advisor.measurement._latency.scenarios import Sustained, Window, sustain
 from tests.measurement import small_models
 
@@ -24,7 +24,7 @@ blocks = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size
 @settings(max_examples=20)
 @given(blocks)
 def test_summary_is_ordered_and_counts_every_run(rows: list[list[float]]) -> None:
-    summary = summarise(rows)
+    summary = summarise_blocks(rows)
     assert summary.min <= summary.p50 <= summary.p90 <= summary.p99 <= summary.max
     assert summary.min <= summary.low <= summary.high <= summary.max
     assert (summary.runs, summary.blocks) == (sum(map(len, rows)), len(rows))
@@ -33,7 +33,7 @@ def test_summary_is_ordered_and_counts_every_run(rows: list[list[float]]) -> Non
 @settings(max_examples=20)
 @given(blocks, st.floats(min_value=0.1, max_value=10))
 def test_a_faster_clock_scales_every_figure_but_the_variation(rows: list[list[float]], factor: float) -> None:
-    before, after = summarise(rows), summarise([[factor * value for value in row] for row in rows])
+    before, after = summarise_blocks(rows), summarise_blocks([[factor * value for value in row] for row in rows])
     assert after.median == pytest.approx(factor * before.median)
     assert after.p90 == pytest.approx(factor * before.p90)
     assert after.cv == pytest.approx(before.cv, abs=1e-6)
@@ -41,7 +41,7 @@ def test_a_faster_clock_scales_every_figure_but_the_variation(rows: list[list[fl
 
 def test_one_disturbed_block_does_not_move_the_centre() -> None:
     calm = [[1.0, 1.1, 0.9]] * 7
-    assert summarise([*calm, [50.0, 60.0, 70.0]]).median == 1.0
+    assert summarise_blocks([*calm, [50.0, 60.0, 70.0]]).median == 1.0
 
 
 def test_bootstrap_interval_covers_the_median_about_as_often_as_it_says() -> None:
@@ -56,15 +56,15 @@ def test_bootstrap_interval_covers_the_median_about_as_often_as_it_says() -> Non
 @pytest.mark.parametrize("rows", [[], [[]], [[1.0], []]])
 def test_no_runs_are_refused(rows: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="no median|at least one data point"):
-        summarise(rows)
+        summarise_blocks(rows)
 
 
 def test_paired_ratio_needs_pairs_and_sees_through_a_drift_that_meets_both() -> None:
     drift = [1.0, 1.5, 2.0, 3.0, 2.5]
-    ratio, low, high = paired_ratio(drift, [1.2 * value for value in drift])
+    ratio, low, high = compare_pairs(drift, [1.2 * value for value in drift])
     assert (ratio, low, high) == pytest.approx((1.2, 1.2, 1.2))
     with pytest.raises(ValueError, match="shorter"):
-        paired_ratio([1.0, 2.0], [1.0])
+        compare_pairs([1.0, 2.0], [1.0])
 
 
 def made(medians: list[float], seconds: float = 300.0) -> Sustained:

@@ -15,7 +15,7 @@ from PIL import Image
 import advisor
 from advisor.core import UsageError
 from advisor.measurement import Benchmark, benchmark, benchmark_on_gpu, measure, session
-from advisor.measurement._latency.scenarios import _normalization
+from advisor.measurement._latency.scenarios import _read_normalization
 from advisor.measurement._latency.session import Runtime, interpreter, parse_runtime, refuse_newer_python
 from advisor.measurement._latency.timing import Setup
 from advisor.measurement._operators.profile import profile
@@ -164,7 +164,7 @@ def test_a_file_too_large_for_all_memory_is_refused_first(tmp_path: Path, comman
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data/models is not here")
 def test_files_made_by_others_say_their_normalization() -> None:
-    assert {_normalization(file)[2] for file in SHARED.glob("*.tflite")} == {"from the file"}
+    assert {_read_normalization(file)[2] for file in SHARED.glob("*.tflite")} == {"from the file"}
 
 
 @pytest.mark.integration

@@ -12,7 +12,7 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from advisor.core import UsageError
-from advisor.measurement import accelerator, benchmark_on_gpu, delegate
+from advisor.measurement import accelerator, benchmark_on_gpu, delegate_operators
 from advisor.tflite import read
 from tests.documents import problems
 from tests.measurement import small_models
@@ -77,7 +77,7 @@ def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
         assert row.agreement is not None
         assert row.agreement.alike
         assert row.agreement.same_answer
-        assert row.agreement.whole is (delegate(read(Path(row.model)), accelerator("gpu")).share == 1.0)
+        assert row.agreement.whole is (delegate_operators(read(Path(row.model)), accelerator("gpu")).share == 1.0)
         assert (row.latency, row.result, row.first_ms) == (None, None, None)
     assert found.rows[2].failure.startswith("custom.tflite: ")
     assert "SwiftShader" in found.connection

@@ -11,18 +11,18 @@ from advisor.measurement import Profile, measure
 from advisor.measurement._delegation import execution_order
 from advisor.measurement._latency.session import advise_threads
 from advisor.measurement._operators import runs
-from advisor.measurement._operators.profile import kind_of, match, measured_roofline, nodes, profile
-from advisor.measurement._operators.profile_values import advise
+from advisor.measurement._operators.profile import kind_of, list_nodes, match_events, measure_roofline, profile
+from advisor.measurement._operators.profile_values import advise_on
 from advisor.measurement._operators.runs import (
     BY_CUTS,
     ProfiledRun,
     ProfilerEvent,
     adds_up,
-    coverage,
+    count_partitions,
+    cut_prefix,
     interquartile_mean,
-    partitions,
-    prefix,
-    undisturbed,
+    measure_coverage,
+    select_undisturbed,
 )
 from advisor.measurement._processes import Reported
 from advisor.tflite import read, to_float16
@@ -88,9 +88,9 @@ def test_wrong_numbers_are_refused(float_model: Path) -> None:
 
 def test_preempted_runs_and_those_with_another_list_of_events_are_left_out() -> None:
     runs = [run_of(100, 60, 38), run_of(101, 61, 38), run_of(102, 61, 39), run_of(4100, 4060, 38)]
-    assert [row.whole_us for row in undisturbed(runs)] == [100, 101, 102]
+    assert [row.whole_us for row in select_undisturbed(runs)] == [100, 101, 102]
     runs = [run_of(100, 60, 38)] * 3 + [run_of(100, 98, tag="ADD")]
-    assert len(undisturbed(runs)) == 3
+    assert len(select_undisturbed(runs)) == 3
 
 
 def test_operators_that_do_not_add_up_are_rejected() -> None:
@@ -98,7 +98,7 @@ def test_operators_that_do_not_add_up_are_rejected() -> None:
     assert not adds_up([run_of(1000, 300, 300)])
     assert not adds_up([run_of(1000, 800, 400)])
     assert adds_up([run_of(12, 5, 4)])
-    assert coverage([run_of(0, 1)]) == 0
+    assert measure_coverage([run_of(0, 1)]) == 0
 
 
 def test_interquartile_mean_ignores_the_outer_quarters() -> None:
@@ -108,16 +108,16 @@ def test_interquartile_mean_ignores_the_outer_quarters() -> None:
 def test_partitions_are_counted_where_the_delegate_starts_anew() -> None:
     inside = [ProfilerEvent("Add (ND)", 8, index, 1.0) for index in range(3)]
     builtin = ProfilerEvent("SOFTMAX", 2, 7, 1.0)
-    assert partitions([]) == 0
-    assert partitions([builtin]) == 0
-    assert partitions([*inside, builtin, *inside, *inside]) == 3
+    assert count_partitions([]) == 0
+    assert count_partitions([builtin]) == 0
+    assert count_partitions([*inside, builtin, *inside, *inside]) == 3
 
 
 def test_advice_on_conversions_and_partitions_has_its_evidence(swish_profile: Profile) -> None:
     row = next(row for row in swish_profile.operators if row.type == "HARD_SWISH")
     converted = replace(swish_profile, operators=(replace(row, type="QUANTIZE", share=1.0),), partitions=5)
-    assert any("100% of the time converts between types" in text for text in advise(converted))
-    assert any("enters XNNPACK 5 times, because QUANTIZE" in text for text in advise(converted))
+    assert any("100% of the time converts between types" in text for text in advise_on(converted))
+    assert any("enters XNNPACK 5 times, because QUANTIZE" in text for text in advise_on(converted))
 
 
 @pytest.mark.integration
@@ -143,14 +143,14 @@ def test_a_file_made_by_others_is_profiled_to_the_last_convolution_on_a_host_tha
     assert (kinds["CONV_2D"], kinds["DEPTHWISE_CONV_2D"]) == (36, 17)
     assert present(found.roofline).gflops > 0.1
     assert present(found.roofline).gbytes > 0.1
-    assert found.roofline is measured_roofline()
+    assert found.roofline is measure_roofline()
 
 
 CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, SOFTMAX = range(6)
 
 
 def test_nodes_know_their_work() -> None:
-    rows = nodes(read(small_models.classifier()))
+    rows = list_nodes(read(small_models.classifier()))
     assert [row.name for row in rows][:3] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
     assert rows[CONVOLUTION].macs == 16 * 16 * 16 * 3 * 3 * 3
     assert rows[DEPTHWISE].macs == 16 * 16 * 16 * 3 * 3
@@ -163,7 +163,7 @@ def test_nodes_know_their_work() -> None:
 
 def matched(*events: ProfilerEvent) -> list[int | None]:
     """The operators of the small classifier that events belong to, by their index."""
-    return [node.index if node else None for node in match(read(small_models.classifier()), events)]
+    return [node.index if node else None for node in match_events(read(small_models.classifier()), events)]
 
 
 def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
@@ -205,7 +205,7 @@ def test_a_library_without_a_known_profiler_is_cut_and_the_cuts_find_what_the_pr
     def refuse(*_: object) -> None:
         raise Reported("the installed LiteRT lacks LiteRtStartProfiler", kind="runtime")
 
-    monkeypatch.setattr(runs, "profiled", refuse)
+    monkeypatch.setattr(runs, "profile_runs", refuse)
     cut, seen = profile(swish_model, with_roofline=False), swish_profile
     assert cut.notes == (BY_CUTS, "the installed LiteRT lacks LiteRtStartProfiler")
     assert cut.by_type[0].type == seen.by_type[0].type == "HARD_SWISH"
@@ -241,7 +241,7 @@ def test_a_file_that_cannot_run_and_expanded_constants_are_no_cuts(tmp_path: Pat
 def test_a_cut_file_ends_after_so_many_operators(float_model: Path) -> None:
     whole = read(float_model)
     for count in range(1, 7):
-        cut = read(prefix(float_model.read_bytes(), count, set()))
+        cut = read(cut_prefix(float_model.read_bytes(), count, set()))
         assert [operator.name for operator in cut.operators] == [operator.name for operator in whole.operators[:count]]
         assert cut.outputs[-1].shape == whole.tensors[whole.operators[count - 1].outputs[0]].shape
         assert cut.size_bytes <= whole.size_bytes

@@ -180,7 +180,7 @@ def test_the_hottest_place_is_the_fault(run: RunFolder, tmp_path: Path) -> None:
     pixels, mask = part(900, spot=True)
     path = tmp_path / "spot.png"
     Image.fromarray(pixels).save(path)
-    heat = marker.found_in((load(path, 96).astype(np.float32) - 127.5) / 127.5)[..., 0]
+    heat = marker.answer_for((load(path, 96).astype(np.float32) - 127.5) / 127.5)[..., 0]
     y, x = (np.array(np.unravel_index(heat.argmax(), heat.shape)) + 0.5) * 64 / heat.shape[0]
     rows, columns = np.nonzero(mask)
     assert np.hypot(y - rows.mean(), x - columns.mean()) < 10

@@ -23,7 +23,7 @@ from advisor.core import (
 from advisor.datasets import STAYING
 from advisor.engine import AccuracyVerdict, Images, Question, Role, Scored
 from advisor.engine._pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, robust
-from advisor.measurement import Detections, load, save, true_boxes
+from advisor.measurement import Detections, load_detections, save_detections, true_boxes
 from advisor.store import RunFolder
 from advisor.tasks._counting import COUNTING
 from advisor.tasks._judge import HELD_OUT, VALIDATED
@@ -123,7 +123,7 @@ def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
         )
         for one in (*rows, *[()] * (len(images.part(Role.HOLDOUT).paths) - len(rows)))
     ]
-    save(folder / "scored.npz", found)
+    save_detections(folder / "scored.npz", found)
     return folder / "scored.npz"
 
 
@@ -172,9 +172,11 @@ def test_of_many_images_ten_are_kept_those_with_more_errors_first(tmp_path: Path
 
 def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path: Path) -> None:
     whole = save_found(tmp_path / "whole.npz", IMAGES, Role.HOLDOUT)
-    found = load(whole)
+    found = load_detections(whole)
     middles = [np.tile((one.boxes[:, :2] + one.boxes[:, 2:]) / 2, 2) for one in found]
-    save(tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)])
+    save_detections(
+        tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)]
+    )
     by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES)
     by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(), 0.5)
     assert (by_boxes.value, by_centres.value) == (0.0, 100.0)
@@ -225,7 +227,9 @@ def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_p
     true = [true_boxes(rows) for rows in IMAGES.part(Role.CAPTURED).objects]
     nothing = Detections(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
     dark = len(STAYING) - 1  # the last condition hides everything
-    save(tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))])
+    save_detections(
+        tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))]
+    )
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", IMAGES, Role.CAPTURED)
     verdict = robust(own, own, CAPTURED_HOLDOUT)
     found, mean = verdict.capture, verdict.accuracy
@@ -238,6 +242,6 @@ def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_p
 def test_images_without_an_object_say_nothing_about_capture_conditions(tmp_path: Path) -> None:
     images = boxed_images([(CAT, DOG)] * 8 + [()] * 4)
     save_found(tmp_path / "one.npz", images, Role.CAPTURED)
-    save(tmp_path / "own.npz", [one for one in load(tmp_path / "one.npz") for _ in STAYING])
+    save_detections(tmp_path / "own.npz", [one for one in load_detections(tmp_path / "one.npz") for _ in STAYING])
     own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", images, Role.CAPTURED)
     assert robust(own, own) == AccuracyVerdict(None, None)

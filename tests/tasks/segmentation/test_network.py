@@ -42,11 +42,11 @@ VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     """A float file that learnt squares and bars on a small random backbone, and 12 images that it did not see."""
-    from advisor.training import Hyperparameters, LabelledImages, flatbuffer
+    from advisor.training import Hyperparameters, LabelledImages, convert_to_flatbuffer
     from advisor.training._on_maps import with_maps
     from advisor.training._on_maps.fit import fit
     from advisor.training._on_maps.kept import keep_maps
-    from advisor.training._on_maps.train import joined
+    from advisor.training._on_maps.train import join_head
     from tests.training.nets import WIDE, halvings
 
     assert VIEW.size == WIDE
@@ -60,7 +60,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]
     head = decoder(WIDE)([output.shape[1:] for output in maps.outputs], 3)
     learnt = LabelledImages(paths[:32], [PackedMask.of(mask) for _, mask in made[:32]])
     fit(head, keep_maps(maps, learnt, VIEW, folder, 0), Hyperparameters(24, 8, 8e-3, averaging=0.97))
-    data = write_metadata(flatbuffer(joined(maps, head)), Metadata("shapes", CLASSES, VIEW.mean, VIEW.std))
+    data = write_metadata(
+        convert_to_flatbuffer(join_head(maps, head)), Metadata("shapes", CLASSES, VIEW.mean, VIEW.std)
+    )
     (folder / "shapes.tflite").write_bytes(data)
     return folder / "shapes.tflite", paths[32:]
 

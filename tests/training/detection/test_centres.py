@@ -8,9 +8,9 @@ import pytest
 
 from advisor.measurement import CentreFinder, match_centres, true_boxes
 from advisor.measurement._average_precision import centre_score
-from advisor.training import Hyperparameters, LabelledImages, centre_detector_head, flatbuffer
+from advisor.training import Hyperparameters, LabelledImages, centre_detector_head, convert_to_flatbuffer
 from advisor.training._on_maps.kept import KeptMaps
-from advisor.training._on_maps.train import joined
+from advisor.training._on_maps.train import join_head
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 
 pytestmark = pytest.mark.integration
@@ -21,7 +21,7 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
 ) -> None:
     learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(epochs=60))
     path = tmp_path / "marker.tflite"
-    path.write_bytes(flatbuffer(joined(backbone, learnt)))
+    path.write_bytes(convert_to_flatbuffer(join_head(backbone, learnt)))
     run = CentreFinder(path, VIEW)
     found = [run(image) for image in boxed.paths[LEARNT:]]
     true = [
@@ -33,7 +33,7 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
 
 def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:
     head, places = centre_detector_head([level.shape[1:] for level in kept.levels], 2), kept.levels[0].shape[1:3]
-    assert joined(backbone, head).output["centres"].shape == (1, *places, 2)
+    assert join_head(backbone, head).output["centres"].shape == (1, *places, 2)
     assert head.finish is not None
     head.finish(np.full((LEARNT, *places, 2), -9.0, np.float32), kept.labels)
     assert np.isfinite(head.model.get_weights()[-1]).all(), "nothing was found"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.training._detection.boxes import anchors_of, assign, overlaps
-from advisor.training._on_maps.kept import Objects, RandomChanges, changed
+from advisor.training._detection.boxes import anchors_of, assign_anchors, compute_overlaps
+from advisor.training._on_maps.kept import Objects, RandomChanges, change_image
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 FINER = anchors_of([(32, 32), (8, 8)])
@@ -31,27 +31,27 @@ def test_anchors_have_their_centres_in_the_cells_and_eight_cells_a_side() -> Non
 def test_overlaps_are_shares_of_the_union() -> None:
     first = np.array([[0.0, 0.0, 0.2, 0.2], [0.5, 0.5, 0.6, 0.6]], np.float32)
     second = np.array([[0.0, 0.1, 0.2, 0.3]], np.float32)
-    assert overlaps(first, second) == pytest.approx(np.array([[1 / 3], [0.0]]), abs=1e-6)
+    assert compute_overlaps(first, second) == pytest.approx(np.array([[1 / 3], [0.0]]), abs=1e-6)
 
 
 @settings(max_examples=30)
 @given(boxes(), boxes())
 def test_overlaps_are_symmetric_and_one_with_itself(first: np.ndarray, second: np.ndarray) -> None:
-    assert overlaps(first, second) == pytest.approx(overlaps(second, first).T, abs=1e-6)
-    assert np.diag(overlaps(first, first)) == pytest.approx(np.ones(len(first)), abs=1e-4)
+    assert compute_overlaps(first, second) == pytest.approx(compute_overlaps(second, first).T, abs=1e-6)
+    assert np.diag(compute_overlaps(first, first)) == pytest.approx(np.ones(len(first)), abs=1e-4)
 
 
 @settings(max_examples=50)
 @given(boxes(1))
 def test_a_single_box_gets_an_anchor(true: np.ndarray) -> None:
-    assert (assign(ANCHORS, true) == 0).any()
+    assert (assign_anchors(ANCHORS, true) == 0).any()
 
 
 @settings(max_examples=30)
 @given(boxes())
 def test_an_anchor_belongs_to_the_box_that_it_overlaps_most_of_those_that_want_it(true: np.ndarray) -> None:
-    together, alone = assign(ANCHORS, true), [assign(ANCHORS, box[None]) >= 0 for box in true]
-    shared = overlaps(ANCHORS.edges, true)
+    together, alone = assign_anchors(ANCHORS, true), [assign_anchors(ANCHORS, box[None]) >= 0 for box in true]
+    shared = compute_overlaps(ANCHORS.edges, true)
     for place, number in enumerate(together):
         wanted = [index for index, own in enumerate(alone) if own[place]]
         assert (number == -1) == (not wanted)
@@ -61,12 +61,12 @@ def test_an_anchor_belongs_to_the_box_that_it_overlaps_most_of_those_that_want_i
 
 def test_a_small_box_gets_anchors_of_the_fine_map_and_a_large_one_of_the_coarse_map() -> None:
     small, large = np.array([[0.4, 0.4, 0.6, 0.6]], np.float32), np.array([[0.05, 0.05, 0.95, 0.95]], np.float32)
-    assert (np.flatnonzero(assign(FINER, small) == 0) < 1024).all()
-    assert (np.flatnonzero(assign(FINER, large) == 0) >= 1024).all()
+    assert (np.flatnonzero(assign_anchors(FINER, small) == 0) < 1024).all()
+    assert (np.flatnonzero(assign_anchors(FINER, large) == 0) >= 1024).all()
 
 
 def test_without_boxes_no_anchor_has_one() -> None:
-    assert (assign(ANCHORS, np.zeros((0, 4), np.float32)) == -1).all()
+    assert (assign_anchors(ANCHORS, np.zeros((0, 4), np.float32)) == -1).all()
 
 
 SIDE = 64
@@ -85,7 +85,7 @@ def square(top: int, left: int, bottom: int, right: int) -> tuple[np.ndarray, Ob
 @given(st.integers(0, 500))
 def test_the_box_moves_with_its_object(seed: int) -> None:
     pixels, objects = square(20, 24, 40, 36)
-    found, kept = changed(pixels, objects, NO_COLOURS, np.random.default_rng(seed))
+    found, kept = change_image(pixels, objects, NO_COLOURS, np.random.default_rng(seed))
     assert found.shape == pixels.shape
     white = found.min(axis=2) > 127
     if not len(kept.boxes):
@@ -98,7 +98,7 @@ def test_the_box_moves_with_its_object(seed: int) -> None:
 
 def test_an_object_of_which_little_is_left_is_dropped() -> None:
     pixels, objects = square(0, 0, 8, 8)
-    results = [changed(pixels, objects, NO_COLOURS, np.random.default_rng(seed))[1] for seed in range(100)]
+    results = [change_image(pixels, objects, NO_COLOURS, np.random.default_rng(seed))[1] for seed in range(100)]
     areas = [np.prod(kept.boxes[:, 2:] - kept.boxes[:, :2]) for kept in results if len(kept.boxes)]
     assert 0 < len(areas) < 100
     assert min(areas) > 0.0
@@ -106,13 +106,13 @@ def test_an_object_of_which_little_is_left_is_dropped() -> None:
 
 def test_boxes_stay_in_the_image() -> None:
     pixels, objects = square(0, 0, SIDE, SIDE)
-    kept = [changed(pixels, objects, NO_COLOURS, np.random.default_rng(seed))[1].boxes for seed in range(50)]
+    kept = [change_image(pixels, objects, NO_COLOURS, np.random.default_rng(seed))[1].boxes for seed in range(50)]
     assert 0.0 <= np.concatenate(kept).min() <= np.concatenate(kept).max() <= 1.0
 
 
 def test_an_image_without_objects_is_changed_too() -> None:
     pixels, _ = square(10, 10, 30, 30)
     nothing = Objects(np.zeros((0, 4), np.float32), np.zeros(0, np.int64))
-    found, kept = changed(pixels, nothing, RandomChanges(), np.random.default_rng(1))
+    found, kept = change_image(pixels, nothing, RandomChanges(), np.random.default_rng(1))
     assert not np.array_equal(found, pixels)
     assert kept.boxes.shape == (0, 4)

@@ -9,15 +9,22 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import StageError
-from advisor.measurement import Detections, Detector, score
+from advisor.measurement import Detections, Detector, score_boxes
 from advisor.tflite import cut_postprocess, put_back
-from advisor.training import TrainableHead, TrainingStart, box_detector_head, flatbuffer, separable, train
-from advisor.training._finetune.network import freeze
+from advisor.training import (
+    TrainableHead,
+    TrainingStart,
+    box_detector_head,
+    convert_to_flatbuffer,
+    convolve_separably,
+    train,
+)
+from advisor.training._finetune.network import freeze_layers
 from advisor.training._loop import Timer
 from advisor.training._on_maps import fit as fit_module, kept as maps_module, train as train_module, with_maps
 from advisor.training._on_maps.fit import Hyperparameters, fit
 from advisor.training._on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
-from advisor.training._on_maps.train import HeadKind, joined
+from advisor.training._on_maps.train import HeadKind, join_head
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -44,7 +51,7 @@ def test_copies_fit(boxed: LabelledImages, backbone: Any, tmp_path: Path, monkey
 
 def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder: Path) -> float:
     """Return the mAP@0.5 on the images that were not learnt from, and check that post-processing can be taken off."""
-    data = trained.complete(flatbuffer(joined(backbone, trained)))
+    data = trained.complete(convert_to_flatbuffer(join_head(backbone, trained)))
     path, again = folder / "detector.tflite", folder / "again.tflite"
     path.write_bytes(data)
     again.write_bytes(put_back(*cut_postprocess(data)))
@@ -56,7 +63,7 @@ def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder
         assert one.labels.tolist() == other.labels.tolist()
         assert one.scores.tolist() == other.scores.tolist()
     true = [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.labels[LEARNT:]]
-    return score(true, found, [(WIDE, WIDE)] * len(true), 2).half.value
+    return score_boxes(true, found, [(WIDE, WIDE)] * len(true), 2).half.value
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +104,7 @@ def test_a_separable_convolution_has_the_outputs_of_keras(side: int) -> None:
     import keras
 
     maps = keras.Input((9, 9, 4))
-    own = keras.Model(maps, separable(maps, side))
+    own = keras.Model(maps, convolve_separably(maps, side))
     deep, wide = own.layers[1], own.layers[4]
     kernels = np.random.default_rng(0).normal(size=deep.kernel.shape).astype(np.float32)
     deep.set_weights([kernels])
@@ -131,7 +138,7 @@ def test_fine_tuning_trains_the_upper_layers_too(
     boxed: LabelledImages, kept: KeptMaps, learnt: TrainableHead, photographs: Photographs, tmp_path: Path
 ) -> None:
     body = with_maps(halvings(pad=True))
-    freeze(body, 0.3)
+    freeze_layers(body, 0.3)
     before = {layer.name: layer.get_weights() for layer in body.layers if layer.weights}
     trained, head = box_detector_head([level.shape[1:] for level in kept.levels], 2), learnt.model.get_weights()
     trained.model.set_weights(head)
@@ -197,7 +204,7 @@ def test_a_training_goes_on_at_its_end(boxed: LabelledImages, tmp_path: Path, mo
 
     monkeypatch.setattr("advisor.catalog._convert.build_model", lambda *_: _as_of_a_card(halvings(pad=True)))
     monkeypatch.setattr(train_module, "fit", learn)
-    monkeypatch.setattr(train_module, "flatbuffer", lambda _: b"")
+    monkeypatch.setattr(train_module, "convert_to_flatbuffer", lambda _: b"")
     head = train(card, None, few, 2, kind, 0, tmp_path)
     head.write(path := tmp_path / "head.tflite")
     tuned = train(card, None, few, 2, kind, 0, tmp_path, TrainingStart(path, 0.5))

@@ -17,7 +17,7 @@ from advisor.tflite import with_levels as with_levels_of_file
 from advisor.training import Finetuning
 from advisor.training._features import Augmentation, Batches
 from advisor.training._finetune import convert, maps, network
-from advisor.training._finetune.maps import MapBatches, cuts, halve
+from advisor.training._finetune.maps import MapBatches, find_cuts, halve_network
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -61,14 +61,14 @@ def _optimizer(model: Any, steps: int, side: int = 32, **changed: float) -> Any:
 @pytest.mark.parametrize(("make", "smaller"), [(_convolutions, 32), (_flattened, SIDE)])
 def test_convolutions_may_train_on_smaller_images_and_a_fixed_size_stays(make: Callable[[], Any], smaller: int) -> None:
     backbone = make()
-    model = network.build(backbone, _start(int(backbone.outputs[0].shape[-1])), nets.VIEW, 1.0)
+    model = network.build_network(backbone, _start(int(backbone.outputs[0].shape[-1])), nets.VIEW, 1.0)
     assert network.training_side(model, SIDE, 0.5) == smaller
     assert network.training_side(model, SIDE, 1.0) == SIDE
     _optimizer(model, 1, smaller)
 
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
-    model = network.build(_convolutions(), _start(5), nets.VIEW, 1.0)
+    model = network.build_network(_convolutions(), _start(5), nets.VIEW, 1.0)
     step = _optimizer(model, 4)
     last = model.get_weights()
     step.swap()
@@ -85,10 +85,10 @@ def test_the_network_answers_as_trunk_and_head_and_features_that_never_move_are_
     photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
     features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
     for start in (plain, replace(plain, mean=np.full(5, 0.1, np.float32), spread=spread)):
-        model = network.build(backbone, start, nets.VIEW, 1.0)
+        model = network.build_network(backbone, start, nets.VIEW, 1.0)
         np.testing.assert_allclose(np.asarray(model(photo)), features @ start.weights + start.bias, atol=1e-4)
     assert model.get_layer("standard").scale.max() == pytest.approx(1 / (network.LEAST_SPREAD * 0.2))
-    weights, bias = network.parts(model, backbone, start)
+    weights, bias = network.copy_parts(model, backbone, start)
     np.testing.assert_allclose(weights, start.weights, rtol=1e-5)
     np.testing.assert_allclose(bias, start.bias, atol=1e-5)
 
@@ -96,7 +96,7 @@ def test_the_network_answers_as_trunk_and_head_and_features_that_never_move_are_
 def test_decay_towards_the_start_holds_the_backbone_back() -> None:
     moved, backbone = [], _convolutions()
     for strength in (0.0, 100.0):
-        model = network.build(backbone, _start(5), nets.VIEW, 1.0)
+        model = network.build_network(backbone, _start(5), nets.VIEW, 1.0)
         kernel = model.get_layer("backbone").layers[1].kernel
         before = np.array(kernel)
         _optimizer(model, 4, l2_sp=strength)
@@ -124,7 +124,7 @@ CHANGES = Finetuning(cached=True, copies=2, augmentation=Augmentation(crop=0.5, 
 
 
 def _model() -> Any:
-    return network.build(nets.backbone(), _start(8), nets.VIEW, 0.5, cached=True)
+    return network.build_network(nets.backbone(), _start(8), nets.VIEW, 0.5, cached=True)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def model_of_maps() -> Any:
 
 @pytest.fixture(scope="module")
 def lower(model_of_maps: Any) -> Any:
-    return halve(model_of_maps, 40).lower
+    return halve_network(model_of_maps, 40).lower
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_a_layer_beside_a_shortcut_is_no_cut() -> None:
     beside = keras.layers.Conv2D(4, 1, name="beside")(first)
     last = keras.layers.Add(name="sum")([first, beside])
     body = keras.Model(image, keras.layers.GlobalAveragePooling2D(name="pooled")(last))
-    assert cuts(body) == ["first", "sum"]
+    assert find_cuts(body) == ["first", "sum"]
 
 
 def test_an_operation_that_is_no_layer_is_no_cut() -> None:
@@ -162,17 +162,17 @@ def test_an_operation_that_is_no_layer_is_no_cut() -> None:
     gated = keras.layers.ReLU(6.0, name="gate")(first + 3.0) * (1.0 / 6.0)  # the hard sigmoid of MobileNetV3
     product = keras.layers.Multiply(name="product")([first, gated])
     body = keras.Model(image, keras.layers.GlobalAveragePooling2D(name="pooled")(product))
-    assert cuts(body) == ["first", "product"]
+    assert find_cuts(body) == ["first", "product"]
 
 
 def test_the_cut_is_the_highest_one_below_the_trained_layers(model_of_maps: Any) -> None:
-    upper = halve(model_of_maps, 40).upper.get_layer("backbone")
+    upper = halve_network(model_of_maps, 40).upper.get_layer("backbone")
     assert [layer.name for layer in upper.layers[1:]] == ["conv1", "norm1", "relu1", "features"]
 
 
 def test_both_halves_answer_as_the_whole(model_of_maps: Any, images: Batches) -> None:
     pixels, _ = next(images.epoch(np.arange(8), 8))
-    halves = halve(model_of_maps, 40)
+    halves = halve_network(model_of_maps, 40)
     shown = pixels.astype(np.float32)
     np.testing.assert_allclose(
         np.asarray(halves.upper(halves.lower(shown))), np.asarray(model_of_maps(shown)), rtol=1e-4, atol=1e-4
@@ -181,8 +181,10 @@ def test_both_halves_answer_as_the_whole(model_of_maps: Any, images: Batches) ->
 
 def test_levels_below_the_cut_are_kept_with_the_map(images: Batches) -> None:
     levels = ("relu0", "relu1")
-    model = network.build(nets.backbone(), replace(_start(8 + 6 + 8), levels=levels), nets.VIEW, 0.25, cached=True)
-    halves = halve(model, 40, levels)
+    model = network.build_network(
+        nets.backbone(), replace(_start(8 + 6 + 8), levels=levels), nets.VIEW, 0.25, cached=True
+    )
+    halves = halve_network(model, 40, levels)
     shown = next(images.epoch(np.arange(8), 8))[0].astype(np.float32)
     assert len(halves.upper.inputs[0].shape) == 2  # a map and means in one row
     np.testing.assert_allclose(
@@ -192,13 +194,13 @@ def test_levels_below_the_cut_are_kept_with_the_map(images: Batches) -> None:
 
 def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _model()
-    lowest = halve(model, 40).upper.inputs[0].shape[1:]
+    lowest = halve_network(model, 40).upper.inputs[0].shape[1:]
     monkeypatch.setattr(maps, "MAX_BYTES", 40 * 2 * int(np.prod(lowest)) - 1)
-    higher = halve(model, 40).upper
+    higher = halve_network(model, 40).upper
     assert np.prod(higher.inputs[0].shape[1:]) < np.prod(lowest)
     monkeypatch.setattr(maps, "MAX_BYTES", 1)
     with pytest.raises(StageError, match="40 images"):
-        halve(model, 40)
+        halve_network(model, 40)
 
 
 def test_the_kept_maps_are_those_of_the_network(lower: Any, images: Batches, tmp_path: Path) -> None:
@@ -234,7 +236,7 @@ def test_another_lower_part_has_maps_of_its_own(lower: Any, images: Batches, tmp
     other = _model()
     layer = other.get_layer("backbone").get_layer("conv0")
     layer.set_weights([2 * weight for weight in layer.get_weights()])
-    doubled = halve(other, 40).lower
+    doubled = halve_network(other, 40).lower
     first, second, again = (MapBatches(each, images, CHANGES, tmp_path) for each in (lower, doubled, lower))
     maps_of = [next(each.epoch(np.arange(4), 4))[0] for each in (first, second, again)]
     np.testing.assert_array_equal(maps_of[0], maps_of[2])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from advisor.training import Graph, read_graph, refit
+from advisor.training import Graph, read_graph, refit_kernels
 from advisor.training._flatgraph.retraining import Refitted
 from tests.measurement.small_models import Builder
 
@@ -40,19 +40,19 @@ def _level(graph: Graph, weights: dict[int, np.ndarray]) -> np.ndarray:
 
 
 def test_the_share_asked_for_is_zero(graph: Graph) -> None:
-    for one in refit(graph, list(graph.kernels)[1:-1], 0.5, IMAGES).values():
+    for one in refit_kernels(graph, list(graph.kernels)[1:-1], 0.5, IMAGES).values():
         assert one.keep.mean() == pytest.approx(0.5, abs=0.001)
         np.testing.assert_array_equal(one.kernel[one.keep == 0], 0)
 
 
 def test_refitted_layers_come_nearer_to_the_whole_model(graph: Graph) -> None:
-    found = dict(refit(graph, list(graph.kernels)[1:-1], 0.5, IMAGES))
+    found = dict(refit_kernels(graph, list(graph.kernels)[1:-1], 0.5, IMAGES))
     whole = _level(graph, {})
     errors = [np.square(_features(graph, found, fitted) - whole).mean() for fitted in (False, True)]
     assert errors[1] < 0.5 * errors[0]
 
 
 def test_a_model_that_loses_nothing_stays_as_it_is(graph: Graph) -> None:
-    found = dict(refit(graph, list(graph.kernels)[1:-1], 0.0, IMAGES))
+    found = dict(refit_kernels(graph, list(graph.kernels)[1:-1], 0.0, IMAGES))
     whole = _level(graph, {})
     np.testing.assert_allclose(_features(graph, found, True), whole, atol=0.02 * np.abs(whole).max())

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from advisor.training import Masked, Rounded, Shared, Weight, rounded_activation
+from advisor.training import Masked, Rounded, Shared, Weight, round_activation
 from advisor.training._flatgraph.retraining import DEPTHWISE
 
 pytestmark = pytest.mark.integration
@@ -51,7 +51,7 @@ def test_weights_that_share_a_value_move_together() -> None:
 
 def test_an_activation_is_rounded_within_its_span_and_clipped_outside() -> None:
     values = np.linspace(-2, 9, 1000, dtype=np.float32)
-    found = np.asarray(rounded_activation(values, 0.0, 6.0))
+    found = np.asarray(round_activation(values, 0.0, 6.0))
     assert len(np.unique(found)) == 256
     np.testing.assert_allclose(found, np.clip(values, 0, 6), atol=6 / 255 / 2 + 1e-6)
-    assert np.asarray(rounded_activation(np.zeros(1, np.float32), -0.73, 1.9))[0] == 0.0  # zero lies on a step
+    assert np.asarray(round_activation(np.zeros(1, np.float32), -0.73, 1.9))[0] == 0.0  # zero lies on a step

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.training._head import divided, folds, space
+from advisor.training._head import assign_folds, divide_groups, space
 from advisor.training._head.space import find_space, find_unit_space
 
 
@@ -96,7 +96,7 @@ def test_many_rows_take_little_more_memory_than_themselves() -> None:
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=80), st.integers(2, 6), st.integers(0, 99))
 def test_folds_share_every_class_out_evenly(labels: list[int], count: int, seed: int) -> None:
-    fold = folds(np.array(labels), count, seed)
+    fold = assign_folds(np.array(labels), count, seed)
     for label in set(labels):
         sizes = np.bincount(fold[np.array(labels) == label], minlength=count)
         assert sizes.max() - sizes.min() <= 1
@@ -105,16 +105,16 @@ def test_folds_share_every_class_out_evenly(labels: list[int], count: int, seed:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=80), st.integers(0, 99))
 def test_folds_keep_groups_together(images: list[tuple[int, int]], seed: int) -> None:
     labels, groups = (np.array(column) for column in zip(*images, strict=True))
-    fold = folds(labels, 5, seed, groups.tolist())
+    fold = assign_folds(labels, 5, seed, groups.tolist())
     assert all(len(set(fold[groups == group])) == 1 for group in set(groups.tolist()))
 
 
 def test_folds_of_groups_share_every_class_out() -> None:
     labels, groups = np.repeat([0, 1, 2], 60), np.arange(180) // 4
-    fold = folds(labels, 5, 0, groups.tolist())
+    fold = assign_folds(labels, 5, 0, groups.tolist())
     for label in range(3):
         assert np.bincount(fold[labels == label], minlength=5).tolist() == [12] * 5
 
 
 def test_a_class_of_two_groups_keeps_them() -> None:
-    assert divided(np.array([0, 0, 0, 1, 1]), [4, 4, 7, 9, 9])[:3] == [4, 4, 7]
+    assert divide_groups(np.array([0, 0, 0, 1, 1]), [4, 4, 7, 9, 9])[:3] == [4, 4, 7]

@@ -4,7 +4,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import StageError
 from advisor.training import fit_head, train_head
-from advisor.training._head import Head, divided
+from advisor.training._head import Head, divide_groups
 from advisor.training._head.trials import GRID, STRONGER, WEAKER
 
 
@@ -83,7 +83,7 @@ def test_a_class_of_one_group_is_in_several_folds() -> None:
     groups = [0] * 20 + [1] * 20 + list(range(2, 22))
     facts = train_head(features, labels, 3, seed=0, groups=groups).facts
     assert facts.cv_accuracy > 0.9
-    assert len(set(divided(np.asarray(labels), groups))) == 60
+    assert len(set(divide_groups(np.asarray(labels), groups))) == 60
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,17 @@ from advisor.measurement import (
     Judged,
     OutOfFold,
     Score,
+    apply_temperature,
+    assess_reliability,
     at_recall,
     at_score,
-    covering,
     crossfit_probabilities,
-    curve,
-    reachable,
-    recalling,
-    reliability,
+    draw_curve,
+    find_covering,
+    find_reachable,
+    find_recalling,
+    fit_temperature,
     scores,
-    temperature,
-    tempered,
 )
 
 if TYPE_CHECKING:
@@ -120,38 +120,40 @@ def chosen(
     thresholds; those for a precision are chosen without a wish too.
     """
 
-    from advisor.measurement import threshold
+    from advisor.measurement import find_threshold
 
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(images.part(Role.VALIDATION).labels)
     given = folds.beside(rows, labels) if folds else (rows, labels)
     every = ClassProbabilities(crossfit_probabilities(*given), given[1], images.classes)
     seen = replace(every, rows=every.rows[-len(rows) :], labels=labels)
-    before = reliability(rows, labels)
-    after = reliability(seen.rows, labels)
+    before = assess_reliability(rows, labels)
+    after = assess_reliability(seen.rows, labels)
     batch = len(images.part(Role.HOLDOUT).labels) / len(every.labels)
     asked = guarantees.precision.by_class
     wanted = guarantees.precision.plain or GUARANTEE
-    by_class = {name: threshold(*every.of(name), asked.get(name, wanted), batch=batch) for name in images.classes}
+    by_class = {name: find_threshold(*every.of(name), asked.get(name, wanted), batch=batch) for name in images.classes}
     recalls = {name: share for name in images.classes if (share := guarantees.recall.of(name)) is not None}
     found = ConfidenceFacts(
-        temperature=temperature(*given),
+        temperature=fit_temperature(*given),
         error=after.error,
         error_before=before.error,
         brier=after.brier,
         brier_before=before.brier,
         bins=after.bins,
         guaranteed=wanted,
-        threshold=threshold(*every.without(guarantees), wanted, batch=batch),
+        threshold=find_threshold(*every.without(guarantees), wanted, batch=batch),
         by_class=by_class,
-        reachable=reachable(*every.without(guarantees), batch=batch),
+        reachable=find_reachable(*every.without(guarantees), batch=batch),
         wanted=guarantees,
-        reachable_by_class={name: reachable(*every.of(name), batch=batch) for name in asked if by_class[name] is None},
-        recall={name: recalling(*every.members(name), share, batch=batch) for name, share in recalls.items()},
+        reachable_by_class={
+            name: find_reachable(*every.of(name), batch=batch) for name in asked if by_class[name] is None
+        },
+        recall={name: find_recalling(*every.members(name), share, batch=batch) for name, share in recalls.items()},
         coverage=None
         if guarantees.coverage is None
-        else covering(every.sure, every.right, guarantees.coverage, batch=batch),
-        curve=curve(seen.sure, seen.right),
+        else find_covering(every.sure, every.right, guarantees.coverage, batch=batch),
+        curve=draw_curve(seen.sure, seen.right),
     )
     return replace(found, answered=seen.counted(found.thresholds))
 
@@ -166,8 +168,8 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(part.labels)
     seen = ClassProbabilities(rows, labels, images.classes)
-    after = reliability(rows, labels)
-    before = reliability(tempered(rows, 1 / chosen.temperature), labels)
+    after = assess_reliability(rows, labels)
+    before = assess_reliability(apply_temperature(rows, 1 / chosen.temperature), labels)
     sure = seen.sure
     answers = seen.answers
     right = seen.right
@@ -187,7 +189,7 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
         recall={name: at_recall(one, *seen.members(name)) for name, one in chosen.recall.items()},
         coverage=cover and replace(cover, at=at_score(cover.at.score, sure, right)),
         answered=seen.counted(chosen.thresholds),
-        curve=curve(sure, right),
+        curve=draw_curve(sure, right),
         mistakes=tuple(
             Mistake(
                 images.dataset.shown(part.paths[row]),

@@ -34,7 +34,7 @@ from advisor.engine._pipeline.materials import Artefact, Images, Materials, Role
 from advisor.engine._pipeline.stage import Scope, Stage, StageAborted, StageName
 from advisor.engine._pipeline.stages.figures import score
 from advisor.engine._pipeline.walker import Walker
-from advisor.measurement import auroc
+from advisor.measurement import compute_auroc
 from advisor.store import RunFolder, answers_file, artefact_problem
 
 Floats = NDArray[np.floating[Any]]
@@ -59,7 +59,7 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
         return found
     unknown = np.load(others, allow_pickle=False)
     share: Interval = wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
-    return replace(found, others=OtherThings(share, auroc(_scores(known), _scores(unknown)), len(unknown)))
+    return replace(found, others=OtherThings(share, compute_auroc(_scores(known), _scores(unknown)), len(unknown)))
 
 
 def _scores(probabilities: Floats) -> Floats:

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from advisor.catalog import Card
-from advisor.compression import choose
+from advisor.compression import choose_images
 from advisor.core import HEAD, form_of, recipe_of
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import (
@@ -123,7 +123,7 @@ def _images(materials: Materials, scope: Scope, refits: bool) -> HeadImages:
     if refits:
         rows = learnt.rows_of(learnt if scope.purpose == Purpose.SHIP else train)
         return HeadImages(learnt.paths, learnt.labels, learnt.groups, tuple(rows), classes, seed)
-    drawn = choose(train.labels, MATCHED_IMAGES, seed)
+    drawn = choose_images(train.labels, MATCHED_IMAGES, seed)
     return HeadImages(tuple(train.paths[place] for place in drawn), (), (), (), classes, seed)
 
 

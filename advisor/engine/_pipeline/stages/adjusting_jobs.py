@@ -102,24 +102,24 @@ def _read(file: Path) -> tuple[Fitted | None, Any] | None:
 def _found(model: Path, floats: Path, given: HeadImages, spec: InputSpec, path: Path) -> tuple[Fitted | None, Any]:
     """Return a better head, None if that of the float file is as good, and the features of the images."""
     from advisor.tflite import read_head
-    from advisor.training import matched
+    from advisor.training import match_logits
 
     rows = _features(model, given, spec, path)
     if given.head:
         head = _refitted(rows, given, path)
     else:
         wanted = _features(floats, given, spec, path, logits=True)[:, -given.classes :]
-        head = matched(rows, wanted, *read_head(floats.read_bytes(), floats.name))
+        head = match_logits(rows, wanted, *read_head(floats.read_bytes(), floats.name))
     return head, rows
 
 
 def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logits: bool = False) -> Any:
     from advisor.tflite import with_probe
-    from advisor.training import extract
+    from advisor.training import extract_features
 
     probed = path.with_suffix(".probe")
     probed.write_bytes(with_probe(model.read_bytes(), model.name, logits))
-    rows = extract(probed, given.paths, spec)
+    rows = extract_features(probed, given.paths, spec)
     probed.unlink()
     return rows
 
@@ -127,14 +127,14 @@ def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logit
 def _refitted(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fitted | None:
     """Return the head that was refitted to the rows to learn from; keep the one of all rows for the file that ships."""
     from advisor.tflite import last_width
-    from advisor.training import fit_head, joined, refitted
+    from advisor.training import fit_head, join_parts, refit_head
 
     assert given.head and given.backbone, "the images come with how the head was fitted"  # noqa: PT018
     train = list(given.train)
     last = last_width(given.backbone.read_bytes())
     labels, groups = ([of[row] for row in train] if of else [] for of in (given.labels, given.groups))
-    features = joined(given.features, np.asarray(train))[:, : rows.shape[1]]
-    head = refitted(rows[train], features, labels, given.classes, given.head, last, given.seed, groups)
+    features = join_parts(given.features, np.asarray(train))[:, : rows.shape[1]]
+    head = refit_head(rows[train], features, labels, given.classes, given.head, last, given.seed, groups)
     if head is not None and len(train) < len(rows):
         strength = given.head.regularization
         kind = given.head.kind

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.catalog import Card, published_labels
+from advisor.catalog import Card, read_published_labels
 from advisor.compression import (
     CALIBRATION,
     PHOTOGRAPHS_VERSION,
@@ -15,7 +15,7 @@ from advisor.compression import (
     Needs,
     RecipeInputs,
     TrainingImages,
-    choose,
+    choose_images,
     recipe as find_recipe,
 )
 from advisor.core import recipe_of
@@ -40,7 +40,7 @@ from advisor.engine._pipeline.stage import (
 from advisor.engine._pipeline.stages import jobs
 from advisor.engine._pipeline.stages.head import Folds, fold_inputs, out_of_fold
 from advisor.isolation import CallLimits
-from advisor.store import cached_sha256
+from advisor.store import read_cached_sha256
 from advisor.tflite import Metadata
 
 STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
@@ -104,7 +104,7 @@ class CardForms(FormInputs):
         limit = None
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
-            paths = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+            paths = tuple(train.paths[index] for index in choose_images(train.labels, CALIBRATION, seed))
         elif self.stands_in(materials):
             limit = STAND_IN_CROPS
         return CalibrationImages(paths, self.spec, seed, limit)
@@ -121,7 +121,7 @@ class CardForms(FormInputs):
         card = self.card
         images = materials.images
         kind = materials.question.of_task.model_kind
-        labels = images.classes if images and not card.as_it_is else published_labels(card)
+        labels = images.classes if images and not card.as_it_is else read_published_labels(card)
         data = "ImageNet"
         if card.as_it_is:
             data = "not retrained"
@@ -269,7 +269,7 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "artefact": results[source].sha256,
-            "scores": cached_sha256(results[scored]),
+            "scores": read_cached_sha256(results[scored]),
             "labels": list(materials.part(Role.VALIDATION).labels),
             **fold_inputs(folds, materials, results),
             **versions("numpy", "scipy"),

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, published_labels
+from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, read_published_labels
 from advisor.core import UnsupportedRecipe, UsageError
 from advisor.datasets import VERSION as CAPTURE_VERSION, class_order
 from advisor.engine._pipeline import cost
@@ -256,7 +256,7 @@ def require_classes(card: Card, images: Images) -> None:
     """Check that a user's own file knows every class of the images; UnsupportedRecipe names the nearest. It may know
     more.
     """
-    labels = published_labels(card)
+    labels = read_published_labels(card)
     try:
         class_order(images.classes, labels, len(labels))
     except UsageError as error:

@@ -35,7 +35,7 @@ from advisor.engine._pipeline.stage import (
 from advisor.engine._pipeline.stages.backbone import features, identity
 from advisor.engine._pipeline.stages.head import fitted
 from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
-from advisor.store import cached_sha256, sha256_json
+from advisor.store import read_cached_sha256, sha256_json
 from advisor.tflite import VERSION as LEVELS_VERSION
 from advisor.training import (
     FINETUNE_VERSION,
@@ -122,7 +122,7 @@ def _finetuned(
             "groups": list(materials.part(role).groups),
             "view": input_spec(card).key,
             "knobs": asdict(hyperparameters(materials, results)),
-            "after": cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
+            "after": read_cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
             "version": FINETUNE_VERSION,
             "levels": LEVELS_VERSION,
             **versions("tensorflow", "keras", "numpy", "pillow"),
@@ -192,7 +192,7 @@ def _within_limit(
         return same_layers, TrainingTime(fitted=bool(result.get("shortened")))
     if scope.purpose != Purpose.COMPARE:
         return own, NO_LIMIT
-    fitted = own.fitted_to(materials.training_share(scope.card, scope.training))
+    fitted = own.shorten_to(materials.training_share(scope.card, scope.training))
     return fitted, TrainingTime(materials.alone_s(scope), fitted != own)
 
 

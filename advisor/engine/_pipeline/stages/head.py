@@ -27,7 +27,7 @@ from advisor.engine._pipeline.stages import jobs, unknown_jobs
 from advisor.engine._pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine._pipeline.stages.figures import PROBABILITIES_FILE
 from advisor.measurement import OutOfFold
-from advisor.store import cached_sha256, sha256_json
+from advisor.store import read_cached_sha256, sha256_json
 from advisor.tflite import FEATURES
 from advisor.training import AS_IT_IS, CAPTURED, EXPECTATION_VERSION, HEAD_VERSION, LAST_LAYER
 
@@ -60,7 +60,7 @@ class TrainedHead:
         result = read_result(folder)
         answers = folder / jobs.ANSWERS_FILE
         facts = parse(HeadFacts, result) if result else None
-        return cls(file, cached_sha256(file), facts, answers if answers.is_file() else None)
+        return cls(file, read_cached_sha256(file), facts, answers if answers.is_file() else None)
 
     @property
     def chosen(self) -> HeadFacts:
@@ -256,7 +256,7 @@ class WithUnknown:
     def within(cls, folder: Path) -> WithUnknown:
         """Return what the stage left in its folder."""
         file = folder / MODEL
-        return cls(Artefact.at(file, cached_sha256(file)), parse(UnknownFacts, read_result(folder)))
+        return cls(Artefact.at(file, read_cached_sha256(file)), parse(UnknownFacts, read_result(folder)))
 
 
 def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float) -> Stage[Path]:
@@ -298,7 +298,7 @@ def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> 
     found = out_of_fold(folds, materials, results)
     if found is None:
         return {}
-    hashes = [cached_sha256(found.answers), cached_sha256(found.floats)]
+    hashes = [read_cached_sha256(found.answers), read_cached_sha256(found.floats)]
     return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
 
 
@@ -342,7 +342,7 @@ def with_unknown(
         spec = chosen(results)
         return {
             "artefact": results[source].sha256,
-            "files": sha256_json([cached_sha256(file) for file in files]),
+            "files": sha256_json([read_cached_sha256(file) for file in files]),
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
             "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],

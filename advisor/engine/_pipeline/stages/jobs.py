@@ -45,13 +45,13 @@ def extract(
 
     ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view.
     """
-    from advisor.store import cached_rows, write_block
-    from advisor.training import extract as extract_features
+    from advisor.store import compute_cached_rows, write_block
+    from advisor.training import extract_features
 
     def compute(indices: Sequence[int]) -> Any:
         return extract_features(backbone, [images[index] for index in indices], view, seen)
 
-    write_block(out, names, cached_rows(blocks, names, compute))
+    write_block(out, names, compute_cached_rows(blocks, names, compute))
 
 
 def calibrate(
@@ -159,11 +159,11 @@ def fold_temperature(
 
 def degrees_of(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> float:
     """Return the temperature of a file by the ``.npy`` of its probabilities, and by its float head's out of fold."""
-    from advisor.measurement import temperature
+    from advisor.measurement import fit_temperature
 
     rows = np.load(scores, allow_pickle=False)
     truth = np.asarray(labels)
-    return temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
+    return fit_temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
@@ -171,9 +171,9 @@ def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, c
 
     Labels count as in :func:`score`.
     """
-    from advisor.measurement import captured_answers
+    from advisor.measurement import predict_captured
 
-    answers = captured_answers(model, images, view)
+    answers = predict_captured(model, images, view)
     columns = _columns(model, classes)
     np.save(path, answers if isinstance(columns, slice) else np.argsort(columns)[answers])
 
@@ -234,9 +234,9 @@ def train_head(
     are the rows to learn from, with their labels and groups; no groups if each row is one.
     """
     from advisor.tflite import last_width
-    from advisor.training import joined, train_head as fit
+    from advisor.training import join_parts, train_head as fit
 
-    features, *views = [joined(parts, np.asarray(train)) for parts in feature_files]
+    features, *views = [join_parts(parts, np.asarray(train)) for parts in feature_files]
     head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
     np.savez(path, weights=head.weights, bias=head.bias)
     if head.answers is not None and head.answers.size <= MOST_ANSWERS:
@@ -245,10 +245,10 @@ def train_head(
 
 
 def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence[int], grouped: bool) -> dict[str, Any]:
-    """Estimate what to expect on images of another occasion; see :func:`advisor.training.expect`."""
-    from advisor.training import expect as estimate, joined
+    """Estimate what to expect on images of another occasion; see :func:`advisor.training.expect_new_conditions`."""
+    from advisor.training import expect_new_conditions as estimate, join_parts
 
-    return asdict(estimate(joined(features), labels, validation, grouped))
+    return asdict(estimate(join_parts(features), labels, validation, grouped))
 
 
 def refit_head(
@@ -261,9 +261,9 @@ def refit_head(
 ) -> None:
     """Fit the chosen kind of head to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
     from advisor.tflite import last_width
-    from advisor.training import fit_head, joined
+    from advisor.training import fit_head, join_parts
 
-    features, *views = [joined(parts) for parts in feature_files]
+    features, *views = [join_parts(parts) for parts in feature_files]
     last = last_width(backbone.read_bytes())
     weights, bias = fit_head(features, labels, classes, chosen.regularization, views, chosen.kind, last)
     np.savez(path, weights=weights, bias=bias)
@@ -281,8 +281,8 @@ def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: 
     """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score` does."""
     from scipy.special import softmax
 
-    from advisor.training import joined
+    from advisor.training import join_parts
 
     arrays = np.load(head, allow_pickle=False)
-    logits = joined(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
+    logits = join_parts(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
     np.save(path, softmax(logits, axis=1).astype(np.float32))

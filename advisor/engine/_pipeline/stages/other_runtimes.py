@@ -16,9 +16,9 @@ from advisor.devices import (
     MeasurementJob,
     RuntimeFile,
     Timing,
-    exclusive,
     exporter_for,
     local_runtimes,
+    lock_device,
     needs_export,
     read_export,
 )
@@ -76,7 +76,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
 
     connection = local_runtimes()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
-    with exclusive(connection.label):
+    with lock_device(connection.label):
         (timing,) = connection.measure(job)
         result = _judged(timing)
         if result.contended:

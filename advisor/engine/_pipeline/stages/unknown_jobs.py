@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.core import LeftOut, UnknownFacts
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline.stages.jobs import degrees_of
-from advisor.measurement import Neighbours, accepted, auroc, mean_of, rule
+from advisor.measurement import Neighbours, compute_auroc, make_rule, mean_of, share_accepted
 
 if TYPE_CHECKING:
     from advisor.measurement import OutOfFold
@@ -47,11 +47,11 @@ class HeadSpec:
 def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> None:
     """Write features and logits of a classifier on images, float32 (N, F + C), as ``.npy``."""
     from advisor.tflite import with_probe
-    from advisor.training import extract
+    from advisor.training import extract_features
 
     probed = path.with_suffix(".tflite")
     probed.write_bytes(with_probe(model.read_bytes(), model.name))
-    np.save(path, extract(probed, images, spec))
+    np.save(path, extract_features(probed, images, spec))
     probed.unlink()
 
 
@@ -88,12 +88,12 @@ class JudgedFeatures:
     @classmethod
     def of(cls, own: Path, learnt: LearntImages, classes: int) -> JudgedFeatures:
         """Read the features; ``own`` is :func:`probe` of the compared file on the validation part."""
-        from advisor.training import joined
+        from advisor.training import join_parts
 
         rows = np.load(own, allow_pickle=False)
         labels = np.asarray(learnt.labels)
         width = rows.shape[1] - classes
-        features = joined(learnt.compared)[:, :width]
+        features = join_parts(learnt.compared)[:, :width]
         train = list(learnt.train)
         validation = list(learnt.validation)
         return cls(
@@ -117,15 +117,15 @@ def add_unknown(
     and ``own`` is :func:`probe`. Return :class:`~advisor.core.UnknownFacts` as JSON.
     """
     from advisor.tflite import head_layers, read_metadata, to_float_io, with_unknown, write_metadata
-    from advisor.training import joined
+    from advisor.training import join_parts
 
     seen = JudgedFeatures.of(own, learnt, len(classes))
     content = to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
-    found = rule(seen.logits, near_to(seen.train).similarity(seen.own))
+    found = make_rule(seen.logits, near_to(seen.train).similarity(seen.own))
     degrees = degrees_of(scores, seen.truth.tolist(), folds)
-    near = near_to(joined(learnt.shipped)[:, : seen.own.shape[1]])
+    near = near_to(join_parts(learnt.shipped)[:, : seen.own.shape[1]])
     made = with_unknown(content, near.axes, near.images, found.weight / degrees, found.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
     if metadata := read_metadata(model.read_bytes(), model.name):
@@ -173,7 +173,11 @@ def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo)
     def one(features: Rows) -> LeftOut:
         logits = features @ weights + bias
         similarity = near.similarity(features)
-        scores = rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
-        return LeftOut(auroc(scores[~apart], scores[apart]), accepted(scores[~apart], scores[apart]), int(apart.sum()))
+        scores = make_rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
+        return LeftOut(
+            compute_auroc(scores[~apart], scores[apart]),
+            share_accepted(scores[~apart], scores[apart]),
+            int(apart.sum()),
+        )
 
     return one(seen.own), one(seen.floats)

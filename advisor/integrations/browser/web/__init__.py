@@ -40,20 +40,20 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[str, bytes]:
     """Return the files of the page by their paths in the bundle; UsageError if the runtime cannot be fetched."""
-    from advisor.integrations.browser import LITERT, fetched
+    from advisor.integrations.browser import LITERT, fetch_package
 
-    runtime = fetched(LITERT)
-    found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
-    found[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
-    found[PAGE] = _page(model, evaluation, task, f"{LITERT.package} {LITERT.version}").encode()
-    version = hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()[:16]
-    offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)])
-    found[OFFLINE] = offline.encode()
-    found["LICENSE-LiteRT.txt"] = _asset("LICENSE-LiteRT.txt").encode()
-    return {f"{FOLDER}/{name}": content for name, content in found.items()}
+    runtime = fetch_package(LITERT)
+    files = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
+    files[MODEL] = f'var MODEL = "{_encode(model.content)}";\n'.encode()
+    files[PAGE] = _render_page(model, evaluation, task, f"{LITERT.package} {LITERT.version}").encode()
+    version = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()[:16]
+    offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(files)])
+    files[OFFLINE] = offline.encode()
+    files["LICENSE-LiteRT.txt"] = _read_asset("LICENSE-LiteRT.txt").encode()
+    return {f"{FOLDER}/{name}": content for name, content in files.items()}
 
 
-def _page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str) -> str:
+def _render_page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str) -> str:
     facts = {
         "labels": model.labels,
         "size": model.size,
@@ -66,12 +66,12 @@ def _page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str)
     }
     shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
     meaning = (resources.files(task.package) / task.script).read_text(encoding="utf-8")
-    scripts = [shared, _asset("pixels.js"), meaning, _asset("page.js")]
+    scripts = [shared, _read_asset("pixels.js"), meaning, _read_asset("page.js")]
     return render_html(
         "web.html.j2",
         __name__,
-        policy=_policy(scripts),
-        style=trusted(_asset("page.css")),
+        policy=_make_policy(scripts),
+        style=trusted(_read_asset("page.css")),
         scripts=[trusted(script) for script in scripts],
         facts=trusted(json_for_script(facts)),
         classes=len(model.labels),
@@ -79,22 +79,24 @@ def _page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str)
     )
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def _make_policy(scripts: Sequence[str]) -> str:
     """Return a content security policy: these scripts and files beside the page run, and nothing else is loaded."""
-    own, *others = content_policy(scripts).split("; script-src ")
-    return f"{own}; script-src 'self' file: 'wasm-unsafe-eval' {others[0]}; media-src blob:; worker-src 'self'"
+    before_scripts, *others = content_policy(scripts).split("; script-src ")
+    return (
+        f"{before_scripts}; script-src 'self' file: 'wasm-unsafe-eval' {others[0]}; media-src blob:; worker-src 'self'"
+    )
 
 
 @cache  # packing the two runtimes takes a second
 def _runtime_script(folder: Path, stem: str) -> bytes:
     packed = gzip.compress((folder / f"{stem}.wasm").read_bytes(), mtime=0)
     glue = (folder / f"{stem}.js").read_text(encoding="utf-8")
-    return f'var RUNTIME = "{_base64(packed)}";\n{glue}'.encode()
+    return f'var RUNTIME = "{_encode(packed)}";\n{glue}'.encode()
 
 
-def _base64(content: bytes) -> str:
+def _encode(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return (resources.files(__name__) / name).read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from advisor.engine import Captured, Images, Role
 from advisor.engine._pipeline.evaluation.accuracy import measured, published, quoted, robust
 from advisor.engine._pipeline.evaluation.confidence import GUARANTEE, MISTAKES, chosen, verified
 from advisor.engine._pipeline.evaluation.scorer import with_answers
-from advisor.measurement import OutOfFold, temperature, tempered
+from advisor.measurement import OutOfFold, apply_temperature, fit_temperature
 from tests.builders import present
 from tests.engine.pipeline.boxed import two_classes
 
@@ -139,7 +139,7 @@ def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_pat
     facts = chosen(scores(tmp_path, "validation", 0, 3.0), images, asking(0.8))
     plain = np.load(scores(tmp_path, "plain", 1, 3.0))
     shipped = tmp_path / "shipped.npy"
-    np.save(shipped, tempered(plain, facts.temperature))
+    np.save(shipped, apply_temperature(plain, facts.temperature))
     judged = verified(shipped, images, facts)
     assert judged.temperature == facts.temperature
     assert judged.error.value < judged.error_before.value
@@ -229,7 +229,7 @@ def test_out_of_fold_answers_guarantee_more_and_choose_the_temperature_too(tmp_p
     assert more.temperature > alone.temperature
     rows, labels = np.load(validation), np.asarray(images.part(Role.VALIDATION).labels)
     every = np.vstack([np.load(sharp), rows]), np.append(images.part(Role.TRAIN).labels, labels)
-    assert more.temperature == temperature(*every)
+    assert more.temperature == fit_temperature(*every)
 
 
 def test_a_file_that_answers_unlike_the_float_head_is_judged_by_validation(tmp_path: Path, images: Images) -> None:

@@ -18,7 +18,7 @@ from advisor.engine._pipeline.stages.adjusting_jobs import KEPT, MATCHED, REFITT
 from advisor.measurement import predict
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import pack, read_head, unpack, with_probe
-from advisor.training import extract
+from advisor.training import extract_features
 from tests.engine.plans import image_counts
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier, form, random_images
 
@@ -74,7 +74,7 @@ def made(paths: tuple[Path, ...], tmp_path: Path) -> Make:
         model.write_bytes(quantized)
         floats.write_bytes(classifier(1))
         probed.write_bytes(with_probe(classifier(1), logits=False))
-        np.save(folder / "features.npy", extract(probed, paths, SPEC))
+        np.save(folder / "features.npy", extract_features(probed, paths, SPEC))
         labels = predict(floats, paths, SPEC).argmax(axis=1).tolist()
         given = HeadImages(paths, tuple(labels), (), tuple(range(train)), CLASSES, 0)
         if not matched:
@@ -126,7 +126,7 @@ def test_a_file_with_another_backbone_makes_its_own_pass(made: Make) -> None:
 
 @pytest.mark.integration
 def test_a_float_head_is_rounded_again(made: Make, paths: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.training._head.quantized.matched", lambda *_: None)
+    monkeypatch.setattr("advisor.training._head.quantized.match_logits", lambda *_: None)
     result, file = made(coarse(form(1, "int8")), matched=True)
     assert result["notes"]["head"] == KEPT
     assert divergence(paths, file) < divergence(paths, file.with_name("int8.tflite")) / 4

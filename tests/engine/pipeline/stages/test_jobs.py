@@ -17,7 +17,7 @@ from scipy.special import softmax
 from advisor.catalog import load_catalogue
 from advisor.compression import CalibrationImages
 from advisor.compression._quantization.grid import BYTES
-from advisor.compression._recipes.mixed import answers
+from advisor.compression._recipes.mixed import answer_images
 from advisor.core import Status, UnknownFacts, parse
 from advisor.datasets import Dataset, InputSpec, LabelledImage
 from advisor.datasets._dataset import fingerprint
@@ -33,7 +33,7 @@ from advisor.engine._space import resolved as reading
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import sha256_json
 from advisor.tflite import Metadata, read, read_metadata, with_probe, write_metadata
-from advisor.training import extract
+from advisor.training import extract_features
 from tests.builders import present
 from tests.makers.searches import SMALLEST, Searched
 from tests.measurement import small_models
@@ -87,7 +87,7 @@ def test_a_form_made_from_a_shared_calibration_is_the_one_made_alone(classifier:
 def test_a_float_head_is_scored_from_features_as_its_file_is_on_images(master: Path, tmp_path: Path) -> None:
     paths = nets.stripes(tmp_path / "images", 6)[0]
     jobs.cut(master, "features", tmp_path / "backbone.tflite")
-    features = extract(tmp_path / "backbone.tflite", paths, SPEC)
+    features = extract_features(tmp_path / "backbone.tflite", paths, SPEC)
     np.save(tmp_path / "features.npy", features)
     weights = np.random.default_rng(0).normal(size=(features.shape[1], 3)).astype(np.float32)
     np.savez(tmp_path / "head.npz", weights=weights, bias=np.array([0.1, 0.0, -0.1], np.float32))
@@ -151,8 +151,8 @@ def make(tmp_path: Path) -> Make:
         data = form(1, name)
         metadata = Metadata("m", classes, (0.0,), (1.0,), "what", "who", "MIT", "1")
         (tmp_path / "model.tflite").write_bytes(write_metadata(data, metadata))
-        floats = answers(with_probe(temperature_classifier(1)), images(0, 320))
-        own = answers(with_probe(data), images(0, 320))[VALIDATION]
+        floats = answer_images(with_probe(temperature_classifier(1)), images(0, 320))
+        own = answer_images(with_probe(data), images(0, 320))[VALIDATION]
         arrays = {"floats": floats, "own": own, "scores": softmax(own[:, FEATURES:], axis=1)}
         files = {each: tmp_path / f"{each}.npy" for each in arrays}
         for each, rows in arrays.items():
@@ -181,7 +181,7 @@ def test_the_file_has_one_more_label_and_answers_noise_with_it(make: Make) -> No
     metadata = present(read_metadata(file.read_bytes()))
     assert metadata.labels == (*NAMES, "unknown")
     assert facts.size_bytes == file.stat().st_size
-    known = answers(file.read_bytes(), images(1, 100)).argmax(axis=1)
+    known = answer_images(file.read_bytes(), images(1, 100)).argmax(axis=1)
     assert (known != CLASSES).mean() > 0.8
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Provenance, StageError, Status
-from advisor.devices import MICRO_RUNTIME, installed_version, local_runtimes
+from advisor.devices import MICRO_RUNTIME, find_version, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.engine import Materials, Scope, Stage, StageName
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
@@ -81,7 +81,7 @@ def test_a_file_is_converted_and_timed_with_an_interval(given: Materials, pool: 
     stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target(*HERE))
     found = walk(stage, given, pool)
     assert (found.latency.provenance, found.latency.low is not None) == (Provenance.MEASURED, True)
-    runtime, day = f"onnxruntime=={installed_version('onnxruntime')}", found.timing.measured_at[:10]
+    runtime, day = f"onnxruntime=={find_version('onnxruntime')}", found.timing.measured_at[:10]
     assert found.latency.source.startswith(f"{runtime} on this machine, measured on {day}, ")
     assert found.memory is not None
     assert found.remote.onnx_export["same_answers"] == found.remote.onnx_export["inputs"] == 32
@@ -98,7 +98,7 @@ def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, p
 
 
 def test_a_runtime_that_is_removed_fails_with_its_way_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
+    monkeypatch.setattr(runtimes, "find_version", lambda _package: "")
     stage = measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with pytest.raises(StageAborted, match="ONNX Runtime needs onnx, which is not installed") as end:
         walk(stage, materials(tmp_path / "cache"))
@@ -114,7 +114,7 @@ def test_measurements_repeat_if_asked_or_due(quick: list[str], tmp_path: Path, m
     assert kinds(measured_in(SCOPE, model, target("host:onnxruntime", "cpu-x2")), given) == done
     assert kinds(stage, replace(given, host=replace(given.host, cores=64))) == done
     assert kinds(measured_in(SCOPE, file(tmp_path, b"two"), target(*HERE)), given) == done
-    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "99.0")
+    monkeypatch.setattr(runtimes, "find_version", lambda _package: "99.0")
     assert kinds(measured_in(SCOPE, model, target(*HERE)), given) == done
 
 
