@@ -27,13 +27,13 @@ def cases(ground: Ground) -> Iterator[Case]:
         shutil.rmtree(ground.folder / "cache", ignore_errors=True)
         _, out, _ = ground.said(ground.fresh(), *command, script=AFRESH)
         shutil.copytree(ground.folder / "cache", kept)
-        assert any(path.is_file() for path in kept.rglob("*")), f"{command[0]} keeps nothing"
         for file in sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file()):
             if file in seen:
                 continue
             seen.add(file)
             for label, damage in WHOLE.items():
                 yield f"{command[0]}, {file}, {label}", partial(_told, ground, command, kept, file, damage, out)
+    assert seen, "no command keeps anything"
     for name in ("model.tflite", "deep/part", "../result.sha256"):
         for label, damage in WHOLE.items():
             yield f"stage, {name}, {label}", partial(ground.call, _kept, ground.folder / "stage", name, damage)
