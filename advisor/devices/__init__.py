@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     )
     from advisor.devices._profiles.loading import Profiles, prefer_tflite, shipped_fleets, shipped_profiles
     from advisor.devices._profiles.measurements import PRECISIONS, SOURCE, Measurement
-    from advisor.devices._profiles.phones import device_names, find_phone, phone_remarks
+    from advisor.devices._profiles.phones import SeveralPhones, device_names, find_phone, phone_remarks
     from advisor.devices._profiles.runtimes import (
         LITERT,
         LocalRuntime,
@@ -134,6 +134,7 @@ __all__ = [
     "Predictor",
     "Profiles",
     "RuntimeFile",
+    "SeveralPhones",
     "Soc",
     "SshConnection",
     "Timing",

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.core import FORMS, FileFeatures, Provenance, Quantity, UsageError, nearest
-from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.base import Base
 from advisor.devices._latency.features import ModelFeatures, Models, load_features
+from advisor.devices._latency.kept_base import find_base
 from advisor.devices._latency.model import Estimate, choose_models, estimate_latencies, find_contradicting, queries_of
 from advisor.devices._latency.operator_times import NetworkTimes, model_operators, network_times, operators_of
 from advisor.devices._latency.placement import estimate_change
@@ -77,14 +78,14 @@ def device_predictor() -> Predictor:
 
 
 def fit_predictor(profiles: Profiles) -> Predictor:
-    """Fit a predictor to all measurements in ``profiles``, which takes about half a second.
+    """Fit a predictor to all measurements in ``profiles``, which takes a second; the fit is kept in the cache.
 
     The calibration of the shipped profiles is also valid for other targets. UsageError if there are no measurements.
     """
     table = build_table(profiles.values(), load_features())
     if not table.columns:
         raise UsageError("no device profile has a measurement to predict from", "use the shipped profiles, too")
-    return Predictor(profiles, fit_base(table), read_calibration(shipped_profiles()))
+    return Predictor(profiles, find_base(table), read_calibration(shipped_profiles()))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from advisor.store._files import sha256_json, write_atomically
 RESULTS = "artifacts"
 """The folder of results, which can be computed again."""
 
-DOWNLOADS = ("weights", "packages", "runtimes", "shipped", "partial", "catalogues", "runs")
+DOWNLOADS = ("weights", "packages", "runtimes", "shipped", "partial", "catalogues", "predictors", "runs")
 """The folders of what may not come back without a network, and two small indexes."""
 
 MOST_BYTES = 20_000_000_000

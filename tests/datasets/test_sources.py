@@ -30,6 +30,7 @@ from advisor.datasets import (
 )
 from advisor.datasets._sources import base
 from advisor.datasets._sources.tables import ParquetTable
+from advisor.datasets._sources.zipped import INFLATED, SHARED
 from advisor.engine._data_check import check_data
 from tests.datasets.folders import image, make
 
@@ -388,6 +389,27 @@ def test_images_whose_name_an_archive_has_twice_are_left_out(tmp_path: Path) -> 
         assert (rejected.path.name, rejected.reason) == ("1.jpg", "the archive has several files of this name")
         with pytest.raises(StageError, match="several files of this name"):
             load(tmp_path / archive / "cat/1.jpg", 32)
+
+
+def test_files_of_a_zip_that_share_bytes_or_are_bombs_are_left_out(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as file:
+        file.writestr("dog/2.jpg", PICTURES[1][1])
+        hidden = file.infolist()[0]
+        stored = inner.getvalue()
+    with zipfile.ZipFile(tmp_path / "odd.zip", "w") as file:
+        for name, place in (("cat/3.jpg", 2), ("dog/4.jpg", 3)):
+            file.writestr(name, PICTURES[place][1])
+        file.writestr("cat/1.jpg", PICTURES[0][1] + stored)  # what is behind a JPEG is not decoded
+        hidden.header_offset = file.start_dir - len(stored)
+        file.filelist.append(hidden)
+        file.writestr("dog/5.bmp", bytes(20_000_000), zipfile.ZIP_BZIP2)
+    faults = {row.path.name: row.reason for row in list_files(tmp_path / "odd.zip").rejected}
+    assert faults == {"1.jpg": SHARED, "2.jpg": SHARED, "5.bmp": INFLATED}
+    for name, fault in (("dog/2.jpg", SHARED), ("dog/5.bmp", INFLATED)):
+        with pytest.raises(StageError) as refused:
+            load(tmp_path / "odd.zip" / name, 32)
+        assert fault in str(refused.value)
 
 
 def test_a_sample_whose_files_say_two_classes_is_left_out(tmp_path: Path) -> None:

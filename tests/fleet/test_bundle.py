@@ -114,7 +114,7 @@ def test_useless_files_are_fewer(with_fleet: RunFolder, tmp_path: Path, monkeypa
 
 
 def test_a_run_without_a_fleet_has_no_files_for_one(tmp_path: Path, with_images: Searched) -> None:
-    with pytest.raises(UsageError, match="--tiers: the run has no fleet"):
+    with pytest.raises(UsageError, match="^tiers: the run has no fleet"):
         advisor.export(with_images.run.path, tmp_path / "bundle", targets=["tiers"], web=False)
 
 

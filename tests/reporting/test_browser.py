@@ -281,6 +281,9 @@ def test_the_first_screen_has_a_sentence_a_plot_and_photographs_in_ninety_words(
     assert 30 < len(words) <= 90, words
     assert (view.decision.pick.artefact in words) == (width == 1400)
     assert opened.page.locator("#say").inner_text() == meeting_line(view) != ""
+    opened.page.get_by_role("button", name="Copy").click()
+    opened.until("/Copied|Selected/.test(document.querySelector('button.copy').textContent)")
+    assert opened.page.evaluate("getSelection().toString()") == meeting_line(view)
     seen = "one => {const box = one.getBoundingClientRect(); return box.height > 50 && box.top < innerHeight}"
     assert opened.page.locator(".first .chart svg").evaluate(seen)
     assert opened.page.locator(".wrong img").evaluate_all(f"all => all.filter({seen}).length") >= (

@@ -123,9 +123,9 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        ({"on_disk": True}, f"First result after about 7.0 s ({SMALL})."),
-        ({"download_bytes": None}, f"First result about 7.0 s after the download of {SMALL}."),
-        ({"download_bytes": 5_000_000}, f"First result about 7.0 s after the download of {SMALL} (5.0 MB)."),
+        ({"on_disk": True}, f"First result after about 7 s ({SMALL})."),
+        ({"download_bytes": None}, f"First result about 7 s after the download of {SMALL}."),
+        ({"download_bytes": 5_000_000}, f"First result about 7 s after the download of {SMALL} (5.0 MB)."),
     ],
 )
 def test_the_first_result_waits_for_its_download(planned: PlanView, weights: dict[str, Any], said: str) -> None:

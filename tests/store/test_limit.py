@@ -209,7 +209,7 @@ USER = """
 import sys
 from pathlib import Path
 from advisor.store import ArtifactCache
-from advisor.store._limit import Hold, evict
+from advisor.store._limit import Hold, evict_results
 
 root, seed = Path(sys.argv[1]), int(sys.argv[2])
 for turn in range(20):
@@ -219,12 +219,12 @@ for turn in range(20):
         text = str(number) * 1000
         folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
         assert (folder / "a").read_text() == text
-    evict(root, 2500)
+    evict_results(root, 2500)
     for number in range(5):
         assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
     hold.release()
     if turn % 3 == seed % 3:
-        evict(root, 0)
+        evict_results(root, 0)
 print("done")
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from advisor.core import ContentError, reason_of
@@ -19,6 +19,13 @@ from advisor.datasets._sources.base import (
 )
 from advisor.store import UNREADABLE_ZIP
 
+SHARED = "it shares its bytes with another file of the archive"
+INFLATED = "its content is far larger than what the archive has of it (a decompression bomb?)"
+
+_MOST_RATIO = 2000  # Of the size of a large file and its compressed size: Deflate reaches 1,032, BZIP2 a million
+_LARGE_BYTES = 16 * 2**20
+_LOCAL_HEADER_BYTES = 30  # Without the name
+
 
 class ZipFile:
     """Reads images of a zip file by their names. The directory at its end says where each is."""
@@ -32,6 +39,7 @@ class ZipFile:
         names = [plain_name(info.filename.replace("\\", "/")) for info in self._zip.infolist()]
         self._infos = dict(zip(names, self._zip.infolist(), strict=True))
         self._repeated = repeated_names(names)
+        self._shared = _overlapping(self._zip.infolist())
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
@@ -45,14 +53,19 @@ class ZipFile:
         """Return why the content of a file is not used; empty if it is."""
         if name in self._repeated:
             return REPEATED
-        return "it is encrypted" if self._infos[name].flag_bits & 1 else ""
+        info = self._infos[name]
+        if info.header_offset in self._shared:
+            return SHARED
+        if info.file_size > _LARGE_BYTES and info.file_size > _MOST_RATIO * info.compress_size:
+            return INFLATED
+        return "it is encrypted" if info.flag_bits & 1 else ""
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             info = self._infos[name]
-            if name in self._repeated:
-                raise ContentError(REPEATED)
+            if fault := self._fault(name):
+                raise ContentError(fault)
             size = within_limit(info.file_size)
             with self._zip.open(info) as stream:
                 data = stream.read(size + 1)
@@ -63,3 +76,16 @@ class ZipFile:
         if len(data) != size:
             raise ContentError("damaged: its size is not the one in the directory of the zip file")
         return data
+
+
+def _overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:
+    """Return the places of files that begin before another one ends: so a small archive can have terabytes of files."""
+    found = set[int]()
+    last, end = -1, 0  # the place and the end of the file that ends last
+    for info in sorted(infos, key=lambda info: info.header_offset):
+        if info.header_offset < end:
+            found |= {last, info.header_offset}
+        own_end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
+        if own_end > end:
+            last, end = info.header_offset, own_end
+    return frozenset(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -102,6 +102,18 @@ class PhoneModel:
         for code in self.codes:
             if code.endswith("*"):
                 yield plain_name(code)
+
+
+class SeveralPhones(UsageError):
+    """A name that several phones have, which are sold with other systems on chip or by other makers."""
+
+    def __init__(self, name: str, phones: Sequence[PhoneModel]) -> None:
+        listed = ", ".join(f"{phone.slug} ({phone.soc})" for phone in phones)
+        super().__init__(
+            f"'{plain(name)}' may be several phones: {listed}",
+            "name one of them, or the phone by its code, which Settings > About phone shows",
+        )
+        self.phones = tuple(phones)
 
 
 @dataclass(frozen=True)
@@ -229,7 +241,7 @@ def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfil
     if known and len({phone.base for phone in phones}) == 1:
         return known[0]
     if len(phones) > 1:
-        raise _ambiguity_error(name, phones)
+        raise SeveralPhones(name, phones)
     return profile_of(phones[0]) if phones else None
 
 
@@ -240,14 +252,6 @@ def _profile_keys(profile: DeviceProfile) -> tuple[str, ...]:
 
 def _find_profile(phone: PhoneModel, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
     return profiles.get(phone.slug) or profiles.get(phone.profile)
-
-
-def _ambiguity_error(name: str, phones: Iterable[PhoneModel]) -> UsageError:
-    listed = ", ".join(f"{phone.slug} ({phone.soc})" for phone in phones)
-    return UsageError(
-        f"'{plain(name)}' may be several phones: {listed}",
-        "name one of them, or the phone by its code, which Settings > About phone shows",
-    )
 
 
 def profile_of(phone: PhoneModel) -> DeviceProfile:

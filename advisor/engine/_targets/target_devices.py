@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core import HOST, Evaluation, Quantity, Target, UsageError, form_of, show_bytes
+from advisor.core import HOST, AmbiguousInput, Evaluation, Quantity, Reading, Target, UsageError, form_of, show_bytes
 from advisor.devices import (
     MICRO_RUNTIME,
     DeviceProfile,
     DeviceTarget,
     LocalRuntime,
     Profiles,
+    SeveralPhones,
     host_profile,
     known_devices,
     local_runtimes,
@@ -95,9 +96,27 @@ def select_targets(question: Question) -> TargetDevices:
     asked = [(device, "--device") for device in question.devices if device != HOST]
     asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
     profiles = known_devices(question.profiles) if asked else Profiles(())
-    devices = [_select(device, profiles, option) for device, option in asked]
+    devices = []
+    for device, option in asked:
+        try:
+            devices.append(_select(device, profiles, option))
+        except UsageError as error:
+            if isinstance(error.__cause__, SeveralPhones) and option == "--device":
+                raise _ask_phone(device, question.devices, error.message, error.__cause__) from None
+            raise
     targets = (each for device in devices for each in at_threads(device, question.thread_counts))
     return TargetDevices(HOST in question.devices, tuple(targets))
+
+
+def _ask_phone(device: str, devices: Sequence[str], message: str, error: SeveralPhones) -> AmbiguousInput:
+    """Return the question which phone a name means; the other devices of the question stay."""
+    _name, colon, target = device.partition(":")
+    readings = []
+    for phone in error.phones:
+        chosen = [f"{phone.slug}{colon}{target}" if other == device else other for other in devices]
+        meaning = f"the {phone.title}" if phone.soc in phone.title else f"the {phone.title} with the {phone.soc}"
+        readings.append(Reading({"device": ",".join(chosen)}, meaning))
+    return AmbiguousInput(message, readings, "name the phone by its code, which Settings > About phone shows")
 
 
 def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevice, ...]:
@@ -129,7 +148,7 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
             raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
         return TargetDevice(selector, profile, target)
     except UsageError as error:
-        raise UsageError(f"{option}: {error.message}", error.hint) from None
+        raise UsageError(f"{option}: {error.message}", error.hint) from error
 
 
 def remarks_of(device: TargetDevice) -> tuple[str, ...]:

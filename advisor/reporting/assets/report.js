@@ -10,8 +10,14 @@
   addEventListener("hashchange", unfold);
   for (const button of document.querySelectorAll("button.copy")) {
     button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-      button.textContent = "Copied";
+      const said = document.getElementById(button.dataset.copy);
+      getSelection().selectAllChildren(said);  // a page inside another one may not write: the user copies what is selected
+      try {
+        await navigator.clipboard.writeText(said.textContent);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = "Selected";
+      }
     });
   }
   unfold();

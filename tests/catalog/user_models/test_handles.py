@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import re
 import socket
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ import pytest
 from advisor import catalog
 from advisor.catalog._user_models import handles
 from advisor.catalog._user_models.handles import folder_sha256, local_source
-from advisor.core import StageError, UsageError
+from advisor.core import StageError, UsageError, install_extra
 from advisor.downloads import Unavailable
 from advisor.isolation import CallLimits
 from tests.catalog.user_models.models import labels_file, network
@@ -147,7 +148,7 @@ def test_files_with_another_hash_are_refused_before_they_are_read(resolved: None
 
 def test_without_the_package_the_extra_and_another_way_are_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "PACKAGE", "tensorflow_hub_that_is_missing")
-    with pytest.raises(UsageError, match=r"ondevice-advisor\[hub\]") as raised, local_source(shelf.url + HANDLE):
+    with pytest.raises(UsageError, match=re.escape(install_extra("hub"))) as raised, local_source(shelf.url + HANDLE):
         pytest.fail("it was resolved")
     assert "advisor catalog add FOLDER" in raised.value.hint
     assert shelf.requests == []

@@ -1,5 +1,6 @@
 import os
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -216,7 +217,9 @@ def test_what_belongs_together_is_alike_or_of_one_group() -> None:
 
 def test_a_file_that_no_manifest_can_name_is_named(tmp_path: Path) -> None:
     first = next(make(tmp_path / "data", cat=4, dog=4).rglob("*.*"))
-    first.rename(Path(os.fsdecode(os.fsencode(first.parent) + b"/odd-\xff" + first.suffix.encode())))
+    dataset = survey(tmp_path / "data").dataset
+    odd = first.rename(Path(os.fsdecode(os.fsencode(first.parent) + b"/odd-\xff" + first.suffix.encode())))
+    images = tuple(replace(image, path=odd) if image.path == first else image for image in dataset.images)
     with pytest.raises(UsageError, match=r"not UTF-8: '.*odd-.udcff[.]"):
-        write_manifest(tmp_path / "fixed.csv", survey(tmp_path / "data").dataset, set())
+        write_manifest(tmp_path / "fixed.csv", replace(dataset, images=images), set())
     assert {path.name for path in tmp_path.iterdir()} == {"data"}

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.core import Provenance, Quantity
+from advisor.core import AmbiguousInput, Provenance, Quantity
 from advisor.devices import ConnectionSettings
 from advisor.engine import DevicePredictor, resolve
 from advisor.engine._pipeline.rule import Known
@@ -36,6 +36,16 @@ def outlook(device: str, must_run_on: tuple[str, ...] = ()) -> Prefilter:
 
 def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
     return found.reason(configuration(card, recipe), Known(found.limits))
+
+
+def test_a_name_of_several_phones_is_a_question_that_keeps_the_other_devices() -> None:
+    question = resolve({"budget": "50ms", "device": "pixel-8,Galaxy S21:tflite-cpu-x1"}).question
+    with pytest.raises(AmbiguousInput, match="--device: 'Galaxy S21' may be several phones") as asked:
+        select_targets(question)
+    devices = [reading.options["device"] for reading in asked.value.readings]
+    assert devices == [f"pixel-8,galaxy-s21-{soc}:tflite-cpu-x1" for soc in ("exynos-2100", "snapdragon-888")]
+    for device in devices:
+        select_targets(resolve({"budget": "50ms", "device": device}).question)
 
 
 def test_a_chance_below_five_percent_on_every_device_is_not_worth_training_unless_one_could_take_it() -> None:

@@ -76,10 +76,10 @@ class Ground:
             return (HANG,)
         return found(code, out, err, refused)
 
-    def said(self, place: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
-        """Return exit code, output and errors of a command; TimeoutError if it does not end in time."""
+    def said(self, place: Path, *arguments: str, script: Path | None = None, **variables: str) -> tuple[int, str, str]:
+        """Return exit code, output and errors of a command, or a script; TimeoutError if it does not end in time."""
         environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
-        return forks.run(self.server, arguments, place, environment, self.soon_s)
+        return forks.run(self.server, arguments, place, environment, self.soon_s, script)
 
     def call_here(self, function: Callable[..., object], *arguments: object) -> Sequence[str]:
         """Call a function in this process, whose own children read what is hostile: it must not end."""

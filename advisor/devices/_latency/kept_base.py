@@ -1,0 +1,82 @@
+"""Keep the fit of the predictor in the cache: it takes a second of CPU time, and each command needs the same one."""
+
+import hashlib
+import io
+import logging
+import zipfile
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from advisor.devices._latency.base import Base, fit_base
+from advisor.devices._latency.table import LatencyTable, ModelSpace
+from advisor.store import cache_root, write_atomically
+
+FOLDER = "predictors"
+MOST_FILES = 8  # Fits that are kept: each team's devices and each version of the package have one
+ARRAYS = ("filled", "smooth", "weights", "levels")
+CODE = ("base.py", "table.py", "features.py", "kept_base.py")
+"""Modules that decide a fit. A kept one counts only if they have not changed."""
+
+_log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1)
+def find_base(table: LatencyTable) -> Base:
+    """Return the fit of a table: the one of this process, the one that is kept, or a new one, which is kept."""
+    base = recall_base(table)
+    if base is None:
+        base = fit_base(table)
+        keep_base(base)
+    return base
+
+
+def recall_base(table: LatencyTable) -> Base | None:
+    """Return the kept fit of a table; None if there is none, or if its file is damaged."""
+    path = _place(table)
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ARRAYS}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        _log.debug("the fit in %s cannot be read: %s", path, error)
+        return None
+    columns, models = table.values.shape
+    shapes = ((columns, models), (columns, models), (models, columns), (columns,))
+    if any(arrays[name].shape != shape for name, shape in zip(ARRAYS, shapes, strict=True)):
+        return None
+    if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in arrays.values()):
+        return None
+    space = ModelSpace(table.features, table.families)
+    return Base(table, space, space.within(), **arrays)
+
+
+def keep_base(base: Base) -> None:
+    """Keep a fit for later commands; without a cache that can be written, each of them fits anew."""
+    path = _place(base.table)
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **{name: getattr(base, name) for name in ARRAYS})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content.getvalue())
+        newest = sorted(path.parent.glob("*.npz"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for old in newest[MOST_FILES:]:
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        _log.debug("the fit of the predictor is not kept: %s", error)
+
+
+def _place(table: LatencyTable) -> Path:
+    key = hashlib.sha256(f"{table.fingerprint()} {_hash_code()} {np.__version__}".encode()).hexdigest()
+    return cache_root() / FOLDER / f"{key[:32]}.npz"
+
+
+@lru_cache(maxsize=1)
+def _hash_code() -> str:
+    """Return a hash of the code that decides a fit."""
+    digest = hashlib.sha256()
+    for name in CODE:
+        digest.update((Path(__file__).parent / name).read_bytes())
+    return digest.hexdigest()
