@@ -31,6 +31,9 @@ _LIMITS = "check that it may be run, and the limits of memory, files and process
 
 _LOOK_S = 0.2  # Seconds between two looks at that event
 
+OUTPUT_BYTES = 64_000_000  # Most that a program may print on each of its two outputs; tools of devices print kilobytes
+_CHUNK_BYTES = 1 << 16
+
 ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
 """Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
 
@@ -202,8 +205,8 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Finished:
-    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds (TimedOut) or at
-    :data:`UNWANTED` (StageError).
+    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds (TimedOut), at
+    :data:`UNWANTED`, or where it prints more than :data:`OUTPUT_BYTES` (StageError).
 
     See :class:`ChildProcess` for the other arguments.
     """
@@ -211,23 +214,54 @@ def run_program(
     until = time.monotonic() + timeout_s
     with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
         child = ChildProcess(argv, environment=environment, stdin=source, hint=hint)
+    stdout, stderr = _OutputReader(child.popen.stdout), _OutputReader(child.popen.stderr)
     try:
-        while True:
-            left_s = max(0.0, until - time.monotonic())
-            try:
-                stdout, stderr = child.popen.communicate(timeout=left_s if unwanted is None else min(_LOOK_S, left_s))
-            except subprocess.TimeoutExpired as error:
-                if unwanted is not None and unwanted.is_set():
-                    raise StageError(f"'{argv[0]}' was ended: its result is not needed any more") from None
-                if time.monotonic() >= until:
-                    raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
-            else:
-                return Finished(
-                    child.popen.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace")
-                )
+        while not (stdout.wait_until(until) and stderr.wait_until(until)):
+            if unwanted is not None and unwanted.is_set():
+                raise StageError(f"'{argv[0]}' was ended: its result is not needed any more")
+            if stdout.is_full or stderr.is_full:
+                raise StageError(f"'{argv[0]}' was ended: it printed more than {OUTPUT_BYTES / 1e6:.0f} MB")
+            if time.monotonic() >= until:
+                raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s")
+        try:
+            status = child.popen.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired as error:  # it closed its output, and goes on
+            raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+        return Finished(status, stdout.text, stderr.text)
     finally:
         if child.popen.returncode is None:
             child.kill()
+
+
+class _OutputReader:
+    """Reads what a program prints, in a thread, up to :data:`OUTPUT_BYTES`: an endless output would fill the memory."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        self.is_full = False
+        self._content = bytearray()
+        self._thread = threading.Thread(target=self._read, args=(pipe,), name="advisor-output", daemon=True)
+        self._thread.start()
+
+    @property
+    def text(self) -> str:
+        """What was read."""
+        return self._content.decode(errors="replace")
+
+    def wait_until(self, until: float) -> bool:
+        """Wait a moment, at most until a time of the monotonic clock; return whether the output has ended."""
+        self._thread.join(min(_LOOK_S, max(0.0, until - time.monotonic())))
+        return not self._thread.is_alive() and not self.is_full
+
+    def _read(self, pipe: IO[bytes] | None) -> None:
+        if pipe is None:
+            return
+        with suppress(OSError):
+            while chunk := os.read(pipe.fileno(), _CHUNK_BYTES):
+                self._content += chunk
+                if len(self._content) > OUTPUT_BYTES:
+                    self.is_full = True
+                    return
+            pipe.close()
 
 
 def _suspend_family(pid: int) -> list[psutil.Process]:

@@ -14,7 +14,16 @@ import psutil
 import pytest
 
 from advisor.core import StageError, UnsupportedRecipe, UsageError
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause, Trainers, run_program
+from advisor.isolation import (
+    WRITES_BELOW,
+    CallLimits,
+    ChildPool,
+    Pause,
+    TimedOut,
+    Trainers,
+    _process as process,
+    run_program,
+)
 from advisor.isolation._pool import IMPORTS, Worker
 from advisor.measurement._host import busy_processes
 from tests.isolation import functions
@@ -401,6 +410,16 @@ def test_a_call_whose_child_is_stopped_beside_it_fails_as_a_stage(tmp_path: Path
         caller.join(0.01)
     worker.stop()
     assert [error.message for error in raised] == ["killed by the system (SIGKILL), most likely because memory ran out"]
+
+
+def test_a_program_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "OUTPUT_BYTES", 1_000_000)
+    assert len(run_program(["head", "-c", "900000", "/dev/zero"], timeout_s=60).stdout) == 900_000
+    for command in (["cat", "/dev/zero"], ["sh", "-c", "cat /dev/zero >&2"]):
+        with pytest.raises(StageError, match="printed more than 1 MB"):
+            run_program(command, timeout_s=60)
+    with pytest.raises(TimedOut, match="did not end within 0.5 s"):
+        run_program(["sh", "-c", "exec >&- 2>&-; sleep 60"], timeout_s=0.5)
 
 
 def test_a_program_that_is_not_installed_is_named() -> None:
