@@ -114,12 +114,19 @@ class Remaining:
 
     def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
         """Return the stages that are left, each with the share of it that is expected to run."""
-        left = {(each.card, (each.training, each.compression)) for each in self._left - self._deferred}
+        left = {
+            (configuration.card, (configuration.training, configuration.compression))
+            for configuration in self._left - self._deferred
+        }
         needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
         made = (self._made + FORMS) / (self._evaluated + FORMS)
         for stage in needed:
             yield stage, made if stage.scope.compression else 1.0
-        expected = {(each.card, each.training) for each in self._plan.configurations() if each not in self._deferred}
+        expected = {
+            (configuration.card, configuration.training)
+            for configuration in self._plan.configurations()
+            if configuration not in self._deferred
+        }
         for network, stage in self._judging.items():
             if network not in self._judged and network in expected:
                 yield stage, 1.0

@@ -19,7 +19,7 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
     To add a rule, write a function or a method ``reason(candidate, known)``, and add a line.
     """
     question = plan.workload.question
-    here = prefilter.targets.host
+    on_host = prefilter.targets.host
     elsewhere = bool(prefilter.targets.devices)
     images = question.data is not None
     threads = max(question.thread_counts)
@@ -28,7 +28,7 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
         (elsewhere, RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason),
-        (images and here and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
+        (images and on_host and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
         (True, RuleNeeds.LIGHTER, StageName.COMPRESS, needless),
     )
     listed = (RejectionRule(needs, stage, reason) for applies, needs, stage, reason in rules if applies)

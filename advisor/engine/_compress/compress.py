@@ -100,11 +100,11 @@ class FileForms(FormInputs):
         """See :class:`FormInputs`."""
         given = self.for_recipe(materials)
         images = self.asked.images.training
-        own = list[Any]()
+        images_key = list[Any]()
         if images is not None:
             hashes = [list(map(sha256_of, paths)) for paths in (images.paths, images.validation_paths)]
-            own = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
-        return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": own}
+            images_key = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
+        return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": images_key}
 
 
 def compress(
@@ -168,12 +168,12 @@ async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Te
                 raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
             tell(f"making {one.name}")
             notes = await _form(asked, walker, one.name, path)
-        found = delegate_operators(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
+        delegated = delegate_operators(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
         sizes = sizes_of(path)
     except AdvisorError as error:
         cause = error.__cause__ if isinstance(error, StageAborted) else error
         return _without(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
-    taken = DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
+    taken = DelegatedPart(delegated.taken, delegated.operators, delegated.share, delegated.kept, delegated.reasons)
     return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
 
 
@@ -246,11 +246,11 @@ def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult
     """
     paths = [form.path for form in forms if form.status == "ok"]
     try:
-        found = benchmark(*paths, effort=THOROUGH, pipeline=False, force=True, tell=tell)
+        benchmarked = benchmark(*paths, effort=THOROUGH, pipeline=False, force=True, tell=tell)
     except UsageError as error:
         return forms, (f"not timed: {error.message}",)
-    rows = {file.model: file for file in found.files}
-    return [_timed(form, rows[form.path]) if form.path in rows else form for form in forms], found.notes
+    rows = {file.model: file for file in benchmarked.files}
+    return [_timed(form, rows[form.path]) if form.path in rows else form for form in forms], benchmarked.notes
 
 
 def _timed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:

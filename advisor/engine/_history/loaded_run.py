@@ -228,10 +228,10 @@ def checked_labels(run: RunFolder) -> CheckedLabels | None:
     """Return what the search found in the labels; None if it did not check them, or the document is damaged."""
     document = run.read_json(LABELS)
     try:
-        found: CheckedLabels = parse(CheckedLabels, {name: document[name] for name in ("card", "images", "found")})
+        checked: CheckedLabels = parse(CheckedLabels, {name: document[name] for name in ("card", "images", "found")})
     except (KeyError, TypeError, ValueError):
         return None
-    return found
+    return checked
 
 
 def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:

@@ -321,10 +321,10 @@ class CostCalibration:
         return self._known_paces
 
     def _by_stage(self) -> dict[StageName, StageWork]:
-        found: dict[StageName, StageWork] = {}
+        work_of: dict[StageName, StageWork] = {}
         for stage, work in self._worked.items():
-            found[stage.name] = StageWork(*map(sum, zip(found.get(stage.name, StageWork()), work, strict=True)))
-        return found
+            work_of[stage.name] = StageWork(*map(sum, zip(work_of.get(stage.name, StageWork()), work, strict=True)))
+        return work_of
 
     def keep(self, disturbed: bool = False) -> None:
         """Compare the expected CPU seconds with those that were spent, stage by stage, and keep the ratios."""
@@ -337,7 +337,7 @@ class CostCalibration:
                 new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            rows = {stage: [list(each) for each in ratios] for stage, ratios in new.items()}
+            rows = {stage: [list(ratio) for ratio in ratios] for stage, ratios in new.items()}
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
 
 

@@ -209,9 +209,9 @@ class VariantStages:
         """The stages that run the file on this machine for other targets that take its form."""
         form = form_of(self.compression).name
         stages = (
-            self.checked_in(each.target.runtime) if interpreter_of(each.target.runtime) else self.measured_in(each)
-            for each in self.workload.local_targets
-            if not each.target.incompatibility(form)
+            self.checked_in(local.target.runtime) if interpreter_of(local.target.runtime) else self.measured_in(local)
+            for local in self.workload.local_targets
+            if not local.target.incompatibility(form)
         )
         return tuple(dict.fromkeys(stages))
 
@@ -223,8 +223,8 @@ class VariantStages:
         if not self.made_here:
             raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
-        own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
-        return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self._folds, self.workload)
+        probe = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
+        return with_unknown(self._scope, self.ships, self.scored, probe, compared, shipped, self._folds, self.workload)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
         """Return the stages that compute features of the float network on the images to learn from.
@@ -285,17 +285,17 @@ class VariantStages:
 
 def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
     """Return stages and all stages that they need, each once and in the order of the work."""
-    found: dict[Stage[Any], None] = {}
+    ordered: dict[Stage[Any], None] = {}
 
     def add(stage: Stage[Any]) -> None:
-        if stage not in found:
+        if stage not in ordered:
             for before in stage.after:
                 add(before)
-            found[stage] = None
+            ordered[stage] = None
 
     for stage in stages:
         add(stage)
-    return tuple(found)
+    return tuple(ordered)
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ class CostModel:
         ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they are 1, and fewer of
         fine-tuning. ``slower`` returns how many times longer than planned a stage of a kind takes.
         """
-        usual = {each: max(TRAINING_WALL, 1.0 / cores) for each in StageName if recipe_of(each).tunes_backbone}
+        usual = {name: max(TRAINING_WALL, 1.0 / cores) for name in StageName if recipe_of(name).tunes_backbone}
         by_clock = {**usual, **(wall or {}), StageName.FEATURES: 1.0 / cores}
         return sum(self.seconds(stage) * by_clock.get(stage.name, 1.0) * slower(stage.name) for stage in stages)
 
@@ -352,7 +352,7 @@ class CostModel:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""
         wanted = self.workload.variants_of(card) if variants is None else variants
         chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
-        return with_all_before(stage for each in chosen for stage in (*each.evaluation, *each.judging))
+        return with_all_before(stage for variant in chosen for stage in (*variant.evaluation, *variant.judging))
 
     def sharers(self, stage: Stage[Any]) -> int:
         """Return how many variants of a card share a stage."""
@@ -388,13 +388,13 @@ class CostModel:
             if stage.scope.training in trained and not stage.scope.compression:
                 trained[stage.scope.training] += self.seconds(stage)
         asked = {compression for _, compression in graphs}
-        own = {
+        own_s = {
             (training, form): self.total_s(
-                each
-                for each in stages  # the float file of a variant is scored with it, and is another variant's
-                if each.scope.compression == form or each.scope.compression not in ("", *asked)
+                stage
+                for stage in stages  # the float file of a variant is scored with it, and is another variant's
+                if stage.scope.compression == form or stage.scope.compression not in ("", *asked)
             )
             for (training, form), stages in graphs.items()
         }
-        self._by_card[card] = CardCosts(trained.pop(""), trained, own)
+        self._by_card[card] = CardCosts(trained.pop(""), trained, own_s)
         return self._by_card[card]

@@ -70,7 +70,7 @@ class Part:
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
-        values = {name: each[start:end] for name, each in vars(self).items() if name != "fingerprint"}
+        values = {name: values_of[start:end] for name, values_of in vars(self).items() if name != "fingerprint"}
         return Part(**values, fingerprint=f"{self.fingerprint}[{start}:{end}]")
 
     def rows_of(self, part: Part) -> list[int]:
@@ -96,8 +96,8 @@ class Boxes:
 
     def among(self, indices: Iterable[int]) -> Mapping[str, int]:
         """Return the boxes of each class in some images."""
-        found = Counter(label for index in indices for label, *_ in self.objects[index])
-        return {name: found[label] for label, name in enumerate(self.classes)}
+        counts = Counter(label for index in indices for label, *_ in self.objects[index])
+        return {name: counts[label] for label, name in enumerate(self.classes)}
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Images:
             Role.HOLDOUT: split.holdout,
             Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
         }
-        return {**{role: self._part(own) for role, own in indices.items()}, Role.OTHERS: _part_of(self.others)}
+        return {**{role: self._part(places) for role, places in indices.items()}, Role.OTHERS: _part_of(self.others)}
 
     def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
         """Return ``count`` of the images at most, in proportion to the classes, drawn by the images' hashes."""
@@ -207,7 +207,9 @@ def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...],
         indices=tuple(range(len(images))),
         paths=tuple(image.path for image in images),
         labels=labels,
-        fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, objects or labels, strict=True)]),
+        fingerprint=sha256_json(
+            [(image.sha256, truth) for image, truth in zip(images, objects or labels, strict=True)]
+        ),
         stamps=tuple(image.stamp for image in images),
         hashes=tuple(image.sha256 for image in images),
         objects=objects,
@@ -267,8 +269,8 @@ class Workload:
         """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
         if not card.as_it_is:
             return self.variants
-        base = next((each for each in self.trainings if recipe_of(each).base), self.trainings[0])
-        return ((base, card.form),) if card.form else tuple(each for each in self.variants if each[0] == base)
+        base = next((training for training in self.trainings if recipe_of(training).base), self.trainings[0])
+        return ((base, card.form),) if card.form else tuple(variant for variant in self.variants if variant[0] == base)
 
     def judged(self, training: str) -> bool:
         """Return whether a model of this training may be a finalist; a quick head is none."""

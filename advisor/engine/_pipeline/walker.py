@@ -105,7 +105,7 @@ class Walker:
     async def _run(self, stage: Stage[Result]) -> Result:
         if stage.unsupported:
             raise StageAborted(Status.SKIPPED, stage.name, stage.unsupported)
-        before = await asyncio.gather(*(self.run(each) for each in stage.after))
+        before = await asyncio.gather(*(self.run(earlier) for earlier in stage.after))
         results = Results(dict(zip(stage.after, before, strict=True)))
         try:
             run = _StageRun(stage, self.materials, results, self.workers, self._listener)
@@ -294,29 +294,29 @@ class Lookup:
     def of_card(self, card: Card, workload: Workload, remeasure: bool = False) -> CachedResults:
         """Return what is cached of a card that has weights on this machine; no timing is if ``remeasure``."""
         variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
-        done = self.done(stage for each in variants for stage in each.evaluation)
+        done = self.done(stage for variant in variants for stage in variant.evaluation)
         # The search that scored a file has judged its finalists, which nearly all files are.
-        judged = {stage for each in variants if each.answers in done for stage in each.judging}
+        judged = {stage for variant in variants if variant.answers in done for stage in variant.judging}
         if remeasure:
             done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
         latency = dict[Point, Quantity]()
         latency_p90 = dict[Point, Quantity]()
         size_bytes = dict[str, int]()
-        for each in variants:  # the lightest training first, whose figures are kept
-            artefact = self.find(each.ships)
-            timed = self.find(each.timed)
+        for variant in variants:  # the lightest training first, whose figures are kept
+            artefact = self.find(variant.ships)
+            timed = self.find(variant.timed)
             if artefact is not None:
-                size_bytes.setdefault(each.compression, artefact.size_bytes)
+                size_bytes.setdefault(variant.compression, artefact.size_bytes)
             for threads, timing in (timed or {}).items():
                 if timing.latency is not None and timing.latency_p90 is not None:
-                    latency.setdefault((each.compression, threads), timing.latency)
-                    latency_p90.setdefault((each.compression, threads), timing.latency_p90)
+                    latency.setdefault((variant.compression, threads), timing.latency)
+                    latency_p90.setdefault((variant.compression, threads), timing.latency_p90)
         return CachedResults(done | judged, latency_p90, latency, size_bytes)
 
     def _find(self, stage: Stage[Any]) -> object | None:
         if stage.unsupported:
             return None
-        before = {each: self.find(each) for each in stage.after}
+        before = {earlier: self.find(earlier) for earlier in stage.after}
         if any(value is None for value in before.values()):
             return None
         with contextlib.suppress(AdvisorError, *DAMAGED):

@@ -104,7 +104,7 @@ def select_targets(question: Question) -> TargetDevices:
             if isinstance(error.__cause__, SeveralPhones) and option == "--device":
                 raise _ask_phone(device, question.devices, error.message, error.__cause__) from None
             raise
-    targets = (each for device in devices for each in at_threads(device, question.thread_counts))
+    targets = (at_thread for device in devices for at_thread in at_threads(device, question.thread_counts))
     return TargetDevices(HOST in question.devices, tuple(targets))
 
 

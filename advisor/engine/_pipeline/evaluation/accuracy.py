@@ -106,7 +106,7 @@ def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -
 
 def percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
     """Return a share of some images, in %."""
-    value, low, high = (100 * each for each in (share.value, share.low, share.high))
+    value, low, high = (100 * quantity for quantity in (share.value, share.low, share.high))
     error = 100 * share.error if isinstance(share, OtherImagesRange) else None
     return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source, error)
 

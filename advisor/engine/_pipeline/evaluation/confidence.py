@@ -84,8 +84,8 @@ class ClassProbabilities:
 
     def without(self, guarantees: Guarantees) -> tuple[Floats, Flags]:
         """Return the answers of all classes of which no precision is asked by name; as :meth:`of`."""
-        own = [self.classes.index(name) for name in guarantees.precision.by_class]
-        place = ~np.isin(self.answers, own)
+        stricter = [self.classes.index(name) for name in guarantees.precision.by_class]
+        place = ~np.isin(self.answers, stricter)
         return self.sure[place], self.right[place]
 
     def members(self, name: str) -> tuple[Floats, Flags]:
@@ -134,7 +134,7 @@ def chosen(
     wanted = guarantees.precision.plain or GUARANTEE
     by_class = {name: find_threshold(*every.of(name), asked.get(name, wanted), batch=batch) for name in images.classes}
     recalls = {name: share for name in images.classes if (share := guarantees.recall.of(name)) is not None}
-    found = ConfidenceFacts(
+    facts = ConfidenceFacts(
         temperature=fit_temperature(*given),
         error=after.error,
         error_before=before.error,
@@ -155,7 +155,7 @@ def chosen(
         else find_covering(every.sure, every.right, guarantees.coverage, batch=batch),
         curve=draw_curve(seen.sure, seen.right),
     )
-    return replace(found, answered=seen.counted(found.thresholds))
+    return replace(facts, answered=seen.counted(facts.thresholds))
 
 
 def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> ConfidenceFacts:

@@ -145,7 +145,9 @@ class Evaluator:
     async def _escalate(self, configuration: Configuration) -> None:
         """Ask the rules about the lighter recipes of a form, before it is made."""
         waited = self.stages_of(configuration).lighter(self._recipes, self._named)
-        verdicts = await asyncio.gather(*(self._outcome(replace(configuration, compression=each)) for each in waited))
+        verdicts = await asyncio.gather(
+            *(self._outcome(replace(configuration, compression=recipe)) for recipe in waited)
+        )
         scored = [(name, verdict) for name, verdict in zip(waited, verdicts, strict=True) if verdict]
         drops = {name: verdict.drop.value if verdict.drop else None for name, verdict in scored}
         self._rules.require_none(RuleNeeds.LIGHTER, configuration, lighter=waited, drops=drops)
@@ -166,16 +168,18 @@ class Evaluator:
         if images is None:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
-        own, floats = await asyncio.gather(*(self.walker.run(each.scored) for each in (stages, stages.reference)))
+        answers, floats = await asyncio.gather(
+            *(self.walker.run(variant.scored) for variant in (stages, stages.reference))
+        )
         trained = None if recipe_of(stages.training).quick_head else stages.head
         folds = (await self.walker.run(trained)).answers if trained else None
-        scored = Scored(own, floats, folds, recipe_of(stages.training).learns)
+        scored = Scored(answers, floats, folds, recipe_of(stages.training).learns)
         verdict = await call_in_own_thread(self._judge.verdict, scored, images, self._run, name)
         if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
         if not self._workload.question.robust:
             return verdict
-        files = await asyncio.gather(*(self.walker.run(each.captured) for each in (stages, stages.reference)))
+        files = await asyncio.gather(*(self.walker.run(variant.captured) for variant in (stages, stages.reference)))
         captured = (asyncio.to_thread(self._judge.captured, file, images, Role.VALIDATION) for file in files)
         under, floats_under = await asyncio.gather(*captured)
         chosen = accuracy.robust(under, floats_under)
@@ -187,5 +191,7 @@ class Evaluator:
             return accuracy.quoted(stages.card, FLOAT)
         if not self.walker.materials.weights_source(stages.card):
             return accuracy.quoted(stages.card, stages.compression)
-        own, floats = await asyncio.gather(self.walker.run(stages.answered), self.walker.run(stages.reference.answered))
-        return accuracy.published(stages.card, stages.compression, own, floats)
+        answers, floats = await asyncio.gather(
+            self.walker.run(stages.answered), self.walker.run(stages.reference.answered)
+        )
+        return accuracy.published(stages.card, stages.compression, answers, floats)

@@ -48,18 +48,18 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
     known = np.load(holdout, allow_pickle=False)
     answers = known.argmax(axis=1)
     last = known.shape[1] - 1
-    kept = answers != last
+    answered = answers != last
     right = answers == np.asarray(labels)
-    found = replace(
+    facts = replace(
         facts,
-        kept=wilson(int(kept.sum()), len(kept)),
-        precision=wilson(int(right.sum()), int(kept.sum())) if kept.any() else None,
+        kept=wilson(int(answered.sum()), len(answered)),
+        precision=wilson(int(right.sum()), int(answered.sum())) if answered.any() else None,
     )
     if others is None:
-        return found
+        return facts
     unknown = np.load(others, allow_pickle=False)
     share: Interval = wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
-    return replace(found, others=OtherThings(share, compute_auroc(_scores(known), _scores(unknown)), len(unknown)))
+    return replace(facts, others=OtherThings(share, compute_auroc(_scores(known), _scores(unknown)), len(unknown)))
 
 
 def _scores(probabilities: Floats) -> Floats:
@@ -104,7 +104,7 @@ class Scorer:
         files = {e.artefact_sha256: e.configuration for e in evaluations}
         if seconds == float("inf") or not files:
             return self.holdout_images
-        named = [(self.cards[each.card], each.compression) for each in files.values()]
+        named = [(self.cards[configuration.card], configuration.compression) for configuration in files.values()]
         count = self._pace.images_in(seconds, named, self.walker.workers.machine.cores)
         return min(max(count, FEWEST_JUDGED), self.holdout_images)
 
@@ -129,9 +129,9 @@ class Scorer:
         # Answers are kept for comparisons of files, which need those to all images.
         name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if some is None else ""
         judge = partial(self._judge.held_out, evaluation, answers, images, name)
-        (judged, kept), cpu_s = await call_in_own_thread(_timed, judge)
+        (judged, files_of), cpu_s = await call_in_own_thread(_timed, judge)
         self._pace.note_judged(count, cpu_s)
-        for file, values in kept.items():
+        for file, values in files_of.items():
             self._run.keep_answers(Path(file).stem, values)
         return with_new_conditions(replace(judged, holdout_part=some), images.own_holdout)
 
@@ -150,16 +150,18 @@ class Scorer:
         It raises StageAborted if the file cannot have a class for them, or cannot be run.
         """
         images = self.walker.materials.require_images()
-        own = evaluation.configuration
-        card = self.cards[own.card]
+        configuration = evaluation.configuration
+        card = self.cards[configuration.card]
         scope = scope_of(evaluation)
-        made = await self.walker.run(VariantStages(card, own.training, own.compression, self.workload).with_unknown)
+        made = await self.walker.run(
+            VariantStages(card, configuration.training, configuration.compression, self.workload).with_unknown
+        )
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path = self._run.keep_artefact(made.artefact.path, name)
         answers = dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):
             if count := len(images.part(role).paths):
-                seconds = cost.scoring_s(card, own.compression, count)
+                seconds = cost.scoring_s(card, configuration.compression, count)
                 answers[role] = await self.walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
         labels = images.part(Role.HOLDOUT).labels
         others = answers.get(Role.OTHERS)
@@ -178,8 +180,8 @@ class Scorer:
         task = self.workload.question.of_task
         images = self.walker.materials.require_images()
         stage = task.capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
-        found = await asyncio.to_thread(self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED)
-        judged = robust(found, found, CAPTURED_HOLDOUT)
+        captured = await asyncio.to_thread(self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED)
+        judged = robust(captured, captured, CAPTURED_HOLDOUT)
         capture = replace(judged.capture, holdout=judged.accuracy, plain=evaluation.capture.plain)
         return replace(evaluation, capture=capture)
 

@@ -61,22 +61,22 @@ def adjusted(
     role = Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
     read = features(card, role, workload.images[role])
     head = fitted(card, HEAD, workload)
-    found = compared if refits else None
+    earlier = compared if refits else None
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        own: dict[str, object] = {}
+        of_head: dict[str, object] = {}
         if refits:
-            own = {"head": asdict(results[head].chosen), "features": read.key(materials, results)}
+            of_head = {"head": asdict(results[head].chosen), "features": read.key(materials, results)}
         return {
             "artefact": results[source].sha256,
             "floats": results[floats].sha256,
-            "compared": results[found].sha256 if found else "",
+            "compared": results[earlier].sha256 if earlier else "",
             "pictures": [materials.part(role).fingerprint for role in dict.fromkeys((role, Role.LEARNT, Role.TRAIN))],
             "groups": list(materials.part(Role.TRAIN).groups),
             "seed": materials.question.seed,
             "view": input_spec(card).key,
             "fit": HEAD_VERSION,
-            **own,
+            **of_head,
             **versions("ai-edge-litert", "pillow", "numpy", "scipy"),
         }
 
@@ -86,7 +86,7 @@ def adjusted(
             backbone = results[read.source].path
             images = replace(images, head=results[head].chosen, features=read.files(results), backbone=backbone)
         file = results[source]
-        files = (file.path, results[floats].path, images, input_spec(card), results[found].path if found else None)
+        files = (file.path, results[floats].path, images, input_spec(card), results[earlier].path if earlier else None)
         return partial(adjust_head, *files, file.figures, file.notes, folders.model)
 
     return Stage(
@@ -94,11 +94,11 @@ def adjusted(
         scope,
         "1",
         "adjusting the head of",
-        (source, floats, *((*read.stages, head) if refits else ()), *after(found)),
+        (source, floats, *((*read.stages, head) if refits else ()), *after(earlier)),
         inputs,
         job,
         Artefact.within,
-        cost.REWRITE_S if found else _seconds(card, scope.compression, workload.images[Role.LEARNT] if refits else 0),
+        cost.REWRITE_S if earlier else _seconds(card, scope.compression, workload.images[Role.LEARNT] if refits else 0),
         reads=lambda materials: materials.part(role),
     )
 

@@ -88,7 +88,7 @@ def adjust_head(
 def _same_backbone(model: Path, other: Path) -> bool:
     from advisor.tflite import with_probe
 
-    one, two = (with_probe(each.read_bytes(), each.name, logits=False) for each in (model, other))
+    one, two = (with_probe(file.read_bytes(), file.name, logits=False) for file in (model, other))
     return one == two
 
 

@@ -169,12 +169,12 @@ def calibrated(
 
     ``earlier`` is the calibration of the compared file, of which the file that ships has most layers.
     """
-    grids = tuple(dict.fromkeys(each.grids for each in map(find_recipe, recipes) if each.grids is not None))
+    grids = tuple(dict.fromkeys(recipe.grids for recipe in map(find_recipe, recipes) if recipe.grids is not None))
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "model": result_of(source, results).sha256,
-            "grids": [asdict(each) for each in grids],
+            "grids": [asdict(grid) for grid in grids],
             "calibration": given.calibration_key(materials),
             "view": given.spec.key if given.spec else "",
             **versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),
@@ -305,4 +305,4 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], 
 def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
     """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
     grids = find_recipe(recipe).grids
-    return grids is not None and any(find_recipe(each).grids == grids for each in recipes)
+    return grids is not None and any(find_recipe(recipe).grids == grids for recipe in recipes)

@@ -82,9 +82,9 @@ def training_s(card: Card, training: str, images: int, ships: bool = False, new_
 
     ``ships``: it continues for the model that ships, with the maps of the compared model, or with ``new_maps``.
     """
-    own = FINETUNING[training].for_images(images)
-    maps = 1 + own.copies if own.cached and (new_maps or not ships) else 0
-    epochs = own.going_on().epochs if ships else own.epochs
+    recipe = FINETUNING[training].for_images(images)
+    maps = 1 + recipe.copies if recipe.cached and (new_maps or not ships) else 0
+    epochs = recipe.going_on().epochs if ships else recipe.epochs
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
 
@@ -109,8 +109,8 @@ def _finetuned(
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
-        own = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
-        return chosen(own, [results[trial] for trial in trials], best).for_images(train)
+        values = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
+        return chosen(values, [results[trial] for trial in trials], best).for_images(train)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
@@ -136,8 +136,8 @@ def _finetuned(
         limit_s = materials.limit_s(scope, to_come)
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
             return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
-        own = hyperparameters(materials, results)
-        fitted, time = (own, NO_LIMIT) if trials else _within_limit(own, before, materials, scope)
+        chosen_values = hyperparameters(materials, results)
+        fitted, time = (chosen_values, NO_LIMIT) if trials else _within_limit(chosen_values, before, materials, scope)
         planned = _planned(fitted, before, len(judged), limit_s)
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         places = folders.checkpoints, folders.model, before.path if before else None
@@ -209,9 +209,9 @@ def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds:
     """Return the hyperparameters within a time limit; without extra epochs if every epoch of the compared network was
     worse than its start, by two standard errors of an accuracy on so many images.
     """
-    told: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
-    best = float(max((row["validation_accuracy"] for row in told["history"]), default=1.0))
-    harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < told.get("start_accuracy", 0.0)
+    outcome: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
+    best = float(max((row["validation_accuracy"] for row in outcome["history"]), default=1.0))
+    harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < outcome.get("start_accuracy", 0.0)
     return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
 
 

@@ -97,8 +97,8 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
-        own = {"train": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
-        return {**_head_inputs(read, materials, results), **own}
+        of_split = {"train": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
+        return {**_head_inputs(read, materials, results), **of_split}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images = materials.require_images()
@@ -141,8 +141,8 @@ def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        own = {"features": read.key(materials, results), "head": results[head].sha256}
-        return {**own, "pictures": materials.part(Role.VALIDATION).fingerprint, **versions("scipy", "numpy")}
+        of_head = {"features": read.key(materials, results), "head": results[head].sha256}
+        return {**of_head, "pictures": materials.part(Role.VALIDATION).fingerprint, **versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         rows = materials.part(Role.LEARNT).rows_of(materials.part(Role.VALIDATION))
@@ -169,8 +169,8 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     def inputs(materials: Materials, results: Results) -> Inputs:
         parts = {role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)}
         grouped = bool(materials.require_images().grouping.of)
-        own = {"features": read.key(materials, results), "grouped": grouped, "version": EXPECTATION_VERSION}
-        return {**parts, **own, **versions("scipy", "numpy")}
+        of_images = {"features": read.key(materials, results), "grouped": grouped, "version": EXPECTATION_VERSION}
+        return {**parts, **of_images, **versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         part = materials.part(Role.LEARNT)
@@ -204,8 +204,8 @@ def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) ->
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         facts = results[compared].chosen
-        own = {"kind": facts.kind, "regularization": facts.regularization}
-        return {**_head_inputs(read, materials, results), **own, "pictures": materials.part(role).fingerprint}
+        of_head = {"kind": facts.kind, "regularization": facts.regularization}
+        return {**_head_inputs(read, materials, results), **of_head, "pictures": materials.part(role).fingerprint}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images = materials.require_images()
@@ -233,15 +233,15 @@ def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) ->
 def _feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
     """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
     seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
-    return tuple(features(card, role, workload.images[role], each, training) for each in seen)
+    return tuple(features(card, role, workload.images[role], seen_as, training) for seen_as in seen)
 
 
 def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
-    return tuple(dict.fromkeys(stage for each in read for stage in each.stages))
+    return tuple(dict.fromkeys(stage for feature_set in read for stage in feature_set.stages))
 
 
 def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
-    keys = [each.key(materials, results) for each in read]
+    keys = [feature_set.key(materials, results) for feature_set in read]
     return {"features": keys, "head": HEAD_VERSION, **versions("numpy")}
 
 
@@ -263,8 +263,8 @@ def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, c
     """Run a classifier over images and write their features and logits, float32 (N, F + C), as ``.npy``."""
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        own = {"artefact": results[source].sha256, "pictures": materials.part(role).fingerprint, "view": spec.key}
-        return {**own, **versions("ai-edge-litert", "pillow", "numpy")}
+        of_file = {"artefact": results[source].sha256, "pictures": materials.part(role).fingerprint, "view": spec.key}
+        return {**of_file, **versions("ai-edge-litert", "pillow", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         return partial(unknown_jobs.probe, results[source].path, materials.part(role).paths, spec, folders.out / ROWS)
@@ -295,10 +295,10 @@ def out_of_fold(folds: Folds | None, materials: Materials, results: Results) -> 
 
 def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> Inputs:
     """Return what a temperature depends on beside a file's probabilities."""
-    found = out_of_fold(folds, materials, results)
-    if found is None:
+    folds_out = out_of_fold(folds, materials, results)
+    if folds_out is None:
         return {}
-    hashes = [read_cached_sha256(found.answers), read_cached_sha256(found.floats)]
+    hashes = [read_cached_sha256(folds_out.answers), read_cached_sha256(folds_out.floats)]
     return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
 
 
@@ -338,7 +338,7 @@ def with_unknown(
         return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        files = [results[each] for each in dict.fromkeys((scored, own, *compared, *shipped))]
+        files = [results[stage] for stage in dict.fromkeys((scored, own, *compared, *shipped))]
         spec = chosen(results)
         return {
             "artefact": results[source].sha256,
@@ -351,7 +351,7 @@ def with_unknown(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        features_of = (tuple(results[each] for each in compared), tuple(results[each] for each in shipped))
+        features_of = (tuple(results[stage] for stage in compared), tuple(results[stage] for stage in shipped))
         return partial(
             unknown_jobs.add_unknown,
             results[source].path,

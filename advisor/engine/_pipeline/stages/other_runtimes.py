@@ -82,11 +82,11 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         if result.contended:
             time.sleep(PAUSE_S)
             (again,) = connection.measure(job)
-            timing, result = min((timing, result), (again, _judged(again)), key=lambda each: disturbance(each[1]))
+            timing, result = min((timing, result), (again, _judged(again)), key=lambda pair: disturbance(pair[1]))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     source = f"{timing.runtime} on this machine, measured on {now[:10]}"
     quantities = result.to_quantities(source)
-    found = RuntimeFigures(
+    figures = RuntimeFigures(
         latency=quantities["latency"],
         latency_p90=quantities["latency_p90"],
         memory=memory_of(timing, source),
@@ -94,7 +94,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         timing=timing_facts(result, effort, now),
         remote=remote_facts(timing, "this machine"),
     )
-    return to_json(found)
+    return to_json(figures)
 
 
 def check(runtime: str, model: Path) -> dict[str, Any]:
@@ -152,22 +152,22 @@ def measured_in(
     export is made.
     """
     runtime = local_runtimes()[target.device]
-    own = target.target
+    target_here = target.target
 
     def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
         return {
             "artefact": result_of(source, results).sha256,
             "host": materials.host.fingerprint,
-            "runtime": [own.runtime, own.accelerator],
-            "threads": own.threads,
+            "runtime": [target_here.runtime, target_here.accelerator],
+            "threads": target_here.threads,
             "effort": wanted or effort or materials.effort,
-            "versions": dict(runtime.versions(own)),
+            "versions": dict(runtime.versions(target_here)),
         }
 
     needed: tuple[Stage[Any], ...] = after(source)
-    if needs_export(own.runtime):
-        needed = (*needed, exported(scope, source, own.runtime, export_bytes))
-    detail = f"{target.device}:{own.name} {effort}".strip()
+    if needs_export(target_here.runtime):
+        needed = (*needed, exported(scope, source, target_here.runtime, export_bytes))
+    detail = f"{target.device}:{target_here.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME,
         with_detail(scope, detail, source),
@@ -176,7 +176,7 @@ def measured_in(
         needed,
         inputs,
         lambda materials, results, _: partial(
-            measure, target.device, own, result_of(source, results).path, effort or materials.effort
+            measure, target.device, target_here, result_of(source, results).path, effort or materials.effort
         ),
         _read(RuntimeFigures),
         cost.RUNTIME_S,

@@ -123,10 +123,10 @@ def add_unknown(
     content = to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
-    found = make_rule(seen.logits, near_to(seen.train).similarity(seen.own))
+    rule = make_rule(seen.logits, near_to(seen.train).similarity(seen.own))
     degrees = degrees_of(scores, seen.truth.tolist(), folds)
     near = near_to(join_parts(learnt.shipped)[:, : seen.own.shape[1]])
-    made = with_unknown(content, near.axes, near.images, found.weight / degrees, found.offset / degrees, model.name)
+    made = with_unknown(content, near.axes, near.images, rule.weight / degrees, rule.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
     if metadata := read_metadata(model.read_bytes(), model.name):
         made = write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
@@ -144,9 +144,9 @@ def _judged(
     forms, references = zip(*by_class.values(), strict=True)
     return replace(
         facts,
-        auroc=mean_of([each.auroc for each in forms]),
-        float_auroc=mean_of([each.auroc for each in references]),
-        accepted=float(np.mean([each.accepted for each in forms])),
+        auroc=mean_of([form.auroc for form in forms]),
+        float_auroc=mean_of([form.auroc for form in references]),
+        accepted=float(np.mean([form.accepted for form in forms])),
         by_class=dict(zip(by_class, forms, strict=True)),
     )
 
@@ -156,7 +156,7 @@ def _chosen(truth: Labels) -> list[int]:
     counts = np.bincount(truth)
     if np.count_nonzero(counts) < LEAST_CLASSES:
         return []
-    largest = [int(each) for each in np.argsort(-counts, kind="stable") if counts[each] >= LEAST_IMAGES]
+    largest = [int(label) for label in np.argsort(-counts, kind="stable") if counts[label] >= LEAST_IMAGES]
     return sorted(largest[:MOST_LEFT_OUT])
 
 
@@ -164,11 +164,11 @@ def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo)
     """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
     from advisor.training import fit_head
 
-    kept = seen.targets != label
+    others_of = seen.targets != label
     apart = seen.truth == label
-    names, others = np.unique(seen.targets[kept], return_inverse=True)
-    weights, bias = fit_head(seen.train[kept], others.tolist(), len(names), head.regularization, (), head.kind)
-    near = near_to(seen.train[kept])
+    names, others = np.unique(seen.targets[others_of], return_inverse=True)
+    weights, bias = fit_head(seen.train[others_of], others.tolist(), len(names), head.regularization, (), head.kind)
+    near = near_to(seen.train[others_of])
 
     def one(features: Rows) -> LeftOut:
         logits = features @ weights + bias

@@ -85,7 +85,9 @@ class TrialIndex:
             return self.free()
         if all(name in fixed for name in self._table.names):
             return np.zeros(len(self._table), bool)
-        agree = [all(fixed.get(name, value) == value for name, value in each.items()) for each in self._table.params]
+        agree = [
+            all(fixed.get(name, value) == value for name, value in params.items()) for params in self._table.params
+        ]
         return self.free() & agree
 
     def allocate(self, trial: FrozenTrial, row: int) -> None:
@@ -125,8 +127,10 @@ class AdvisorSampler(BaseSampler):
     def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective], *, seed: int = 0) -> None:
         self._table = Table(candidates, objectives)
         self._acquisition = Acquisition(
-            known=np.array([[o.finite_loss(each.known[o.name]) for o in self._table.known] for each in candidates]),
-            prior=np.array([self._table.revealed_loss(each.prior) for each in candidates]),
+            known=np.array(
+                [[o.finite_loss(candidate.known[o.name]) for o in self._table.known] for candidate in candidates]
+            ),
+            prior=np.array([self._table.revealed_loss(candidate.prior) for candidate in candidates]),
             features=[candidate.features for candidate in candidates],
             cost_s=np.array([candidate.cost_s for candidate in candidates], dtype=float),
             seed=seed,

@@ -148,7 +148,9 @@ def _check_params(params: Sequence[Params]) -> None:
             raise ValueError(
                 f"candidates differ in the names of their parameters: {sorted(other)}, {sorted(params[0])}"
             )
-    values, count = Counter(tuple(each[name] for name in params[0]) for each in params).most_common(1)[0]
+    values, count = Counter(
+        tuple(values_of_trial[name] for name in params[0]) for values_of_trial in params
+    ).most_common(1)[0]
     if count > 1:
         same = dict(zip(params[0], values, strict=True))
         raise ValueError(f"two candidates have the same parameters: {same}")

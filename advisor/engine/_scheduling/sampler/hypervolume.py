@@ -69,13 +69,13 @@ def columns(front: ArrayLike, reference: ArrayLike) -> Columns:
     inside = inside[pareto_mask(inside)]
     axes = range(len(ref) - 1)
     edges = [np.concatenate([[-np.inf], np.unique(inside[:, axis]), ref[axis : axis + 1]]) for axis in axes]
-    level = np.full([len(each) - 1 for each in edges], ref[-1])
+    level = np.full([len(edge) - 1 for edge in edges], ref[-1])
     positions = tuple(np.searchsorted(edges[axis], inside[:, axis]) for axis in axes)
     np.minimum.at(level, positions, inside[:, -1])
     for axis in axes:
         level = np.minimum.accumulate(level, axis=axis)
-    lower = np.stack(np.meshgrid(*(each[:-1] for each in edges), indexing="ij"), axis=-1)
-    upper = np.stack(np.meshgrid(*(each[1:] for each in edges), indexing="ij"), axis=-1)
+    lower = np.stack(np.meshgrid(*(edge[:-1] for edge in edges), indexing="ij"), axis=-1)
+    upper = np.stack(np.meshgrid(*(edge[1:] for edge in edges), indexing="ij"), axis=-1)
     return Columns(lower.reshape(-1, len(edges)), upper.reshape(-1, len(edges)), level.reshape(-1))
 
 

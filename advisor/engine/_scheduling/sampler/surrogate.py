@@ -69,15 +69,15 @@ def make_design(prior: Floats, known: Floats, features: Sequence[Mapping[str, fl
 
 
 def _numbers(features: Sequence[Mapping[str, float | str]]) -> Floats:
-    names = sorted({name for each in features for name, value in each.items() if not isinstance(value, str)})
-    table = [[float(each.get(name, np.nan)) for name in names] for each in features]
+    names = sorted({name for row in features for name, value in row.items() if not isinstance(value, str)})
+    table = [[float(row.get(name, np.nan)) for name in names] for row in features]
     return np.array(table, dtype=float).reshape(len(features), len(names))
 
 
 def _groups(features: Sequence[Mapping[str, float | str]]) -> dict[str, Floats]:
     groups = {}
-    for name in sorted({name for each in features for name, value in each.items() if isinstance(value, str)}):
-        members = [each.get(name) for each in features]
+    for name in sorted({name for row in features for name, value in row.items() if isinstance(value, str)}):
+        members = [row.get(name) for row in features]
         levels = sorted(str(level) for level, count in Counter(members).items() if 1 < count < len(members))
         if levels:
             positions = {level: position for position, level in enumerate(levels)}
@@ -208,8 +208,8 @@ class Surrogate:
         for name in [*self._widths, *self._widths]:
             for option in options[name]:
                 trial = {**self._widths, name: option}
-                if option != self._widths[name] and (found := _log_evidence(moments, self._root(trial))) > best:
-                    best = found
+                if option != self._widths[name] and (evidence := _log_evidence(moments, self._root(trial))) > best:
+                    best = evidence
                     self._widths = trial
 
     def _root(self, widths: Mapping[str, float]) -> Floats:
