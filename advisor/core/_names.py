@@ -79,15 +79,27 @@ def registered(group: str) -> tuple[str, ...]:
 @cache
 def integration(group: str, name: str) -> Any:
     """Return what has a name, and import its module; UsageError if it is gone: the metadata are of another version."""
-    found = _entry_points(group).get(name)
-    if found is None:
+    point = _entry_points(group).get(name)
+    if point is None:
         raise _other_version(f"'{group}' has no '{name}'")
+    return load_entry_point(point)
+
+
+def load_entry_point(point: EntryPoint) -> Any:
+    """Import what an entry point names; UsageError if its package was written for another version of this one."""
     try:
-        return found.load()
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("advisor."):
+        return point.load()
+    except ImportError as error:
+        missing = error.name or ""
+        if missing == point.module:
+            raise _other_version(f"'{point.group}' names '{point.value}', which is gone") from None
+        if not missing.startswith("advisor."):
             raise
-        raise _other_version(f"'{group}' names '{found.value}', which is gone") from None
+        room = ".".join(missing.split(".")[:2])
+        raise UsageError(
+            f"the package of '{point.value}' imports from {missing} what this version of advisor does not have",
+            f"since 0.2.0 another package imports the rooms alone: from {room} import NAME",
+        ) from None
 
 
 @cache

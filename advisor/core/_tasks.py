@@ -12,6 +12,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from advisor.core._names import load_entry_point
+
 if TYPE_CHECKING:
     from advisor.tasks import Task
 
@@ -34,8 +36,9 @@ class _Tasks(Mapping[str, "Task"]):
     def _all(self) -> Mapping[str, Task]:
         from importlib.metadata import entry_points
 
-        others = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-        return {**OWN, **{task.name: task for task in (point.load() for point in others)}}
+        points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+        others = (load_entry_point(point) for point in points)
+        return {**OWN, **{task.name: task for task in others}}
 
     def __getitem__(self, name: str) -> Task:
         return OWN[name] if name in OWN else self._all[name]

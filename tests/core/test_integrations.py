@@ -1,6 +1,7 @@
 """What is registered is found and offers what its room asks for; a package of others adds a runtime."""
 
 import importlib.metadata
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from advisor.api._answers import EXPERIMENT_LOGS, ExperimentLog
 from advisor.cli import IntegrationCommand
 from advisor.cli._options import INTEGRATIONS
-from advisor.core import EXECUTORS, UsageError, _names as integrations, integration, registered
+from advisor.core import EXECUTORS, TASKS, UsageError, _names as integrations, integration, registered
 from advisor.devices import LocalRuntime, local_runtimes, runtime_of, show
 from advisor.devices._connections.protocol import EXPORTERS, Exporter
 from advisor.devices._profiles.runtimes import RUNTIMES
@@ -82,12 +83,32 @@ def test_metadata_of_another_version_are_told_with_a_hint(
     assert "pip install" in refused.value.hint
 
 
-def test_a_package_adds_a_runtime_by_a_line(forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = tmp_path / "toy-1.0.dist-info"
+def install_toy(folder: Path, group: str, code: str) -> None:
+    metadata = folder / "toy-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[{RUNTIMES}]\ntoy = toy_runtime:RUNTIME\n")
-    (tmp_path / "toy_runtime.py").write_text(TOY)
+    (metadata / "entry_points.txt").write_text(f"[{group}]\ntoy = toy_module:RUNTIME\n")
+    (folder / "toy_module.py").write_text(code)
+
+
+@pytest.mark.parametrize("group", [RUNTIMES, "advisor.tasks"])
+@pytest.mark.parametrize(
+    "line", ["from advisor.catalog.catalogue import Card", "from advisor.catalog import gone_name"]
+)
+def test_a_package_for_older_paths_is_told_what_moved(
+    forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, line: str
+) -> None:
+    install_toy(tmp_path, group, line)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "toy_module", raising=False)
+    with pytest.raises(UsageError, match=r"package of 'toy_module:RUNTIME' imports from advisor\.catalog") as refused:
+        _ = runtime_of("toy") if group == RUNTIMES else type(TASKS)()["toy"]
+    assert "from advisor.catalog import NAME" in refused.value.hint
+
+
+def test_a_package_adds_a_runtime_by_a_line(forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_toy(tmp_path, RUNTIMES, TOY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "toy_module", raising=False)
     assert registered(RUNTIMES) == ("chromium", "executorch", "onnxruntime", "toy")
     assert show("host:toy").name == "host:toy"
