@@ -79,27 +79,27 @@ def registered(group: str) -> tuple[str, ...]:
 @cache
 def integration(group: str, name: str) -> Any:
     """Return what has a name, and import its module; UsageError if it is gone: the metadata are of another version."""
-    found = _entry_points(group).get(name)
-    if found is None:
+    entry_point = _entry_points(group).get(name)
+    if entry_point is None:
         raise _other_version(f"'{group}' has no '{name}'")
     try:
-        return found.load()
+        return entry_point.load()
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("advisor."):
             raise
-        raise _other_version(f"'{group}' names '{found.value}', which is gone") from None
+        raise _other_version(f"'{group}' names '{entry_point.value}', which is gone") from None
 
 
 @cache
 def _entry_points(group: str) -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points  # takes 30 ms, which a help text does not need
 
-    found: dict[str, EntryPoint] = {}
-    for each in sorted(entry_points(group=group), key=lambda found: found.name):
-        found.setdefault(each.name, each)
-    if not found:
+    points: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=group), key=lambda entry_point: entry_point.name):
+        points.setdefault(point.name, point)
+    if not points:
         raise _other_version(f"'{group}' is empty")
-    return found
+    return points
 
 
 def _other_version(problem: str) -> UsageError:
@@ -174,9 +174,9 @@ def without_password(text: str) -> str:
 def without_passwords(value: Any) -> Any:
     """Return a JSON value whose texts have no secrets, see :func:`without_password`."""
     if isinstance(value, Mapping):
-        return {key: without_passwords(each) for key, each in value.items()}
+        return {key: without_passwords(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [without_passwords(each) for each in value]
+        return [without_passwords(entry) for entry in value]
     return without_password(value) if isinstance(value, str) else value
 
 
