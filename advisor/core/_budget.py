@@ -85,11 +85,11 @@ class Budget:
             "memory": evaluation.memory,
             **self._beliefs(evaluation),
         }
-        found = {name: _excess(name, figures[name], limit) for name, limit in self.limits.items()}
+        excesses = {name: _excess(name, figures[name], limit) for name, limit in self.limits.items()}
         if self.licence:
-            found[LICENCE] = -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
+            excesses[LICENCE] = -1.0 if allows(self.licence, evaluation.card_facts.licence) else math.inf
         known = evaluation.required_figures or {}
-        return found | {f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on}
+        return excesses | {f"{ON}{device}": self._excess_on(known.get(device)) for device in self.must_run_on}
 
     def met_by(self, evaluation: Evaluation) -> bool:
         """Return whether the evaluation is ok, has an accuracy, and exceeds no limit."""
@@ -98,12 +98,12 @@ class Budget:
 
     def probabilities(self, evaluation: Evaluation) -> dict[str, float]:
         """Return how probably (0-1) the limits that images decide about are met: of accuracy, drop and metrics."""
-        found = {
+        shares = {
             name: belief.below(self.limits[name])
             for name, belief in self._beliefs(evaluation).items()
             if name in self.limits and belief is not None and not belief.certain
         }
-        return {name: round(1 - share if is_floor(name) else share, 4) for name, share in found.items()}
+        return {name: round(1 - share if is_floor(name) else share, 4) for name, share in shares.items()}
 
     def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
         return {
@@ -147,9 +147,9 @@ def allows(wanted: Sequence[str], licence: str | None) -> bool:
     """Return whether ``licence`` is accepted; an unstated one is accepted only where any licence is."""
     if not wanted:
         return True
-    own = (licence or "").strip().lower()
+    identifier = (licence or "").strip().lower()
     names = {name.lower() for name in wanted}
-    return bool(own) and (own in names or (PERMISSIVE_WORD in names and own in PERMISSIVE))
+    return bool(identifier) and (identifier in names or (PERMISSIVE_WORD in names and identifier in PERMISSIVE))
 
 
 def licence_refusal(wanted: Sequence[str], licence: str | None) -> str:

@@ -41,7 +41,7 @@ def entries_of(kind: Any) -> dict[str, str]:
     """Return the path of each entry of a document."""
     listed = kind.entries if issubclass(kind, Written) else ("*",)
     every = [field.name for field in fields(kind)]
-    pairs = [each.partition("=") for entry in listed for each in (every if entry == "*" else (entry,))]
+    pairs = [text.partition("=") for entry in listed for text in (every if entry == "*" else (entry,))]
     return {name: path or name for name, _, path in pairs}
 
 
@@ -58,9 +58,9 @@ def document(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: document(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {name: document(each) for name, each in value.items()}
+        return {name: document(entry) for name, entry in value.items()}
     if isinstance(value, tuple | list):
-        return [document(each) for each in value]
+        return [document(entry) for entry in value]
     return value.value if isinstance(value, Enum) else str(value) if isinstance(value, PurePath) else value
 
 
@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return to_json(value)
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
@@ -103,13 +103,13 @@ def _reader(kind: Any) -> Callable[[Any], Any]:
     if kind in _SCALARS:
         return partial(_scalar, kind)
     if origin is UnionType:
-        own = _reader(arguments[0])
-        return lambda value: None if value is None else own(value)
+        reader = _reader(arguments[0])
+        return lambda value: None if value is None else reader(value)
     if origin is Mapping:
         if arguments[1] is object:
             return lambda value: dict(_entries(value))
-        each = _reader(arguments[1])
-        return lambda value: {str(name): each(entry) for name, entry in _entries(value).items()}
+        read_entry = _reader(arguments[1])
+        return lambda value: {str(name): read_entry(entry) for name, entry in _entries(value).items()}
     if origin is tuple:
         return partial(_items, arguments)
     if kind is object:
@@ -127,7 +127,7 @@ def _object(kind: Any, value: Any) -> Any:
     entries = with_new_names(_entries(value))
     readers = _readers(kind)
     computed = _computed(kind)
-    known = {name: readers.get(name, _as_it_is)(each) for name, each in entries.items() if name not in computed}
+    known = {name: readers.get(name, _as_it_is)(entry) for name, entry in entries.items() if name not in computed}
     return kind(**known)
 
 
@@ -153,11 +153,11 @@ def with_new_names(entries: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def parse_known(kinds: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries that fit their kinds; a damaged entry counts as unknown, so it is left out."""
-    found = {}
+    parsed = {}
     for name in kinds.keys() & entries.keys():
         with suppress(TypeError, ValueError):
-            found[name] = parse(kinds[name], entries[name])
-    return found
+            parsed[name] = parse(kinds[name], entries[name])
+    return parsed
 
 
 @cache
@@ -177,7 +177,7 @@ def _items(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
         raise TypeError(f"{value!r} is not a list")
     if kinds[-1] is Ellipsis:
         return tuple(map(_reader(kinds[0]), value))
-    return tuple(parse(kind, each) for kind, each in zip(kinds, value, strict=True))
+    return tuple(parse(kind, entry) for kind, entry in zip(kinds, value, strict=True))
 
 
 def _scalar(kind: type, value: Any) -> Any:

@@ -123,28 +123,28 @@ def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
 
 def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> tuple[Flip, ...]:
     """Decide again with tighter limits, then with other preferences; keep the first change to each other artefact."""
-    found = list[Flip]()
+    flips = list[Flip]()
     for changes in (_tighter(feasible, pick, chooser), _preferences(feasible, chooser)):
         first = dict[str, Flip]()
         for condition, other in changes:
             key = other.configuration.key
             if variant_of(other) != variant_of(pick):
                 first.setdefault(key, Flip(condition, key, f"{condition}: {describe(other)}"))
-        found += first.values()
-    return tuple(found)
+        flips += first.values()
+    return tuple(flips)
 
 
 def _loosenings(
     known: Sequence[Evaluation], feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, chooser: Chooser
 ) -> tuple[Relaxation, ...]:
     """Decide again with each limit a little looser; keep the smallest change that gives the best other pick."""
-    found = []
+    loosenings = []
     for limit, beyond in just_beyond(known, budget).items():
         other = chooser.pick([*feasible, *beyond])
         admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
         if admitted and variant_of(other) != variant_of(pick) and chooser.pick(admitted) == other:
-            found.append(loosening(limit, other, comparison(other, pick), budget))
-    return tuple(found)
+            loosenings.append(loosening(limit, other, comparison(other, pick), budget))
+    return tuple(loosenings)
 
 
 def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -> Iterator[tuple[str, Evaluation]]:

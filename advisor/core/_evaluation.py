@@ -274,7 +274,7 @@ def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
         "configuration": asdict(evaluation.configuration),
         "status": evaluation.status.value,
         **{name: getattr(evaluation, name) for name in ("family", "reason", "stage")},
-        **{name: to_json(found) if (found := getattr(evaluation, name)) else None for name in _QUANTITIES},
+        **{name: to_json(quantity) if (quantity := getattr(evaluation, name)) else None for name in _QUANTITIES},
         **{name: getattr(evaluation, name) for name in ("contended", "artefact", "artefact_sha256")},
         "details": _details(evaluation),
         "key": evaluation.configuration.key,
@@ -283,13 +283,13 @@ def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
 
 def _details(evaluation: Evaluation) -> dict[str, Any]:
     empty = Evaluation(evaluation.configuration, evaluation.status)
-    found = dict[str, Any]()
+    details = dict[str, Any]()
     for name, entry in DETAILS.items():
         value = getattr(evaluation, name)
         if value != getattr(empty, name):
             whole = isinstance(value, TimingFacts) and value.wall_ms is not None
-            found |= {entry: _written(value)} if entry else _named(value, defaults=whole)
-    return found
+            details |= {entry: _written(value)} if entry else _named(value, defaults=whole)
+    return details
 
 
 def _written(value: Any) -> Any:
@@ -336,8 +336,8 @@ def _read(name: str, details: Mapping[str, Any]) -> Any:
     if entry:
         return parse_known({name: types_of(Evaluation)[name]}, {name: value}).get(name)
     with suppress(TypeError):
-        found: object = facts_from_json(merged_facts()[name], details)
-        return None if found == TimingFacts() else found
+        facts: object = facts_from_json(merged_facts()[name], details)
+        return None if facts == TimingFacts() else facts
     return None
 
 

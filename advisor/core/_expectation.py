@@ -88,9 +88,9 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
         return pooled
     ((_, lost, error),) = pooled.parts
     fits = [share * NormalDist(0, math.hypot(typical, error)).pdf(lost) for share, typical in TYPICAL_DROPS]
-    kept = [typical**2 / (typical**2 + error**2) for _, typical in TYPICAL_DROPS]
+    weights = [typical**2 / (typical**2 + error**2) for _, typical in TYPICAL_DROPS]
     return Belief(
-        tuple((fit / sum(fits), part * lost, math.sqrt(part) * error) for fit, part in zip(fits, kept, strict=True))
+        tuple((fit / sum(fits), part * lost, math.sqrt(part) * error) for fit, part in zip(fits, weights, strict=True))
     )
 
 
@@ -156,17 +156,17 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
     figure. The share of the head on frozen features stands for a network that was ``finetuned``.
     """
     share = plain.value / 100
-    kept = facts.kept
+    part = facts.kept
     visits = NormalDist().inv_cdf(0.5 + LEVEL / 2) * facts.sd
     below, above = (abs(plain.value - (plain.value if end is None else end)) / 100 for end in (plain.low, plain.high))
-    middle = _log_odds(share * kept)
+    middle = _log_odds(share * part)
     down = math.hypot(
-        middle - _log_odds(share * facts.kept_low), middle - _log_odds(share * kept - math.hypot(kept * below, visits))
+        middle - _log_odds(share * facts.kept_low), middle - _log_odds(share * part - math.hypot(part * below, visits))
     )
     up = math.hypot(
-        _log_odds(share * facts.kept_high) - middle, _log_odds(share * kept + math.hypot(kept * above, visits)) - middle
+        _log_odds(share * facts.kept_high) - middle, _log_odds(share * part + math.hypot(part * above, visits)) - middle
     )
-    value = 100 * share * kept
+    value = 100 * share * part
     ends = 100 * _share(middle - down), 100 * _share(middle + up)
     return Quantity(
         value,
@@ -213,7 +213,7 @@ def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tup
     device are in ``device_figures``. Evaluations on other devices are ignored.
     """
     best = {device: _best(on_device(evaluations, device)) for device in devices}
-    artefacts = dict.fromkeys(artefact for found in best.values() for artefact in found)
+    artefacts = dict.fromkeys(artefact for by_artefact in best.values() for artefact in by_artefact)
     return tuple(
         _worst({device: best[device][artefact] for device in devices})
         for artefact in artefacts
@@ -225,11 +225,13 @@ def with_required_figures(
     evaluations: Sequence[Evaluation], others: Mapping[str, Sequence[Evaluation]]
 ) -> list[Evaluation]:
     """Return the evaluations, each with what is known of its file in ``others``, the evaluations by required device."""
-    best = {device: _best(found) for device, found in others.items()}
+    best = {device: _best(device_evaluations) for device, device_evaluations in others.items()}
 
     def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:
         artefact = variant_of(evaluation)
-        return {device: figures_of(found[artefact]) for device, found in best.items() if artefact in found}
+        return {
+            device: figures_of(by_artefact[artefact]) for device, by_artefact in best.items() if artefact in by_artefact
+        }
 
     return [replace(e, required_figures=known(e)) for e in evaluations]
 
@@ -255,12 +257,12 @@ def figures_of(evaluation: Evaluation) -> DeviceFigures:
 
 def _best(evaluations: Iterable[Evaluation]) -> dict[Artefact, Evaluation]:
     """Return the best evaluation of each artefact on a device: the fastest that ran, else one that did not."""
-    found: dict[Artefact, Evaluation] = {}
+    best: dict[Artefact, Evaluation] = {}
     for evaluation in evaluations:
         artefact = variant_of(evaluation)
-        if artefact not in found or _rank(evaluation) < _rank(found[artefact]):
-            found[artefact] = evaluation
-    return found
+        if artefact not in best or _rank(evaluation) < _rank(best[artefact]):
+            best[artefact] = evaluation
+    return best
 
 
 def _rank(evaluation: Evaluation) -> tuple[bool, float, float]:

@@ -24,15 +24,19 @@ def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Ca
 
     def declare(function: Function) -> Function:
         plain = inspect.signature(function)
-        own = [each for each in plain.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        parameters = [
+            parameter for parameter in plain.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
         by_keyword = inspect.Parameter.KEYWORD_ONLY
         known = defaults_of(kind) if stated else {}
         shared = [
             inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint)
             for name, hint in get_type_hints(kind).items()
         ]
-        places = [each for each in own if each.kind is not by_keyword]
-        signature = plain.replace(parameters=[*places, *shared, *(each for each in own if each.kind is by_keyword)])
+        places = [parameter for parameter in parameters if parameter.kind is not by_keyword]
+        signature = plain.replace(
+            parameters=[*places, *shared, *(parameter for parameter in parameters if parameter.kind is by_keyword)]
+        )
 
         @wraps(function)
         def call(*arguments: Any, **given: Any) -> Any:
@@ -44,7 +48,7 @@ def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Ca
             )
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        call.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
+        call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
         entries = "\n".join(_entries(table_of(kind), defaults and not stated))
         call.__doc__ = _documented(inspect.cleandoc(function.__doc__ or ""), entries, len(places))
         return call  # type: ignore[return-value]
@@ -54,12 +58,12 @@ def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Ca
 
 def _documented(text: str, entries: str, places: int) -> str:
     """Return a docstring with the options among its arguments, after those that have a place."""
-    head, found, rest = text.partition("Args:\n")
-    own, end, more = rest.partition("\n\n") if found else ("", "", "")
-    if not found:
-        head, found, more = text.partition("Raises:\n")
-        return f"{head}Args:\n{entries}\n\n{found}{more}"
-    parts = re.split(r"\n(?=    \w)", own)
+    head, title, rest = text.partition("Args:\n")
+    arguments, end, more = rest.partition("\n\n") if title else ("", "", "")
+    if not title:
+        head, title, more = text.partition("Raises:\n")
+        return f"{head}Args:\n{entries}\n\n{title}{more}"
+    parts = re.split(r"\n(?=    \w)", arguments)
     return f"{head}Args:\n" + "\n".join([*parts[:places], entries, *parts[places:]]) + end + more
 
 
@@ -68,5 +72,5 @@ def _entries(table: Table, defaults: bool) -> Iterator[str]:
         text = option.help if defaults else option.text
         if isinstance(option.default, str) and option.default:
             text = text.replace(f"Default: {option.default}.", f"Default: ``{option.default}``.")
-        text = re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda found: f"``{found[1].replace('-', '_')}``", text)
+        text = re.sub(r"--([a-z]+(?:-[a-z]+)*)", lambda match: f"``{match[1].replace('-', '_')}``", text)
         yield f"    {name}: {text}"

@@ -106,12 +106,12 @@ def load_entry_point(point: EntryPoint) -> Any:
 def _entry_points(group: str) -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points  # takes 30 ms, which a help text does not need
 
-    found: dict[str, EntryPoint] = {}
-    for each in sorted(entry_points(group=group), key=lambda found: found.name):
-        found.setdefault(each.name, each)
-    if not found:
+    points: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=group), key=lambda entry_point: entry_point.name):
+        points.setdefault(point.name, point)
+    if not points:
         raise _other_version(f"'{group}' is empty")
-    return found
+    return points
 
 
 def _other_version(problem: str) -> UsageError:
@@ -186,9 +186,9 @@ def without_password(text: str) -> str:
 def without_passwords(value: Any) -> Any:
     """Return a JSON value whose texts have no secrets, see :func:`without_password`."""
     if isinstance(value, Mapping):
-        return {key: without_passwords(each) for key, each in value.items()}
+        return {key: without_passwords(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [without_passwords(each) for each in value]
+        return [without_passwords(entry) for entry in value]
     return without_password(value) if isinstance(value, str) else value
 
 

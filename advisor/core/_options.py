@@ -652,7 +652,7 @@ def table_of(declared: type) -> Table:
 def _with_default(kind: Any, option: Option) -> Option:
     if option.default is not None:
         return option
-    kinds = {each for each in get_args(kind) if each is not NoneType}
+    kinds = {member for member in get_args(kind) if member is not NoneType}
     empty = 0 if kinds == {int} else False if kinds == {bool} else "" if kinds <= {str, Path} else ()
     return replace(option, default=empty)
 

@@ -76,11 +76,11 @@ class Posterior:
         theirs = self._places(behind)
         points = self._accuracies[theirs][None, :] - self._accuracies[mine][:, None]
         errors = np.hypot(self._deviations[mine][:, None], self._deviations[theirs][None, :])
-        own = self._rows[mine]
+        rows = self._rows[mine]
         other = self._rows[theirs]
         if self._right.size:
-            by_image = self._errors_on_same_images(own, other)
-            errors = np.where((own[:, None] >= 0) & (other[None, :] >= 0), by_image, errors)
+            by_image = self._errors_on_same_images(rows, other)
+            errors = np.where((rows[:, None] >= 0) & (other[None, :] >= 0), by_image, errors)
         return points, errors
 
     def tied(self, best: Evaluation, others: Sequence[Evaluation]) -> list[bool]:
@@ -131,7 +131,7 @@ class Posterior:
         by_name = dict(zip(ordered, columns, strict=True))
         return np.stack([by_name[name] for name in names], axis=1)
 
-    def _errors_on_same_images(self, own: Integers, other: Integers) -> Floats:
+    def _errors_on_same_images(self, mine: Integers, other: Integers) -> Floats:
         """Return the standard errors, in points, of differences between files; a row below 0 gives no figure.
 
         Half an image is added for each file that only it answers rightly, or one lone answer would count as proof
@@ -140,19 +140,19 @@ class Posterior:
         """
         import numpy as np
 
-        first, second = (np.unique(rows[rows >= 0]) for rows in (own, other))
+        first, second = (np.unique(rows[rows >= 0]) for rows in (mine, other))
         if not first.size or not second.size:
-            return np.zeros((len(own), len(other)))
+            return np.zeros((len(mine), len(other)))
         means = self._right.mean(axis=1)
         squares = (self._right**2).mean(axis=1)
         count = self._right.shape[1]
         variances = squares[first][:, None] + squares[second] - 2 * self._right[first] @ self._right[second].T / count
         variances -= (means[first][:, None] - means[second]) ** 2
         errors = 100 * np.sqrt((np.maximum(variances, 0.0) + 1 / count) / (count + 1))
-        rows = np.clip(np.searchsorted(first, own), 0, len(first) - 1)
+        rows = np.clip(np.searchsorted(first, mine), 0, len(first) - 1)
         columns = np.clip(np.searchsorted(second, other), 0, len(second) - 1)
-        found: Floats = errors[rows][:, columns]
-        return found
+        pairwise: Floats = errors[rows][:, columns]
+        return pairwise
 
     def _places(self, evaluations: Sequence[Evaluation]) -> Integers:
         import numpy as np

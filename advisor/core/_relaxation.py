@@ -46,28 +46,28 @@ def _allowed(limit: str, budget: Budget) -> float:
 def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
     """Return, for each limit alone, the smallest change that admits a candidate; else for several at once."""
     broken = {e.configuration.key: budget.violations(e) for e in known}
-    found = []
+    changes = []
     for limit in dict.fromkeys(limit for excesses in broken.values() for limit in excesses):
         only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, budget)]
         if only:
             nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e)))
-            found.append(_relaxation((limit,), nearest, budget))
-    return tuple(found) or _together(known, budget)
+            changes.append(_relaxation((limit,), nearest, budget))
+    return tuple(changes) or _together(known, budget)
 
 
 def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[Evaluation]]:
     """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`, the nearest first."""
-    found: dict[str, list[tuple[float, Evaluation]]] = {}
+    nearest: dict[str, list[tuple[float, Evaluation]]] = {}
     for evaluation in known:
         violations = budget.violations(evaluation)
         for limit, excess in violations.items():
             allowed = _allowed(limit, budget)
             room = LOOSER * (100 - allowed if is_floor(limit) else allowed)
             if len(violations) == 1 and limit != LICENCE and excess <= room:
-                found.setdefault(limit, []).append((excess, evaluation))
+                nearest.setdefault(limit, []).append((excess, evaluation))
     return {
         limit: [e for _, e in sorted(rows, key=lambda row: (row[0], row[1].configuration))]
-        for limit, rows in found.items()
+        for limit, rows in nearest.items()
     }
 
 
@@ -156,14 +156,14 @@ def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowe
     """Return the figure on validation and, of a finalist, on the hold-out, against the limit."""
     robust = evaluation.capture.plain is not None
     if limit in METRICS:
-        own, judged = metric_on_parts(evaluation, limit)
+        validated, judged = metric_on_parts(evaluation, limit)
     elif limit == "drop":
-        own = evaluation.drop
+        validated = evaluation.drop
         judged = evaluation.holdout_drop
     else:
-        own = evaluation.accuracy
+        validated = evaluation.accuracy
         judged = evaluation.capture.holdout if robust else evaluation.holdout_accuracy
-    figures = show_figure(limit, own.value) if own else ""
+    figures = show_figure(limit, validated.value) if validated else ""
     if judged is not None:
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
     met = show_met(budget, evaluation).get(limit)

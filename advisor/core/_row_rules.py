@@ -40,17 +40,17 @@ def broken_rule(evaluation: Evaluation, key: object = None) -> str:
 
 def _of(name: str, holds: Callable[[Quantity], bool]) -> Rule:
     """Return a rule of one quantity, which an evaluation without this quantity satisfies."""
-    return lambda row: (found := getattr(row, name)) is None or holds(found)
+    return lambda row: (quantity := getattr(row, name)) is None or holds(quantity)
 
 
-def _ends(found: Quantity) -> list[float]:
+def _ends(quantity: Quantity) -> list[float]:
     """Return the ends of an interval; a missing one is the value."""
-    return [found.value if end is None else end for end in (found.low, found.high)]
+    return [quantity.value if end is None else end for end in (quantity.low, quantity.high)]
 
 
-def _holds_value(found: Quantity) -> bool:
-    (low, high), slack = _ends(found), _CLOSE * max(1.0, abs(found.value))
-    return low - slack <= found.value <= high + slack
+def _holds_value(quantity: Quantity) -> bool:
+    (low, high), slack = _ends(quantity), _CLOSE * max(1.0, abs(quantity.value))
+    return low - slack <= quantity.value <= high + slack
 
 
 def _close(one: Any, other: Any) -> bool:
@@ -68,20 +68,20 @@ def _judged(row: Evaluation) -> Iterator[tuple[ImageAnswers, Quantity]]:
 
 def _counts_fit(answers: ImageAnswers, accuracy: Quantity) -> bool:
     counts = answers.confusion or ()
-    right = [sum(own[label : label + 1]) for label, own in enumerate(counts)]
+    right = [sum(row[label : label + 1]) for label, row in enumerate(counts)]
     total = sum(map(sum, counts))
     top1 = answers.metrics.get(TOP1, accuracy)
     recalls = zip(answers.per_class_recall.values(), right, counts, strict=False)
     return not total or (
         _close(top1.value, 100 * sum(right) / total)
         and top1.n in (None, total)
-        and all(share is None or _close(share * sum(own), float(hits)) for share, hits, own in recalls)
+        and all(share is None or _close(share * sum(row), float(hits)) for share, hits, row in recalls)
     )
 
 
 def _is_a_metric(answers: ImageAnswers, accuracy: Quantity) -> bool:
-    own, *metrics = ((*_ends(q), q.value, q.level, q.n, q.provenance) for q in (accuracy, *answers.metrics.values()))
-    return not metrics or any(all(map(_close, own, each)) for each in metrics)
+    top1, *metrics = ((*_ends(q), q.value, q.level, q.n, q.provenance) for q in (accuracy, *answers.metrics.values()))
+    return not metrics or any(all(map(_close, top1, metric)) for metric in metrics)
 
 
 def _in_order(times: TimeSummary | None) -> bool:
@@ -98,21 +98,21 @@ def _was_timed(row: Evaluation) -> bool:
 
 
 def _shares(row: Evaluation) -> Iterator[float | None]:
-    told = row.unknown or UnknownFacts()
+    unknown = row.unknown or UnknownFacts()
     agreement = row.agreement
     more = row.on_all
-    yield from (row.budget_probability, told.accepted, *(each.accepted for each in told.by_class.values()))
+    yield from (row.budget_probability, unknown.accepted, *(facts.accepted for facts in unknown.by_class.values()))
     yield from (agreement.share, agreement.kept) if agreement else ()
     yield from (more.same, more.more / max(more.images, more.more, 1)) if more else ()
     yield from (share for answers, _ in _judged(row) for share in answers.per_class_recall.values())
-    others = (told.others.found, told.others.auroc) if told.others else ()
-    left_out = (each.auroc for each in told.by_class.values())
-    for each in (told.auroc, told.float_auroc, told.kept, told.precision, *others, *left_out):
-        yield from (each.low, each.value, each.high) if each else ()
+    others = (unknown.others.found, unknown.others.auroc) if unknown.others else ()
+    left_out = (facts.auroc for facts in unknown.by_class.values())
+    for quantity in (unknown.auroc, unknown.float_auroc, unknown.kept, unknown.precision, *others, *left_out):
+        yield from (quantity.low, quantity.value, quantity.high) if quantity else ()
 
 
 def _files_fit(row: Evaluation) -> bool:
-    more = [(each.file, each.sha256, each.size_bytes) for each in (row.unknown, row.on_all) if each]
+    more = [(facts.file, facts.sha256, facts.size_bytes) for facts in (row.unknown, row.on_all) if facts]
     files = [(row.artefact, row.artefact_sha256, row.size.value if row.size else 0), *more]
     return all(re.fullmatch("[0-9a-f]{64}", sha256) and size > 0 for file, sha256, size in files if file)
 
@@ -152,9 +152,9 @@ RULES: Mapping[str, Rule] = {
         and (row.timing is None or row.timing.threads in (None, row.configuration.target.threads))
     ),
     "accuracy and recall are the shares of right answers in the confusion matrix": lambda row: all(
-        _counts_fit(*each) for each in _judged(row)
+        _counts_fit(*pair) for pair in _judged(row)
     ),
-    "the accuracy is one of the metrics of its answers": lambda row: all(_is_a_metric(*each) for each in _judged(row)),
+    "the accuracy is one of the metrics of its answers": lambda row: all(_is_a_metric(*pair) for pair in _judged(row)),
     "answers on the hold-out have an accuracy": lambda row: (
         row.holdout_answers is None or row.holdout_accuracy is not None
     ),

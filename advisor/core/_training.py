@@ -136,8 +136,8 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
     if recipe.over != HEAD:
         return 0.0, 0.0
     of_images = MANY * images / (images + FEW_IMAGES) if recipe.tunes_backbone else 1.0
-    own = Gain(recipe.gain * of_images, recipe.spread)
-    gain, spread = measured if recipe.tunes_backbone and measured else own
+    gain_of_recipe = Gain(recipe.gain * of_images, recipe.spread)
+    gain, spread = measured if recipe.tunes_backbone and measured else gain_of_recipe
     return math.log(1.0 - gain), spread / (1.0 - gain)
 
 

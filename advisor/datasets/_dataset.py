@@ -84,8 +84,8 @@ class Dataset:
     @property
     def counts(self) -> tuple[int, ...]:
         """Readable images per class, in the order of ``classes``."""
-        found = Counter(self.labels)
-        return tuple(found[label] for label in range(len(self.classes)))
+        counts = Counter(self.labels)
+        return tuple(counts[label] for label in range(len(self.classes)))
 
     @property
     def own_parts(self) -> tuple[str | None, ...]:
@@ -115,7 +115,7 @@ def drawn(listing: Listing, most: int) -> Listing:
         runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
         for unit in sorted(members_of(runs).values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
             if taken < wanted:
-                chosen.update(places[each] for each in unit)
+                chosen.update(places[index] for index in unit)
                 taken += len(unit)
     return replace(listing, entries=[listing.entries[place] for place in sorted(chosen)])
 

@@ -54,10 +54,10 @@ def stratified(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
     """
 
     def with_strata(groups: Sequence[int]) -> Dataset:
-        found = strata(contents, groups, [image.part for image in dataset.images])
-        names = tuple(sorted(set(found)))
+        labels = strata(contents, groups, [image.part for image in dataset.images])
+        names = tuple(sorted(set(labels)))
         place = {name: number for number, name in enumerate(names)}
-        images = (replace(image, label=place[name]) for image, name in zip(dataset.images, found, strict=True))
+        images = (replace(image, label=place[name]) for image, name in zip(dataset.images, labels, strict=True))
         return replace(dataset, classes=names, images=tuple(images))
 
     return with_strata
@@ -94,10 +94,10 @@ def _fine(contents: Sequence[Counter[str]]) -> list[Stratum]:
     return [stratum(content) for content in contents]
 
 
-def _small(found: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]) -> set[Stratum]:
+def _small(image_strata: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]) -> set[Stratum]:
     """Return the strata with too few groups, or without an image in a part of the user's split."""
     groups_of, parts_of = defaultdict(set), defaultdict(set)
-    for stratum, group, part in zip(found, groups, parts, strict=True):
+    for stratum, group, part in zip(image_strata, groups, parts, strict=True):
         groups_of[stratum].add(group)
         parts_of[stratum].add(part)
     everywhere = set(parts) - {""}

@@ -69,8 +69,8 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     from scipy.fft import dctn
 
     low = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW].reshape(len(thumbnails), -1)
-    kept = low[:, 1 : BITS + 1]
-    bits = kept > np.median(kept, axis=1, keepdims=True)
+    frequencies = low[:, 1 : BITS + 1]
+    bits = frequencies > np.median(frequencies, axis=1, keepdims=True)
     return np.asarray(np.packbits(bits, axis=1).view(">u8").reshape(-1), np.uint64)
 
 
@@ -244,15 +244,15 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
     that is not much smaller (Lewis, "Fast Normalized Cross-Correlation", 1995).
     """
     grey = lru_cache(maxsize=_KEPT)(_grey)
-    found = []
+    pairs = []
     for first, second in candidates(features):
         try:
             value = match(grey(paths[first]), grey(paths[second]))
         except StageError:  # the file disappeared since it was read; later stages report it
             continue
         if value >= MIN_MATCH:
-            found.append(Pair(first, second, round(value, 4)))
-    return tuple(found)
+            pairs.append(Pair(first, second, round(value, 4)))
+    return tuple(pairs)
 
 
 def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:

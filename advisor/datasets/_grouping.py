@@ -58,15 +58,15 @@ def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[
     classes, are in different groups.
     """
     flat = colours.reshape(len(colours), -1)
-    found = np.zeros(len(colours), int)
+    groups = np.zeros(len(colours), int)
     first = 0
     for indices in members_of(cells).values():
         for start in range(0, len(indices), TOGETHER):
             run = indices[start : start + TOGETHER]
             numbers = _clusters(flat[run].astype(np.float32))
-            found[run] = first + numbers
+            groups[run] = first + numbers
             first += int(numbers.max()) + 1
-    return tuple(found.tolist())
+    return tuple(groups.tolist())
 
 
 def groups_tell_classes(
@@ -103,13 +103,13 @@ def silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> 
         return np.zeros(len(clusters))
     means = distances @ np.eye(len(sizes))[clusters]
     rows = np.arange(len(clusters))
-    own = sizes[clusters]
-    within = means[rows, clusters] / np.maximum(own - 1, 1)
+    cluster_sizes = sizes[clusters]
+    within = means[rows, clusters] / np.maximum(cluster_sizes - 1, 1)
     means /= sizes
     means[rows, clusters] = np.inf
     nearest = means.min(axis=1)
     widest = np.maximum(np.maximum(within, nearest), 1e-12)
-    return np.where(own > 1, (nearest - within) / widest, 0.0)
+    return np.where(cluster_sizes > 1, (nearest - within) / widest, 0.0)
 
 
 def _clusters(flat: Floats) -> NDArray[np.int64]:
@@ -153,16 +153,16 @@ def _answers(
     if len(rows) < len(chosen):
         distances = distances[rows]
     distances[np.arange(len(rows)), rows] = np.inf
-    own = label_of[rows]
-    with_own = label_of[distances.argmin(axis=1)] == own
+    truth = label_of[rows]
+    with_own = label_of[distances.argmin(axis=1)] == truth
     order = np.argsort(group_of, kind="stable")
     starts = np.searchsorted(group_of[order], np.arange(len(names)))
     to_group = np.minimum.reduceat(distances[:, order], starts, axis=1)
     to_group[np.arange(len(rows)), group_of[rows]] = np.inf
-    return with_own, _nearest_class(to_group, class_of_group, own) == own
+    return with_own, _nearest_class(to_group, class_of_group, truth) == truth
 
 
-def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.int64]:
+def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the nearest class of each row, without the nearest group of each class but the own."""
     classes = np.unique(class_of_group)
     best = np.full((len(to_group), len(classes)), np.inf, np.float32)
@@ -170,18 +170,18 @@ def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], own: NDA
         some = to_group[:, class_of_group == label]
         nearest = np.sort(some, axis=1)[:, :2]
         other = nearest[:, 1] if nearest.shape[1] > 1 else np.inf
-        best[:, column] = np.where(own == label, nearest[:, 0], other)
+        best[:, column] = np.where(truth == label, nearest[:, 0], other)
     return np.asarray(classes[best.argmin(axis=1)], np.int64)
 
 
 def _distances(values: Floats) -> Floats:
     squares = (values**2).sum(axis=1)
-    found: Floats = values @ values.T  # changed in place, as it is large
-    found *= -2
-    found += squares[:, None]
-    found += squares[None]
-    np.maximum(found, 0, out=found)
-    return found
+    distances: Floats = values @ values.T  # changed in place, as it is large
+    distances *= -2
+    distances += squares[:, None]
+    distances += squares[None]
+    np.maximum(distances, 0, out=distances)
+    return distances
 
 
 def _excess(
@@ -267,14 +267,14 @@ def by_camera(shots: Sequence[Shot]) -> tuple[int, ...]:
     timed = [index for index, shot in enumerate(shots) if shot.taken_s is not None]
     if not timed or len(timed) < TIMED * len(shots):
         return ()
-    found = [-1] * len(shots)
+    groups = [-1] * len(shots)
     number = -1
     last: tuple[str, float] | None = None
     for camera, taken_s, index in sorted((shots[i].camera, shots[i].taken_s or 0.0, i) for i in timed):
         if last is None or last[0] != camera or taken_s - last[1] > PAUSE_S:
             number += 1
-        found[index], last = number, (camera, taken_s)
-    return tuple(number + 1 + index if group < 0 else group for index, group in enumerate(found))
+        groups[index], last = number, (camera, taken_s)
+    return tuple(number + 1 + index if group < 0 else group for index, group in enumerate(groups))
 
 
 def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]:
@@ -288,9 +288,9 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     series: dict[tuple[str, int, str, str], list[tuple[int, int]]] = defaultdict(list)
     for index, image in enumerate(dataset.images):
         name = image.path.stem
-        if found := _NUMBER.search(name):
-            key = str(image.path.parent), image.label, name[: found.start()], name[found.end() :]
-            series[key].append((int(found.group()), index))
+        if match := _NUMBER.search(name):
+            key = str(image.path.parent), image.label, name[: match.start()], name[match.end() :]
+            series[key].append((int(match.group()), index))
     if sum(map(len, series.values())) < NUMBERED * len(dataset.images):
         return ()
     ordered = [sorted(rows) for rows in series.values()]

@@ -173,10 +173,10 @@ def name_content(head: bytes) -> str:
 def orientation(image: Image.Image) -> int:
     """Return how an image must be turned to be upright, from its EXIF data: 1 (not at all) to 8."""
     try:
-        found = image.getexif().get(_ORIENTATION_TAG, 1)
+        turn = image.getexif().get(_ORIENTATION_TAG, 1)
     except (*READ_ERRORS, TypeError, AttributeError, struct.error):
         return 1
-    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+    return turn if isinstance(turn, int) and 1 <= turn <= 8 else 1
 
 
 @contextmanager

@@ -435,11 +435,11 @@ def archives_in(folder: Path) -> list[Path]:
 
     A pipe or a device of such a name is none: it could not be read to its end.
     """
-    found = []
+    paths = []
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not is_system_name(name)]
-        found += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
-    files = [file for file in found if file.is_file()]
+        paths += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
+    files = [file for file in paths if file.is_file()]
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 
 

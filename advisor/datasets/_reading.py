@@ -74,14 +74,14 @@ def _read_in_child(function: str, items: Sequence[Any]) -> list[Any]:
     """Return the results of a child; if it fails at several items, each is tried alone."""
     limits = LIMITS if len(items) > 1 else LIMITS_OF_ONE
     try:
-        found = _readers(os.getpid()).call(
+        results = _readers(os.getpid()).call(
             f"{__name__}:call_in_folder", str(Path.cwd()), function, list(items), limits=limits
         )
     except StageError as error:
         if len(items) == 1:
             return [ReaderFailure(f"its reader {error.message}")]
         return [result for item in items for result in _read_in_child(function, [item])]
-    return list(found)
+    return list(results)
 
 
 @cache

@@ -98,12 +98,12 @@ def draw_groups(
         free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
         if not held[label] and free:
             take(min(free, key=lambda number: sum(counts[number].values())))
-    found = {index for number in taken for unit in groups[number] for index in unit}
+    indices = {index for number in taken for unit in groups[number] for index in unit}
     if divide:
         left = [group for i, group in enumerate(groups) if i not in taken]
         for label in sorted(label for label in wanted if not held[label]):
-            found.update(_last(dataset, left, label, share, keep))
-    return found
+            indices.update(_last(dataset, left, label, share, keep))
+    return indices
 
 
 def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share: float, keep: int) -> list[int]:
@@ -112,12 +112,12 @@ def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share
     largest: list[Group] = max(of_class, key=lambda units: len(units))
     units = sorted(largest, key=lambda unit: min(_natural(dataset, index) for index in unit))
     most = max(1.0, share * sum(map(len, units)))
-    found: list[int] = []
+    indices: list[int] = []
     for unit in reversed(units[min(keep, len(units) - 1) :]):
-        if found and len(found) + len(unit) > most:
+        if indices and len(indices) + len(unit) > most:
             break
-        found += unit
-    return found
+        indices += unit
+    return indices
 
 
 def _natural(dataset: Dataset, index: int) -> list[tuple[int, str]]:
@@ -177,14 +177,14 @@ def split(
         if not 0 < share < 1:
             raise UsageError(f"{name}: {share} is not between 0 and 1", "write for example 0.2")
     by_class = _groups_by_class(dataset, seed, together)
-    own = _own_parts(dataset, given, by_class)
+    given_parts = _own_parts(dataset, given, by_class)
     drawn = _Draw(dataset, by_class, _visits(dataset, seed, together, grouping), grouping.source is not Source.MANIFEST)
-    aside = drawn.part(HOLDOUT, own, holdout, {})
+    aside = drawn.part(HOLDOUT, given_parts, holdout, {})
     held = dict.fromkeys(aside, HOLDOUT)
-    compared = drawn.part(VALIDATION, own, validation, held)
-    part_of = {**own, **held, **dict.fromkeys(compared, VALIDATION)}
+    compared = drawn.part(VALIDATION, given_parts, validation, held)
+    part_of = {**given_parts, **held, **dict.fromkeys(compared, VALIDATION)}
     parts = {part: tuple(i for i in range(len(dataset.images)) if part_of.get(i, TRAIN) == part) for part in PARTS}
-    named = tuple(part for part in PARTS if part in own.values())
+    named = tuple(part for part in PARTS if part in given_parts.values())
     result = Split(parts[TRAIN], parts[VALIDATION], parts[HOLDOUT], seed, named)
     _require_images(dataset, result, grouping)
     return result
@@ -227,19 +227,19 @@ def halved(
 
 def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence[Sequence[Group]]) -> dict[int, str]:
     """Return the part of each image that has one; the others of its group get the last of the group's parts."""
-    own = {index: part for index, part in enumerate(given) if part is not None}
-    for index, part in own.items():
+    part_of = {index: part for index, part in enumerate(given) if part is not None}
+    for index, part in part_of.items():
         if part not in PARTS:
             path = dataset.images[index].path
             raise UsageError(f"'{path}': '{part}' is not a part of a split", f"one of: {', '.join(PARTS)}")
-    if HOLDOUT not in own.values():
-        own = {index: HOLDOUT if part == VALIDATION else part for index, part in own.items()}
+    if HOLDOUT not in part_of.values():
+        part_of = {index: HOLDOUT if part == VALIDATION else part for index, part in part_of.items()}
     for groups in by_class:
         for group in groups:
-            named = [own[index] for index in group if index in own]
+            named = [part_of[index] for index in group if index in part_of]
             if named:
-                own |= {index: max(named, key=PARTS.index) for index in group if index not in own}
-    return own
+                part_of |= {index: max(named, key=PARTS.index) for index in group if index not in part_of}
+    return part_of
 
 
 @dataclass(frozen=True)
@@ -251,12 +251,12 @@ class _Draw:
     visits: Sequence[Sequence[Group]]  # groups of such units, across classes; empty if the images do not come in groups
     divide: bool  # a group is divided if its class has no other
 
-    def part(self, name: str, own: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
+    def part(self, name: str, given_parts: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
         """Draw a part from images without one, and from the training part if the user's split does not name it."""
-        free = {None} if name in own.values() else {None, TRAIN}
+        free = {None} if name in given_parts.values() else {None, TRAIN}
 
         def may(unit: Group) -> bool:
-            return all((held.get(index) or own.get(index)) in free for index in unit)
+            return all((held.get(index) or given_parts.get(index)) in free for index in unit)
 
         if not self.visits:
             return _set_aside(self.by_class, share, may)
@@ -328,7 +328,7 @@ def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[in
 
 def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
     """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
-    found: set[int] = set()
+    indices: set[int] = set()
     for groups in ([group for group in groups if may(group)] for groups in by_class):
         most = max(1, round(share * sum(map(len, groups))))
         taken = Group()
@@ -337,8 +337,8 @@ def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[
                 taken += group
         if len(groups) > 1:  # at least one group, never all of them
             smallest = min(groups, key=len)
-            found.update(taken or smallest)
-    return found
+            indices.update(taken or smallest)
+    return indices
 
 
 def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:

@@ -121,7 +121,7 @@ def measure(data: bytes) -> Measured:
     laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
     energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
     edges = float(energy.sum())
-    found = ImageStats(
+    stats = ImageStats(
         width=width,
         height=height,
         brightness=float(values.mean()),
@@ -132,7 +132,7 @@ def measure(data: bytes) -> Measured:
     )
     thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
     return Measured(
-        stats=found,
+        stats=stats,
         thumbnail=np.asarray(thumbnail, dtype=np.uint8),
         colours=np.asarray(small.reduce(_COLOUR_SIDE // COLOURS), dtype=np.uint8),
         histogram=_histogram(np.asarray(small, dtype=np.uint16)),
@@ -190,18 +190,18 @@ class Survey:
     def without(self, rejected: Collection[Rejected]) -> Survey:
         """Return the survey without some of the images, which are listed as rejected."""
         paths = {row.path for row in rejected}
-        kept = [index for index, image in enumerate(self.dataset.images) if image.path not in paths]
+        indices = [index for index, image in enumerate(self.dataset.images) if image.path not in paths]
         dataset = replace(
             self.dataset,
-            images=tuple(self.dataset.images[index] for index in kept),
+            images=tuple(self.dataset.images[index] for index in indices),
             rejected=tuple(sorted((*self.dataset.rejected, *rejected), key=lambda row: row.path)),
         )
         stats = self.stats
         thumbnails = self.thumbnails
         colours = self.colours
         histograms = self.histograms
-        shots = tuple(self.shots[index] for index in kept)
-        return Survey(dataset, stats[kept], thumbnails[kept], colours[kept], histograms[kept], shots)
+        shots = tuple(self.shots[index] for index in indices)
+        return Survey(dataset, stats[indices], thumbnails[indices], colours[indices], histograms[indices], shots)
 
 
 def survey(source: Path | str | Listing, progress: Progress | None = None, most: int | None = None) -> Survey:
@@ -228,11 +228,11 @@ def survey(source: Path | str | Listing, progress: Progress | None = None, most:
         if isinstance(read, Rejected):
             rejected.append(read)
         else:
-            image, found = read
-            stats[len(images)], thumbnails[len(images)] = astuple(found.stats), found.thumbnail
-            colours[len(images)], histograms[len(images)] = found.colours, found.histogram
+            image, measured = read
+            stats[len(images)], thumbnails[len(images)] = astuple(measured.stats), measured.thumbnail
+            colours[len(images)], histograms[len(images)] = measured.colours, measured.histogram
             images.append(image)
-            shots.append(found.shot)
+            shots.append(measured.shot)
         tell(done, len(listing.entries))
     dataset = Dataset(
         root=listing.root,
@@ -272,19 +272,19 @@ def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
         if isinstance(read, str | ReaderFailure):
             yield Rejected(entry.path, read if isinstance(read, str) else f"damaged: {read.reason}")
             continue
-        sha256, stamp, found = read
+        sha256, stamp, measured = read
         label = place[entry.label]
-        yield LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found
+        yield LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), measured
 
 
 def read_file(path: Path) -> tuple[str, Stamp, Measured] | str:
     """Return the hash and the stamp of an image, and what was measured; or why it cannot be used."""
     try:
         data, stamp = read_bytes(path)
-        found = measure(data)
+        measured = measure(data)
     except READ_ERRORS as error:
         return reason(error)
-    return hashlib.sha256(data).hexdigest(), stamp, found
+    return hashlib.sha256(data).hexdigest(), stamp, measured
 
 
 def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:

@@ -65,27 +65,27 @@ class JudgeByShares(ABC, Generic[R]):
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """Return the figure on the validation part, and what compression lost."""
-        own, floats = (self.reached(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
+        shipped, floats = (self.reached(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
         count = len(images.part(Role.VALIDATION).paths)
-        answers = self.compared(own, floats if scored.trained else None, images)
+        answers = self.compared(shipped, floats if scored.trained else None, images)
         return AccuracyVerdict(
-            accuracy=percent(own.figure, count, f"{self.metric} {VALIDATED}"),
-            drop=drop_of(paired_shares(floats.shares, own.shares), count),
-            answers=replace(answers, file=run.keep_answers(name, own.shares)),
+            accuracy=percent(shipped.figure, count, f"{self.metric} {VALIDATED}"),
+            drop=drop_of(paired_shares(floats.shares, shipped.shares), count),
+            answers=replace(answers, file=run.keep_answers(name, shipped.shares)),
         )
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """Return the figure on the hold-out, and what is kept of it."""
         reached = self.reached(own, images, Role.HOLDOUT)
-        found = percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
+        figure = percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
         answers = self.judged(reached, images, evaluation.answers)
-        return replace(evaluation, holdout_accuracy=found, holdout_answers=answers), {}
+        return replace(evaluation, holdout_accuracy=figure, holdout_answers=answers), {}
 
     def captured(self, answers: Path, images: Images, role: Role) -> Captured:
         """Return the figure under the capture conditions that leave objects and pixels in their places."""
         tests = len(STAYING)
         seen = (self.reached(answers, images, role, slice(test, None, tests)) for test in range(tests))
-        shares = np.array([each.shares for each in seen], np.float64)
+        shares = np.array([result.shares for result in seen], np.float64)
         return Captured(STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric)
 
 
@@ -113,7 +113,7 @@ def overlays(
     for place in np.argsort(scores, kind="stable")[:WORST].tolist():
         with open_image(part.paths[place]) as image:
             width, height = Frame(image.size, orientation(image)).upright
-        true, found = (base64.b64encode(layer).decode() for layer in layers(place))
+        true, answer = (base64.b64encode(layer).decode() for layer in layers(place))
         path = images.dataset.shown(part.paths[place])
-        rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, found))
+        rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, answer))
     return Overlays(tuple(rows), legend)

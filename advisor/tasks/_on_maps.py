@@ -69,10 +69,10 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
             why = f"a file of your own has no graph that {task.learnt} can be trained on; name a network"
             raise UnsupportedRecipe(why)
         part = materials.part(role)
-        own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
+        facts = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
         start = {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on} if earlier else {}
-        return {**identity(materials, card), **own, **start, **packages}
+        return {**identity(materials, card), **facts, **start, **packages}
 
     scope = Scope(card.name, training, purpose=purpose)
     to_come = None if purpose is Purpose.ALL else 0.0 if goes_on else GOING_ON
@@ -171,11 +171,11 @@ def train(
     from advisor.core import TASKS
     from advisor.training import LabelledImages, train as train_head
 
-    own = cast("HeadOnMaps", TASKS[task])
+    functions = cast("HeadOnMaps", TASKS[task])
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        some = own.learns_from(images, seed)
-        learnt = LabelledImages([image for image, _ in some], [own.labels(each, card) for _, each in some])
+        some = functions.learns_from(images, seed)
+        learnt = LabelledImages([image for image, _ in some], [functions.labels(truth, card) for _, truth in some])
         tell = _Progress(checkpoints)
-        trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), start, tell)
+        trained = train_head(card, weights, learnt, classes, functions.head, seed, Path(folder), start, tell)
     trained.write(path)
     return {"out_of_time": trained.out_of_time}

@@ -102,8 +102,8 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
             first.setdefault(owners.get(index, index), step)
         for index in operator.inputs:
             last[owners.get(index, index)] = step
-    kept = (*graph.inputs, *variables, *graph.outputs)
-    last.update(dict.fromkeys((owners.get(index, index) for index in kept), end))
+    boundary = (*graph.inputs, *variables, *graph.outputs)
+    last.update(dict.fromkeys((owners.get(index, index) for index in boundary), end))
     return tuple(
         Lifetime(_rounded(graph.tensors[index].size_bytes, ALIGNMENT), first[index], last.get(index, end))
         for index in sorted(first)
@@ -212,16 +212,16 @@ class MicroArena:
 def micro_arena(model: Model) -> MicroArena:
     """Return the arena that TFLM's reference kernels need for the main graph, with pointers of 64 bits."""
     graph = model.subgraphs[0]
-    kept = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
-    by_channel = [_channels(graph, each, 1) for each in graph.operators if each.name in _BY_CHANNEL]
-    kept += sum(2 * _rounded(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
+    persistent = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
+    by_channel = [_channels(graph, operator, 1) for operator in graph.operators if operator.name in _BY_CHANNEL]
+    persistent += sum(2 * _rounded(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
     structs = TENSOR_BYTES * len(graph.tensors) + OPERATOR_BYTES * len(graph.operators)
     blocks = _lifetimes(graph)
     planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
     preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
     # As TFLM's GreedyMemoryPlanner does: the largest goes first, of equal ones the last.
     activations = _placed(sorted(blocks, key=lambda block: block.size_bytes)[::-1], first_gap=True)
-    return MicroArena(activations, FIXED_BYTES + structs + kept, max(planning, preparing))
+    return MicroArena(activations, FIXED_BYTES + structs + persistent, max(planning, preparing))
 
 
 def _preparing(graph: Subgraph, operator: Operator) -> int:
@@ -239,8 +239,8 @@ def _channels(graph: Subgraph, operator: Operator, place: int) -> int:
     """Return the number of scales of one of the operator's inputs; 0 if it has no such input."""
     if place >= len(operator.inputs) or operator.inputs[place] < 0:
         return 0
-    found = graph.tensors[operator.inputs[place]].quantization
-    return len(found.scales) if found else 0
+    quantization = graph.tensors[operator.inputs[place]].quantization
+    return len(quantization.scales) if quantization else 0
 
 
 def _lifetimes(graph: Subgraph) -> list[Lifetime]:

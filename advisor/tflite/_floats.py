@@ -67,14 +67,14 @@ def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Seq
     places = np.zeros((1, 0), np.int64)
     for level in sparsity.dimMetadata:
         if level.format == schema.DimensionType.DENSE:
-            own = np.tile(np.arange(int(level.denseSize)), len(places))
+            level_places = np.tile(np.arange(int(level.denseSize)), len(places))
             counts = np.full(len(places), int(level.denseSize))
         else:
-            own = np.asarray(level.arrayIndices.values, np.int64)
+            level_places = np.asarray(level.arrayIndices.values, np.int64)
             counts = np.diff(np.asarray(level.arraySegments.values, np.int64))
-        if counts.sum() != len(own) or len(own) > np.prod(shape):
+        if counts.sum() != len(level_places) or len(level_places) > np.prod(shape):
             raise ValueError("their places are not as many as their values")
-        places = np.column_stack([np.repeat(places, counts, axis=0), own])
+        places = np.column_stack([np.repeat(places, counts, axis=0), level_places])
     index = [np.zeros(len(places), np.int64) for _ in shape]
     for column, dimension in enumerate(order):
         if dimension < len(shape):
@@ -82,9 +82,9 @@ def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Seq
             index[dimension] += places[:, column] * (parts[0] if parts else 1)
         else:
             index[blocks[dimension - len(shape)]] += places[:, column]
-    found = np.zeros(shape, values.dtype)
-    found[tuple(index)] = values
-    return found
+    array = np.zeros(shape, values.dtype)
+    array[tuple(index)] = values
+    return array
 
 
 def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
@@ -107,7 +107,7 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
 
 def _replace(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
     """Make readers of each tensor read another one, and leave out what computed it."""
-    graph.operators = [each for each in graph.operators if not by.keys() & set(each.outputs)]
+    graph.operators = [operator for operator in graph.operators if not by.keys() & set(operator.outputs)]
     for reader in graph.operators:
         reader.inputs = [_source(index, by) for index in reader.inputs]
     graph.outputs = [_source(index, by) for index in graph.outputs]
@@ -125,8 +125,8 @@ def _dequantized(data: bytes, name: str) -> bytes:
     known = read(data, name)
     rounded = [
         (tensor, seen)
-        for graph, kept in zip(model.subgraphs, known.subgraphs, strict=True)
-        for tensor, seen in zip(graph.tensors, kept.tensors, strict=True)
+        for graph, known_graph in zip(model.subgraphs, known.subgraphs, strict=True)
+        for tensor, seen in zip(graph.tensors, known_graph.tensors, strict=True)
         if seen.quantization and seen.dtype != "float32"
     ]
     if not rounded:
@@ -140,8 +140,8 @@ def _dequantized(data: bytes, name: str) -> bytes:
         tensor.quantization = None
     by_graph = list[Mapping[int, int]]()
     for graph in model.subgraphs:
-        conversions = [each for each in graph.operators if operator_name(model, each) in _CONVERTING]
-        by_graph.append({each.outputs[0]: each.inputs[0] for each in conversions})
+        conversions = [conversion for conversion in graph.operators if operator_name(model, conversion) in _CONVERTING]
+        by_graph.append({conversion.outputs[0]: conversion.inputs[0] for conversion in conversions})
         _replace(graph, by_graph[-1])
         for operator in graph.operators:
             if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
@@ -163,7 +163,7 @@ def _real(constant: Tensor) -> NDArray[np.float64]:
         pairs = np.frombuffer(constant.buffer, np.int8)
         values = (np.stack([pairs << 4, pairs], axis=-1) >> 4).reshape(-1)[: constant.elements]
         constant = replace(constant, dtype="int8", buffer=values.tobytes())
-    found = real_values(constant)
-    if found is None:
+    reals = real_values(constant)
+    if reals is None:
         raise _unread(constant.name)
-    return found
+    return reals

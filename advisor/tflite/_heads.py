@@ -36,15 +36,15 @@ def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int
     if (graphs, outputs) != (1, 1):
         raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
     index = int(graph.outputs[0])
-    found = _INPUT
+    kind = _INPUT
     for _ in graph.operators:
-        found = name_of(model, makers.get(index))
-        if found != "SOFTMAX" and found not in AFTER_SOFTMAX:
+        kind = name_of(model, makers.get(index))
+        if kind != "SOFTMAX" and kind not in AFTER_SOFTMAX:
             break
         index = int(makers[index].inputs[0])
-        if found == "SOFTMAX":
+        if kind == "SOFTMAX":
             return index
-    raise StageError(f"{name} ends in {found}, and a temperature needs a SOFTMAX there")
+    raise StageError(f"{name} ends in {kind}, and a temperature needs a SOFTMAX there")
 
 
 def name_of(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
@@ -111,7 +111,7 @@ def with_head(
         shapes = (weights.shape, bias.shape, rows.shape[1:])
         if shapes != ((sum(widths), classes), (classes,), (sum(widths),)) or not len(rows):
             raise StageError(f"{name}: a head of {shapes[:2]} does not fit {sum(widths)} features of {classes} classes")
-        if not all(np.isfinite(each).all() for each in (weights, bias, rows)):
+        if not all(np.isfinite(array).all() for array in (weights, bias, rows)):
             raise StageError(f"{name}: the values of the new head are not finite")
         for layer, width in zip(layers, widths, strict=True):
             part = weights[start : start + width]
@@ -121,10 +121,10 @@ def with_head(
             start += width
         for operator in graph.operators:
             sources = [results.get(int(index)) for index in operator.inputs[:2]]
-            if operator_name(model, operator) in _IN_HEAD and all(each is not None for each in sources[:1]):
-                results[int(operator.outputs[0])] = np.asarray(sum(each for each in sources if each is not None))
-        for index, found in results.items():
-            _set_range(graph.tensors[index], found)
+            if operator_name(model, operator) in _IN_HEAD and all(source is not None for source in sources[:1]):
+                results[int(operator.outputs[0])] = np.asarray(sum(source for source in sources if source is not None))
+        for index, activations in results.items():
+            _set_range(graph.tensors[index], activations)
     drop_unused_buffers(model)
     return describe(model, value, metadata) if metadata else pack(model)
 
@@ -175,12 +175,12 @@ def _write_layer(
     return np.asarray(rows @ rounded + shift, np.float32)
 
 
-def _set_range(tensor: schema.TensorT, found: Floats) -> None:
+def _set_range(tensor: schema.TensorT, values: Floats) -> None:
     """Give an integer activation the steps that hold these values; a float one stays as it is."""
     if tensor.type not in (_TYPES.INT8, _TYPES.INT16):
         return
-    low = min(float(found.min()), 0.0)
-    high = max(float(found.max()), 0.0)
+    low = min(float(values.min()), 0.0)
+    high = max(float(values.max()), 0.0)
     if tensor.type == _TYPES.INT16:  # symmetric, as kernels need it
         step = max(-low, high) / 32767
         zero = 0

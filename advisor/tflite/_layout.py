@@ -91,7 +91,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     image = add_tensor(model, graph, f"{text_of(given.name)}/nhwc", turned, given.type)
     graph.tensors[image].quantization = given.quantization
     graph.inputs = [image]
-    for entry in (each for signature in model.signatureDefs for each in signature.inputs):
+    for entry in (tensor_map for signature in model.signatureDefs for tensor_map in signature.inputs):
         entry.tensorIndex = image
     readers = [operator for operator in graph.operators if source in operator.inputs]
     same = {operator.outputs[0]: image for operator in readers}
@@ -398,7 +398,7 @@ def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
         if operator_name(model, total) != "ADD" or len(pair) != 2 or not _are_heads(model, graph, total, pair, readers):
             continue
         one, other = pair
-        values = [[_floats(model, graph, int(tensor)) for tensor in each.inputs[1:]] for each in pair]
+        values = [[_floats(model, graph, int(tensor)) for tensor in layer.inputs[1:]] for layer in pair]
         sums = [left + right for left, right in zip(*values, strict=True) if left is not None and right is not None]
         if len(sums) < len(values[0]):
             continue
@@ -424,8 +424,8 @@ def _are_heads(
     one, other = pair
     return (
         one is not other
-        and all(operator_name(model, each) == "FULLY_CONNECTED" for each in pair)
-        and all(each.builtinOptions.fusedActivationFunction == _KINDS.NONE for each in (one, other, total))
+        and all(operator_name(model, layer) == "FULLY_CONNECTED" for layer in pair)
+        and all(layer.builtinOptions.fusedActivationFunction == _KINDS.NONE for layer in (one, other, total))
         and int(one.inputs[0]) == int(other.inputs[0])
         and len(one.inputs) == len(other.inputs)
         and all(len(readers[int(tensor)]) == 1 and tensor not in graph.outputs for tensor in total.inputs)

@@ -100,12 +100,12 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[_Level]:
             window = options.filterHeight
         else:
             window = graph.tensors[int(operator.inputs[1])].shape[1]
-        for found, counts in ((strided, options.strideH > 1), (windowed, window > 1)):
-            if counts and (level.side not in found or level.channels >= found[level.side].channels):
-                found[level.side] = level
+        for levels, counts in ((strided, options.strideH > 1), (windowed, window > 1)):
+            if counts and (level.side not in levels or level.channels >= levels[level.side].channels):
+                levels[level.side] = level
     whole = max(int(side) for side in graph.tensors[graph.inputs[0]].shape[1:3])
-    found = windowed | strided
-    return [found[side] for side in sorted(found) if side <= whole // LARGEST_SHARE]
+    levels = windowed | strided
+    return [levels[side] for side in sorted(levels) if side <= whole // LARGEST_SHARE]
 
 
 def _read_level(

@@ -181,8 +181,8 @@ def works_of(model: Model) -> tuple[Work, ...]:
             return readers[operator.outputs[0]] > 1 or operator.outputs[0] not in convolved
         return operator.name not in CLAMPS or readers[operator.inputs[0]] > 1 or operator.inputs[0] not in made
 
-    running = [(each, _activations(model, each)) for each in model.operators if each.outputs]
-    return tuple(_work(model, each, sources) for each, sources in running if sources and takes_time(each))
+    running = [(operator, _activations(model, operator)) for operator in model.operators if operator.outputs]
+    return tuple(_work(model, operator, sources) for operator, sources in running if sources and takes_time(operator))
 
 
 def counted(works: Iterable[Work]) -> Works:

@@ -212,16 +212,16 @@ def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:
 
 def post_processing(model: Model, name: str = "the model") -> Operator:
     """Return the post-processing that a detector ends in; raise UsageError if it ends in none, or has several."""
-    found = [operator for operator in model.operators if operator.name == _NAME]
-    if len(found) != 1:
-        raise UsageError(f"{name} has {len(found)} operators {OPERATOR}, and a detector has 1", ENDS)
-    operator = found[0]
+    operators = [operator for operator in model.operators if operator.name == _NAME]
+    if len(operators) != 1:
+        raise UsageError(f"{name} has {len(operators)} operators {OPERATOR}, and a detector has 1", ENDS)
+    operator = operators[0]
     graph = model.subgraphs[0]
     graphs = len(model.subgraphs)
     inputs = len(model.inputs)
     if graphs > 1 or inputs != 1:
         raise UsageError(f"{name} has {graphs} graphs and {inputs} inputs, not 1 of each", ENDS)
-    reader = next((each for each in model.operators if set(each.inputs) & set(operator.outputs)), None)
+    reader = next((node for node in model.operators if set(node.inputs) & set(operator.outputs)), None)
     if reader is not None:
         raise UsageError(f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS)
     if sorted(graph.outputs) != sorted(operator.outputs) or len(graph.outputs) != len(DETECTIONS):
@@ -250,14 +250,14 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
 
 
-def _options(kept: Suppression, classes: int) -> bytes:
+def _options(suppression: Suppression, classes: int) -> bytes:
     builder = flexbuffers.Builder()
     with builder.Map():
-        builder.Int("max_detections", kept.most)
+        builder.Int("max_detections", suppression.most)
         builder.Int("max_classes_per_detection", 1)
         builder.Bool("use_regular_nms", False)  # the other kind loses a class: docs/decisions/0071
-        builder.Float("nms_score_threshold", kept.score)
-        builder.Float("nms_iou_threshold", kept.overlap)
+        builder.Float("nms_score_threshold", suppression.score)
+        builder.Float("nms_iou_threshold", suppression.overlap)
         builder.Int("num_classes", classes)
         for name, scale in (("y", CENTRE_SCALE), ("x", CENTRE_SCALE), ("h", SIDE_SCALE), ("w", SIDE_SCALE)):
             builder.Float(f"{name}_scale", scale)

@@ -116,8 +116,8 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
     model = unpack(data, name)
     graph = model.subgraphs[0]
     stated = [graph.tensors[index].shapeSignature for index in graph.inputs]
-    sides = [np.asarray(each) for each in stated if each is not None and len(each)]
-    if not any(each[0] < 1 for each in sides) or any((each[1:] < 1).any() for each in sides):
+    sides = [np.asarray(shape) for shape in stated if shape is not None and len(shape)]
+    if not any(shape[0] < 1 for shape in sides) or any((shape[1:] < 1).any() for shape in sides):
         return data
     for tensor in graph.tensors:
         tensor.shapeSignature = None

@@ -62,7 +62,7 @@ def editable(model: schema.ModelT) -> schema.ModelT:
     model.metadata = [entry for entry in model.metadata if entry.name != DESCRIBING_METADATA]
     for code in model.operatorCodes:  # old files have the number in the other field only, and the quantizer reads this
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
-    for operator in (each for graph in model.subgraphs for each in graph.operators):
+    for operator in (node for graph in model.subgraphs for node in graph.operators):
         unknown = operator.builtinOptionsType and operator.builtinOptions is None
         unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
         if unknown or unknown_too or operator.largeCustomOptionsOffset:
@@ -256,12 +256,12 @@ def select_output(data: bytes, name: str) -> bytes:
     """Keep only the signature output ``name``, and every input; remove what the output does not need."""
     model = unpack(data)
     graph, signature = single_graph(model)
-    kept = [entry for entry in signature.outputs or [] if entry.name == name.encode()]
-    if not kept:
+    entries = [entry for entry in signature.outputs or [] if entry.name == name.encode()]
+    if not entries:
         names = [text_of(entry.name) for entry in signature.outputs or []]
         raise StageError(f"the model has no output '{name}'{nearest(name, names)}", f"It has: {', '.join(names)}.")
-    signature.outputs = kept[:1]
-    graph.outputs = [kept[0].tensorIndex]
+    signature.outputs = entries[:1]
+    graph.outputs = [entries[0].tensorIndex]
     prune(model, graph)
     return pack(model)
 
@@ -287,7 +287,7 @@ def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int,
     small = copy.copy(graph)
     file = copy.copy(tables)
     small.tensors = [copy.copy(tensor) for tensor in graph.tensors]
-    small.operators = [copy.copy(each) for each in (*expanding, operator)]
+    small.operators = [copy.copy(node) for node in (*expanding, operator)]
     small.inputs = list(inputs)
     small.outputs = list(operator.outputs)
     file.subgraphs = [small]

@@ -183,7 +183,7 @@ def slices_of(options: Mapping[str, Any], begin: Any, end: Any, steps: Any = Non
     """
     if steps is None:
         end = [None if size < 0 else first + size for first, size in zip(begin, end, strict=True)]
-        return tuple(slice(*each) for each in zip(begin, end, strict=True))
+        return tuple(slice(*bounds) for bounds in zip(begin, end, strict=True))
     first, last = (int(options.get(f"{name}_mask", 0)) for name in ("begin", "end"))
     return tuple(
         slice(None if first >> axis & 1 else start, None if last >> axis & 1 else stop, step)

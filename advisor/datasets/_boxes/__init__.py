@@ -112,7 +112,7 @@ def lists_of(file: Path) -> Mapping[str, Sequence[Any]]:
 
 def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:
     """Return the images by their ids; those without a name or with the id of another one are rejected."""
-    found: dict[str, dict[str, Any]] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     for place, one in enumerate(_known(_IMAGE, listed), start=1):
         key = key_of(one.get("id"))
         if not one.get("file_name") and isinstance(one.get("coco_url"), str):  # LVIS has addresses alone
@@ -120,16 +120,16 @@ def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> di
         fault = "no id" if not key else "no file_name" if not one.get("file_name") else ""
         if not fault and "/" not in one["file_name"]:
             one["file_name"] = one["file_name"].replace("\\", "/")
-        if fault or found.setdefault(key, one) is not one:
+        if fault or by_id.setdefault(key, one) is not one:
             rejected.append(Rejected(file, f"image {place} has {fault or f'the id {key} of an image before it'}"))
-    return found
+    return by_id
 
 
 def _coco_boxes(
     file: Path, listed: Sequence[Any], images: Mapping[str, Path], names: Mapping[str, str], faults: list[BoxFault]
 ) -> dict[str, list[Box]]:
     """Return the boxes of each image with their four values as written; those that cannot be assigned are left out."""
-    found: dict[str, list[Box]] = {}
+    boxes: dict[str, list[Box]] = {}
     for place, one in enumerate(_known(_ANNOTATION, listed), start=1):
         image, category, edges = key_of(one.get("image_id")), key_of(one.get("category_id")), _edges_of(one)
         faults_of_one = {
@@ -141,8 +141,8 @@ def _coco_boxes(
         if fault := next((reason for reason, there in faults_of_one.items() if there), ""):
             faults.append(BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault))
         else:
-            found.setdefault(image, []).append(box_of(names[category], edges, place))
-    return found
+            boxes.setdefault(image, []).append(box_of(names[category], edges, place))
+    return boxes
 
 
 def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
@@ -220,14 +220,14 @@ def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
     """Return the formats of boxes that a folder surely has, by their names, with what reads them."""
     path = _entered(path)
     tools = bool(tool_files(path))
-    found = {
+    formats = {
         "files of an annotation tool": (tools, list_tools),
         "Pascal VOC (XML files)": (not tools and is_voc(path), list_voc),
         "COCO (JSON files)": (bool(coco_files(path, sure=True)), list_coco),
         "YOLO (labels or class names)": (is_yolo(path), list_yolo),
         "a table (CSV)": (bool(box_tables(path)), list_box_tables),
     }
-    return {name: read for name, (there, read) in found.items() if there}
+    return {name: read for name, (there, read) in formats.items() if there}
 
 
 def _of_folder(path: Path) -> Callable[[Path], BoxListing]:

@@ -79,9 +79,9 @@ def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relati
     agree = Counter(size == edges for size, edges in zip(by_size, by_edges, strict=True) if None not in (size, edges))
     if agree[False] > agree[True]:
         by_size = [None] * len(pairs)
-    told = [edges if size is None else size for size, edges in zip(by_size, by_edges, strict=True)]
-    votes = Counter(told)
-    return [votes[True] > votes[False] if one is None else one for one in told]
+    answers = [edges if size is None else size for size, edges in zip(by_size, by_edges, strict=True)]
+    votes = Counter(answers)
+    return [votes[True] > votes[False] if one is None else one for one in answers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ def _place(
             faults.append(listing.fault(entry, box, "it is outside its image"))
             continue
         inside.append(part)
-        if max(abs(edge - kept) for edge, kept in zip(box.edges, part.edges, strict=True)) > SLACK:
+        if max(abs(edge - clipped) for edge, clipped in zip(box.edges, part.edges, strict=True)) > SLACK:
             outside.append(box)
     return tuple(inside), tuple(outside), faults
 
@@ -214,8 +214,8 @@ def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
     boxes = named(read.boxes)
     dataset = read.images.dataset
     rows = sorted(
-        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in own))
-        for image, own in zip(dataset.images, boxes, strict=True)
+        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in image_boxes))
+        for image, image_boxes in zip(dataset.images, boxes, strict=True)
     )
     return replace(
         read,

@@ -376,8 +376,8 @@ def part_of(name: str) -> str:
 
 def part_folders(root: Path) -> list[tuple[Path, str]]:
     """Return the sub-folders that are named as parts, each with its part; the folder itself if there are none."""
-    found = [(folder, part) for folder in folders_in(root) if (part := part_of(folder.name))]
-    return found or [(root, "")]
+    folders = [(folder, part) for folder in folders_in(root) if (part := part_of(folder.name))]
+    return folders or [(root, "")]
 
 
 def folder_in(root: Path, *names: str) -> Path:

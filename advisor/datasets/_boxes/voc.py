@@ -151,11 +151,11 @@ def list_voc(path: Path) -> BoxListing:
         images = folder_in(folder, "jpegimages", "images")
         files = files_in(_folder_of_xml(folder), ".xml")
         for file in files:
-            found = _entry(file, images, part or listed.get(file.stem, ""))
-            if isinstance(found, BoxEntry):
-                entries.append(found)
+            annotation = _entry(file, images, part or listed.get(file.stem, ""))
+            if isinstance(annotation, BoxEntry):
+                entries.append(annotation)
             else:
-                rejected.append(found)
+                rejected.append(annotation)
         known = {file.stem for file in files} | {entry.path.stem for entry in entries}
         left = [image for image in images_in(images) if image.stem not in known]
         rejected += [Rejected(image, "it has no annotation") for image in left]
@@ -192,7 +192,7 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
 
 def _image_sets(folder: Path) -> dict[str, str]:
     """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing."""
-    found: dict[str, tuple[str, str]] = {}
+    parts_by_name: dict[str, tuple[str, str]] = {}
     sets = folder_in(folder, "imagesets")
     lists = files_in(folder_in(sets, "main"), ".txt") if sets != folder else []
     files = {file.stem.casefold(): file for file in lists}
@@ -203,10 +203,10 @@ def _image_sets(folder: Path) -> dict[str, str]:
         for number, line in enumerate(text_of(file).splitlines(), start=1):
             for name in line.split()[:1]:
                 place = f"line {number} of '{file.name}'"
-                known, before = found.setdefault(name, (part, place))
+                known, before = parts_by_name.setdefault(name, (part, place))
                 if known != part:
                     raise UsageError(
                         f"--data: '{name}' is in two parts of the split: {before} and {place} in '{file.parent}'",
                         "remove it from one of them",
                     )
-    return {name: part for name, (part, _) in found.items()}
+    return {name: part for name, (part, _) in parts_by_name.items()}

@@ -67,34 +67,34 @@ def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, .
 def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
     by_name = members_of(image.group for image in dataset.images)
-    own = tuple(tuple(group) for name, group in by_name.items() if name and len(group) > 1)
-    return (*groups(pairs, len(dataset.images)), *own)
+    named_groups = tuple(tuple(group) for name, group in by_name.items() if name and len(group) > 1)
+    return (*groups(pairs, len(dataset.images)), *named_groups)
 
 
-def _across_classes(dataset: Dataset, found: Sequence[Group]) -> Iterator[Finding]:
-    if found:
-        groups_of_paths = paths_of(dataset, found)
+def _across_classes(dataset: Dataset, repeats: Sequence[Group]) -> Iterator[Finding]:
+    if repeats:
+        groups_of_paths = paths_of(dataset, repeats)
         labels = [dataset.classes[label] for label in dataset.labels]
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
-            f"{counted(len(found), 'image lies', 'images lie')} in more than one class",
+            f"{counted(len(repeats), 'image lies', 'images lie')} in more than one class",
             "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
             groups_of_paths,
-            tuple(" and ".join(dict.fromkeys(labels[index] for index in group)) for group in found),
+            tuple(" and ".join(dict.fromkeys(labels[index] for index in group)) for group in repeats),
             tuple(path for group in groups_of_paths for path in group),
         )
 
 
 def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]:
-    found = leaks(dataset, alike)
-    if found:
+    leaking = leaks(dataset, alike)
+    if leaking:
         yield Finding(
             Kind.LEAK,
-            f"{counted(len(found), 'image lies', 'images lie')} in more than one part of the split",
+            f"{counted(len(leaking), 'image lies', 'images lie')} in more than one part of the split",
             "keep one of each: a test that shares images with training gives too high an accuracy",
-            paths_of(dataset, found),
-            tuple(_parts_of(dataset, group) for group in found),
-            tuple(dataset.images[index].path for group in found for index in _superfluous(dataset, group)),
+            paths_of(dataset, leaking),
+            tuple(_parts_of(dataset, group) for group in leaking),
+            tuple(dataset.images[index].path for group in leaking for index in _superfluous(dataset, group)),
         )
     shared = leaks(dataset, kept_together(dataset, ()))
     if shared:
@@ -107,16 +107,16 @@ def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]
         )
 
 
-def _within(dataset: Dataset, kind: Kind, found: Sequence[Group]) -> Iterator[Finding]:
-    superfluous = [index for group in found for index in _superfluous(dataset, group)]
+def _within(dataset: Dataset, kind: Kind, repeats: Sequence[Group]) -> Iterator[Finding]:
+    superfluous = [index for group in repeats for index in _superfluous(dataset, group)]
     one, many = ("occurs", "occur") if kind is Kind.EXACT_DUPLICATES else ("has", "have")
     what = "twice or more" if kind is Kind.EXACT_DUPLICATES else "near copies"
-    if found:
-        images = counted(len(found), f"image {one} {what}", f"images {many} {what}")
+    if repeats:
+        images = counted(len(repeats), f"image {one} {what}", f"images {many} {what}")
         message = f"{images}, {counted(len(superfluous), 'file')} too many"
         paths = tuple(dataset.images[index].path for index in superfluous)
         advice = "keep one of each; a search keeps copies in one part of its split"
-        yield Finding(kind, message, advice, paths_of(dataset, found), (), paths)
+        yield Finding(kind, message, advice, paths_of(dataset, repeats), (), paths)
 
 
 def _superfluous(dataset: Dataset, group: Group) -> list[int]:
@@ -176,7 +176,7 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
     present = Counter((image.part, image.label) for image in dataset.images)
     for part in PARTS:
         missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if not present[part, label]]
-        if missing and any(found == part for found, _ in present):
+        if missing and any(named_part == part for named_part, _ in present):
             yield Finding(
                 Kind.SPLIT,
                 f"the {part} part has no image of {listed(missing)}",

@@ -192,9 +192,11 @@ def _classes(read: BoxSurvey) -> Iterator[Finding]:
 
 def _parts(read: BoxSurvey) -> Iterator[Finding]:
     """Yield classes without a box in a part of the user's split, and images in none of its parts."""
-    own = read.images.dataset.own_parts
-    for part in dict.fromkeys(filter(None, own)):
-        there = {label for content, other in zip(read.contents, own, strict=True) if other == part for label in content}
+    parts = read.images.dataset.own_parts
+    for part in dict.fromkeys(filter(None, parts)):
+        there = {
+            label for content, other in zip(read.contents, parts, strict=True) if other == part for label in content
+        }
         missing = [f"'{name}'" for name in read.classes if name not in there]
         if missing:
             yield Finding(
@@ -202,7 +204,7 @@ def _parts(read: BoxSurvey) -> Iterator[Finding]:
                 f"the {part} part has no box of {listed(missing)}",
                 "put images of these classes into the part, or remove the split: one is drawn then",
             )
-    loose = [(path,) for (path, _), part in zip(_images(read), own, strict=False) if part is None]
+    loose = [(path,) for (path, _), part in zip(_images(read), parts, strict=False) if part is None]
     if loose:
         yield Finding(
             Kind.SPLIT,
@@ -216,9 +218,9 @@ def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
     return ((image.path, boxes) for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True))
 
 
-def _found(kind: Kind, found: _Marked, one: str, many: str, advice: str, out: bool = False) -> Iterator[Finding]:
+def _found(kind: Kind, by_path: _Marked, one: str, many: str, advice: str, out: bool = False) -> Iterator[Finding]:
     """Yield a finding on boxes, if there are any."""
-    marked = {path: boxes for path, boxes in found.items() if boxes}
+    marked = {path: boxes for path, boxes in by_path.items() if boxes}
     if total := sum(map(len, marked.values())):
         notes = []
         for boxes in marked.values():
@@ -272,9 +274,9 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
     counts = {}
     for part in PARTS:
         indices: tuple[int, ...] = getattr(split, part)
-        found = Counter(box.label for index in indices for box in read.boxes[index])
-        counts[part] = {name: found[name] for name in read.classes}
-        if not found:
+        boxes_by_class = Counter(box.label for index in indices for box in read.boxes[index])
+        counts[part] = {name: boxes_by_class[name] for name in read.classes}
+        if not boxes_by_class:
             raise UsageError(
                 f"--data: the {part} part has {counted(len(indices), 'image')}, but no box",
                 "put annotated images into it",
@@ -315,8 +317,8 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     rows: list[dict[str, str]] = []
     for image, boxes in pairs:
         row = row_of(path, image)
-        kept = (Counter(boxes) - out[image.path]).elements()
-        edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in kept]
+        remaining = (Counter(boxes) - out[image.path]).elements()
+        edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in remaining]
         rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]
     write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
     return len(pairs)

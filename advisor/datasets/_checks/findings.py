@@ -87,8 +87,8 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
 
     Paths are relative to the manifest. Raises UsageError if the file cannot be written; no partial file is left.
     """
-    kept = [image for image in dataset.images if image.path not in leave_out]
-    rows = [row_of(path, image) | {"label": dataset.classes[image.label]} for image in kept]
+    images = [image for image in dataset.images if image.path not in leave_out]
+    rows = [row_of(path, image) | {"label": dataset.classes[image.label]} for image in images]
     write_rows(path, ["path", "label", *more_columns(dataset)], rows)
     return len(rows)
 

@@ -108,7 +108,7 @@ def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Seque
         pairs = list(zip_longest(_first(written, BOXES) or (), _first(written, CLASSES) or ()))
     else:
         objects = written if isinstance(written, list) else []
-        pairs = [(_first(each, BOXES), _first(each, CLASSES)) for each in objects if isinstance(each, Mapping)]
+        pairs = [(_first(entry, BOXES), _first(entry, CLASSES)) for entry in objects if isinstance(entry, Mapping)]
     return [(class_name(label, names), edges if isinstance(edges, list | tuple) else ()) for edges, label in pairs]
 
 

@@ -107,17 +107,19 @@ class RecordFile:
             raise ContentError(f"damaged: {reason_of(error)}") from None
         kinds = ("bytes_list", "float_list", "int64_list")
         return {
-            each.key: next((list(getattr(each.value, kind).value) for kind in kinds if each.value.HasField(kind)), ())
-            for each in entries
+            entry.key: next(
+                (list(getattr(entry.value, kind).value) for kind in kinds if entry.value.HasField(kind)), ()
+            )
+            for entry in entries
         }
 
     def _named(self, kind: str, usual: Sequence[str]) -> str:
         """Return the feature that is the image or the class; UsageError if none is."""
-        found: list[str] = []
+        names: list[str] = []
         with suppress(LookupError, TypeError, AttributeError):  # it is not there, or says nothing of features
             said = self._told("features.json")["featuresDict"]["features"]
-            found = [name for name, each in said.items() if str(each["pythonClassName"]).endswith(f".{kind}")]
-        known = [name for name in usual if name in (found or self._first)] or found
+            names = [name for name, feature in said.items() if str(feature["pythonClassName"]).endswith(f".{kind}")]
+        known = [name for name in usual if name in (names or self._first)] or names
         if not known or (len(known) > 1 and known[0] not in usual):
             raise UsageError(
                 f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has {listed(sorted(self._first))}",
@@ -128,8 +130,8 @@ class RecordFile:
     def _told(self, name: str) -> Mapping[str, Any]:
         """Return what a file beside the shards says; nothing if it is not there."""
         place = require_beside(self._file.with_name(name), self._file)
-        found = read_json(place) if place.is_file() else {}
-        return found if isinstance(found, dict) else {}
+        document = read_json(place) if place.is_file() else {}
+        return document if isinstance(document, dict) else {}
 
     def _names(self, feature: str) -> Sequence[str]:
         """Return the names of the classes of a feature, by number."""
@@ -146,7 +148,7 @@ class RecordFile:
         """Say that the file has fewer records than ``dataset_info.json`` states; empty if it has all."""
         match = _SHARD.fullmatch(self._file.name)
         try:
-            splits = {each["name"]: each["shardLengths"] for each in self._told("dataset_info.json")["splits"]}
+            splits = {part["name"]: part["shardLengths"] for part in self._told("dataset_info.json")["splits"]}
             stated = int(splits[match["split"]][int(match["shard"])]) if match else len(self._ends)
         except (LookupError, TypeError, ValueError):
             return ""
@@ -178,16 +180,16 @@ class RecordFile:
         names = self._names(label_of)
         for row in range(len(self._ends)):
             try:
-                found = self._features(row)
+                features = self._features(row)
             except (OSError, ValueError) as error:
                 yield ImageObjects(f"{row:07d}", fault=reason_of(error))
                 continue
-            edges = found.get(boxes, ())
-            labels = found.get(label_of, ())
+            edges = features.get(boxes, ())
+            labels = features.get(label_of, ())
             corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
             pairs = zip(labels, corners, strict=False)
             yield ImageObjects(f"{row:07d}", [(class_name(label, names), box) for label, box in pairs])
-        yield from (ImageObjects(each.name, fault=each.fault) for each in self._end)
+        yield from (ImageObjects(record.name, fault=record.fault) for record in self._end)
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""

@@ -78,15 +78,15 @@ class Shard:
     @cached_property
     def _samples(self) -> dict[str, dict[str, str]]:
         """The names of each sample's files by extension."""
-        found: dict[str, dict[str, str]] = {}
+        samples: dict[str, dict[str, str]] = {}
         for name in self._places:
             path = PurePosixPath(name)
             stem, _, extension = path.name.partition(".")
-            files = found.setdefault(str(path.parent / stem), {})
+            files = samples.setdefault(str(path.parent / stem), {})
             if extension.lower() in files:  # .jpg and .JPG
                 self._repeated |= {name, files[extension.lower()]}
             files[extension.lower()] = name
-        return found
+        return samples
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. A shard without labels of its own has the classes in the folders of the names."""
@@ -142,7 +142,7 @@ class Shard:
             size = (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
             for name in (name for extension, name in files.items() if extension not in LABELS):
                 yield ImageObjects(name, objects_of(written), size, fault)
-        yield from (ImageObjects(each.name, fault=each.fault) for each in self._unusable)
+        yield from (ImageObjects(file.name, fault=file.fault) for file in self._unusable)
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
@@ -165,5 +165,5 @@ def _label(extension: str, data: bytes) -> str:
     if extension != "json":
         return text.strip()
     said: Any = json.loads(text)
-    found = next((said[key] for key in KEYS if key in said), "") if isinstance(said, dict) else ""
-    return str(found).strip() if isinstance(found, str | int) and not isinstance(found, bool) else ""
+    label = next((said[key] for key in KEYS if key in said), "") if isinstance(said, dict) else ""
+    return str(label).strip() if isinstance(label, str | int) and not isinstance(label, bool) else ""

@@ -287,9 +287,9 @@ def image_column(schema: pa.Schema) -> str:
             return any(field.name == "bytes" and has_bytes(field.type) for field in fields)
         return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
-    found = [field.name for field in schema if has_bytes(field.type)]
-    usual = [name for name in IMAGES if name in found]
-    return usual[0] if usual else found[0] if len(found) == 1 else ""
+    columns = [field.name for field in schema if has_bytes(field.type)]
+    usual = [name for name in IMAGES if name in columns]
+    return usual[0] if usual else columns[0] if len(columns) == 1 else ""
 
 
 def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
@@ -317,16 +317,16 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
 
 def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
     """Return the features of the columns that are no lists."""
-    return {name: each for name, each in _told(schema).items() if isinstance(each, dict)}
+    return {name: feature for name, feature in _told(schema).items() if isinstance(feature, dict)}
 
 
 def _told(schema: pa.Schema) -> Mapping[str, Any]:
     """Return what ``datasets`` wrote about each column into the metadata of a schema."""
     try:
-        found = json.loads((schema.metadata or {})[_METADATA])["info"]["features"]
+        features = json.loads((schema.metadata or {})[_METADATA])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return features if isinstance(features, dict) else {}
 
 
 def _class_names(feature: Any) -> Sequence[str]:

@@ -80,12 +80,12 @@ class ZipFile:
 
 def _overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:
     """Return the places of files that begin before another one ends: so a small archive can have terabytes of files."""
-    found = set[int]()
+    offsets = set[int]()
     last, end = -1, 0  # the place and the end of the file that ends last
     for info in sorted(infos, key=lambda info: info.header_offset):
         if info.header_offset < end:
-            found |= {last, info.header_offset}
+            offsets |= {last, info.header_offset}
         own_end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
         if own_end > end:
             last, end = info.header_offset, own_end
-    return frozenset(found)
+    return frozenset(offsets)

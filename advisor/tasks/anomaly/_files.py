@@ -35,7 +35,7 @@ SHIPPING = Shipping(
     lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
     page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
     least=LEAST,
-    said=lambda found, least: found[0].label if found[0].score >= least else "good",
+    said=lambda answers, least: answers[0].label if answers[0].score >= least else "good",
     layer=lambda outputs, _model: heat_png(outputs[0][..., 0]),
     package=__package__,
 )
@@ -107,12 +107,12 @@ class Marked:
     @classmethod
     def of(cls, file: Path, part: Part) -> Marked:
         """Return the scores of a part."""
-        with np.load(file, allow_pickle=False) as kept:
-            own = kept["own"]
-            drawn = kept["drawn"].max(axis=(1, 2))
+        with np.load(file, allow_pickle=False) as arrays:
+            heats = arrays["own"]
+            drawn = arrays["drawn"].max(axis=(1, 2))
         labels = np.array(part.labels)
-        scores = own.max(axis=(1, 2))
-        return cls(scores[labels == 0], scores[labels > 0] if labels.any() else drawn, own, labels)
+        scores = heats.max(axis=(1, 2))
+        return cls(scores[labels == 0], scores[labels > 0] if labels.any() else drawn, heats, labels)
 
     @property
     def scores(self) -> Floats:
@@ -127,8 +127,8 @@ class Marked:
     @property
     def shares(self) -> list[float]:
         """Each image's share in the AUROC, whose mean it is: its rank among the others (DeLong et al., 1988)."""
-        above = [float(np.mean((each > self.good) + (each == self.good) / 2)) for each in self.faulty]
-        below = [float(np.mean((each < self.faulty) + (each == self.faulty) / 2)) for each in self.good]
+        above = [float(np.mean((score > self.good) + (score == self.good) / 2)) for score in self.faulty]
+        below = [float(np.mean((score < self.faulty) + (score == self.faulty) / 2)) for score in self.good]
         return [*above, *below]
 
 
@@ -142,10 +142,10 @@ class ByAuroc(JudgeByShares[Marked]):
 
     def compared(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
         """Return the share of each kind of fault that is found."""
-        found = own.scores >= LEAST
+        alarms = own.scores >= LEAST
         kinds = enumerate(images.dataset.classes)
         there = ((kind, name) for kind, name in kinds if kind and kind in own.labels)
-        return ImageAnswers({name: float(found[own.labels == kind].mean()) for kind, name in there})
+        return ImageAnswers({name: float(alarms[own.labels == kind].mean()) for kind, name in there})
 
     def judged(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, false alarms and found faults, and the images with the most errors."""

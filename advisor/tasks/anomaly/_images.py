@@ -57,21 +57,21 @@ def survey_faults(path: Path, progress: Progress | None = None, most: int | None
     names = read.dataset.classes
     order = (good, *sorted(set(names) - {good}))
     images = tuple(replace(image, label=order.index(names[image.label])) for image in read.dataset.images)
-    found = [masks.get((image.path.parent.name, image.path.stem), "") if image.label else "" for image in images]
-    return replace(read, dataset=replace(read.dataset, classes=order, images=images)), found
+    mask_paths = [masks.get((image.path.parent.name, image.path.stem), "") if image.label else "" for image in images]
+    return replace(read, dataset=replace(read.dataset, classes=order, images=images)), mask_paths
 
 
 def _listed(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
     """Return the images by kind, and the path of each mask by the kind and the name of its image."""
     if not path.is_dir():
         listing = list_files(path)
-        return replace(listing, entries=[each for each in listing.entries if each.label.casefold() not in MASKS]), {}
-    own = folder_in(path, *IMAGES)
+        return replace(listing, entries=[entry for entry in listing.entries if entry.label.casefold() not in MASKS]), {}
+    folder = folder_in(path, *IMAGES)
     truth = folder_in(path, *MASKS)
-    files = [file for file in images_in(own) if truth == path or truth not in file.parents]
+    files = [file for file in images_in(folder) if truth == path or truth not in file.parents]
     known = images_in(truth) if truth != path else []
     masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
-    return Listing(path, [Entry(file, file.parent.name if file.parent != own else GOOD[0]) for file in files]), masks
+    return Listing(path, [Entry(file, file.parent.name if file.parent != folder else GOOD[0]) for file in files]), masks
 
 
 def _good(kinds: set[str], path: Path) -> str:
@@ -86,9 +86,9 @@ def _good(kinds: set[str], path: Path) -> str:
 
 def read(question: Question, say: Say) -> Images:
     """Return images with masks, of which good ones are learnt from; UsageError if they are unreadable, or too few."""
-    found, masks = survey_faults(question.require_data(), advance(say), question.most_images)
-    division, lost = divided_faults(found, question.seed)
-    dataset = found.dataset
+    reading, masks = survey_faults(question.require_data(), advance(say), question.most_images)
+    division, lost = divided_faults(reading, question.seed)
+    dataset = reading.dataset
     notes = division.notes(replace(dataset, classes=dataset.classes[:1]))
     if lost:
         notes = (*notes, f"{plural(lost, 'faulty image')} judge nothing, as near copies of them are learnt from.")

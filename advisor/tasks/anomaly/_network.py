@@ -70,13 +70,13 @@ class Usual:
         means = values.mean(axis=0)
         coarse = _coarse(values - means).reshape(len(maps), -1)
         count = min(WHOLE, *(size // IMAGES_EACH for size in coarse.shape))
-        energy, axes = (each[..., len(maps) - count :] for each in np.linalg.eigh(coarse @ coarse.T))
+        energy, axes = (array[..., len(maps) - count :] for array in np.linalg.eigh(coarse @ coarse.T))
         whole = coarse.T @ (axes / np.sqrt(np.maximum(energy, 1e-9)))
         rest = np.ascontiguousarray(_without(values - means, whole).transpose(1, 2, 3, 0))
-        own = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
-        shared = own.mean(axis=(0, 1))
+        covariance = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
+        shared = covariance.mean(axis=(0, 1))
         noise = RIDGE * float(np.trace(shared)) / len(shared) * np.eye(len(shared))
-        spread, axes = np.linalg.eigh(OWN * own + (1 - OWN) * shared + noise)
+        spread, axes = np.linalg.eigh(OWN * covariance + (1 - OWN) * shared + noise)
         return cls(projection, means, whole, np.asarray(axes / np.sqrt(spread)[..., None, :], np.float32))
 
     def heat(self, maps: Floats) -> Floats:
@@ -126,11 +126,11 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     from advisor.catalog import build_model
 
     model = build_model(card, weights)
-    maps_in = [each for each in model.layers if len(each.output.shape) == 4]
-    sides = {each.output.shape[1] for each in maps_in}
+    maps_in = [layer for layer in model.layers if len(layer.output.shape) == 4]
+    sides = {layer.output.shape[1] for layer in maps_in}
     cells = min(sides, key=lambda side: abs(math.log(card.input_size / (side * STRIDE))))
-    same = [each for each in maps_in if each.output.shape[1] == cells]
-    sums = {each.output.shape[3]: each.output for each in same if isinstance(each, keras.layers.Add)}
+    same = [layer for layer in maps_in if layer.output.shape[1] == cells]
+    sums = {layer.output.shape[3]: layer.output for layer in same if isinstance(layer, keras.layers.Add)}
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
     maps = list_outputs(keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card)))
     whole = keras.layers.Concatenate()(maps) if len(maps) > 1 else maps[0]
@@ -141,7 +141,7 @@ def _evened(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
     """Give an image the same mean and spread as every other, so that the light does not matter."""
     from keras import ops
 
-    mean, std = (np.array(each, np.float32) for each in (card.preprocessing.mean, card.preprocessing.std))
+    mean, std = (np.array(values, np.float32) for values in (card.preprocessing.mean, card.preprocessing.std))
     pixels = image * std + mean
     centred = pixels - ops.mean(pixels, axis=(1, 2, 3), keepdims=True)
     spread = ops.sqrt(ops.mean(centred * centred, axis=(1, 2, 3), keepdims=True))
@@ -166,8 +166,8 @@ class Scale(NamedTuple):
         names, place = np.unique(np.asarray(groups), return_inverse=True)
         fold = np.random.default_rng(seed).permutation(len(names))[place] % FOLDS
         heats = np.zeros(maps.shape[:3], np.float32)
-        for own in range(FOLDS):
-            heats[fold == own] = Usual.of(maps[fold != own], projection).heat(maps[fold == own])
+        for number in range(FOLDS):
+            heats[fold == number] = Usual.of(maps[fold != number], projection).heat(maps[fold == number])
         scores = heats.max(axis=(1, 2))
         largest = np.sort([scores[place == group].max() for group in range(len(names))])[::-1]
         above = int(binom.ppf(1 - SURE, len(names), ALARMS))  # groups that may be above it
@@ -201,8 +201,8 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
         over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
         return over / (over + 1.0)
 
-    found = keras.layers.Lambda(heat, (rows, columns, 1), name=IN_FLOAT)(rest)
-    return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(found)})
+    output = keras.layers.Lambda(heat, (rows, columns, 1), name=IN_FLOAT)(rest)
+    return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(output)})
 
 
 def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, int]], seed: int, path: Path) -> None:

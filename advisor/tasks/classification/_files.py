@@ -116,13 +116,13 @@ def classified(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[in
 def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:
     """Return whether the app answers and which labels it flags, as far as it has thresholds for that."""
     thresholds = model.thresholds
-    found = dict[str, object]()
+    outcome = dict[str, object]()
     if thresholds.plain is not None or thresholds.by_class:
-        found["answered"] = max(row) >= thresholds.least(model.labels[row.index(max(row))])
+        outcome["answered"] = max(row) >= thresholds.least(model.labels[row.index(max(row))])
     if thresholds.recall:
         scores = zip(model.labels, row, strict=True)
-        found["may_show"] = [label for label, score in scores if score >= thresholds.recall.get(label, math.inf)]
-    return found
+        outcome["may_show"] = [label for label, score in scores if score >= thresholds.recall.get(label, math.inf)]
+    return outcome
 
 
 def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[float]]:
@@ -147,7 +147,7 @@ SHIPPING = Shipping(
     found,
     coreml=True,
     page=Page("classes.js"),
-    said=lambda found, least: found[0].label if found and found[0].score >= least else "unknown",
+    said=lambda labels, least: labels[0].label if labels and labels[0].score >= least else "unknown",
 )
 
 
@@ -158,24 +158,24 @@ class Classified:
     question: Question = field(default_factory=Question)  # what accuracy is, answers cost and thresholds shall keep
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        (own, floats, folds, _), question, metric = scored, self.question, self.question.metric
-        answers = accuracy.read_answers(own)
+        (file, floats, folds, _), question, metric = scored, self.question, self.question.metric
+        answers = accuracy.read_answers(file)
         part = images.part(Role.VALIDATION)
-        found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
+        measured = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
         learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats) if folds else None
-        scores = metrics.scored(own, images, Role.VALIDATION, question.costs)
+        scores = metrics.scored(file, images, Role.VALIDATION, question.costs)
         by_class = replace(
-            found.answers,
+            measured.answers,
             file=run.keep_answers(name, answers),
-            confidence=confidence.chosen(own, images, question.guarantees, learnt),
+            confidence=confidence.chosen(file, images, question.guarantees, learnt),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
         if metric == TOP1:
-            return replace(found, answers=by_class)
+            return replace(measured, answers=by_class)
         shares = scores[metric].shares.tolist()
         reference = metrics.scored(floats, images, Role.VALIDATION, question.costs, [metric])[metric].shares
         return replace(
-            found,
+            measured,
             accuracy=by_class.metrics[metric],
             drop=accuracy.drop_of(paired_shares(reference.tolist(), shares), len(shares)),
             answers=replace(by_class, shares=run.keep_answers(f"{name}-shares", shares)),
@@ -193,11 +193,11 @@ class Classified:
         scores = metrics.scored(own, images, Role.HOLDOUT, self.question.costs)
         figures = metrics.quantities(scores, accuracy.HELD_OUT)
         by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
-        kept: dict[str, Sequence[float]] = {file: answers} if file else {}
+        answers_by_file: dict[str, Sequence[float]] = {file: answers} if file else {}
         if file and metric != TOP1:
             by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
-            kept[by_class.shares] = scores[metric].shares.tolist()
+            answers_by_file[by_class.shares] = scores[metric].shares.tolist()
         if evaluation.answers.confidence is not None:
             believed = confidence.verified(own, images, evaluation.answers.confidence)
             by_class = replace(by_class, confidence=believed)
-        return replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class), kept
+        return replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class), answers_by_file

@@ -73,8 +73,8 @@ def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...],
     ]
     if not images:
         raise UsageError(f"--unknown: no image below '{folder}' can be used: {', '.join(reasons)}", HINT)
-    found = f"--unknown: {counted(len(images), 'image', 'images')} of other things"
-    return images, f"{found}; left out: {', '.join(reasons)}" if reasons else found
+    sentence = f"--unknown: {counted(len(images), 'image', 'images')} of other things"
+    return images, f"{sentence}; left out: {', '.join(reasons)}" if reasons else sentence
 
 
 def read(question: Question, say: Say) -> Images:

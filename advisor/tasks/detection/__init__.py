@@ -44,8 +44,8 @@ class Detection(HeadOnMaps):
         """Return the formats of boxes in a folder."""
         from advisor.datasets import formats_of
 
-        found = formats_of(data) if data.is_dir() else {}
-        return f"boxes, {' and '.join(found)}" if found else ""
+        formats = formats_of(data) if data.is_dir() else {}
+        return f"boxes, {' and '.join(formats)}" if formats else ""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that trains the head on the card's backbone, or takes a user's own detector as it is.

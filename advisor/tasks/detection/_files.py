@@ -99,13 +99,13 @@ class OwnDetectors:
 
     def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
         """Return the class of the surest box, if there is one."""
-        found = int(outputs["count"].reshape(-1)[0])
-        boxes, classes, scores = (outputs[name][0, :found] for name in DETECTIONS[:3])
+        number = int(outputs["count"].reshape(-1)[0])
+        boxes, classes, scores = (outputs[name][0, :number] for name in DETECTIONS[:3])
         known = ((classes >= 0) & (classes < facts.classes)).all()
         if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
             message = f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes"
             raise UsageError(message, ENDS)
-        return [(int(classes[scores.argmax()]), float(scores.max()))] if found else []
+        return [(int(classes[scores.argmax()]), float(scores.max()))] if number else []
 
     def remarks(self, added: ImportedModel) -> Iterator[str]:
         """Yield that a detector is not trained."""
@@ -127,16 +127,16 @@ def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int,
     Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
     overlap, rounding can decide which one stays. The tolerance is the smallest that leaves enough images.
     """
-    own, other = runners(model, images)
+    runner, other = runners(model, images)
     rows: list[tuple[int, dict[str, Any]]] = []
     for place in range(len(images)):
-        found = check.boxes_of(own(place), 0.0)
-        least = max([box["score"] for box in found], default=0.0) / 2
-        rows.append((place, {"least": least, "boxes": [box for box in found if box["score"] >= least]}))
+        boxes = check.boxes_of(runner(place), 0.0)
+        least = max([box["score"] for box in boxes], default=0.0) / 2
+        rows.append((place, {"least": least, "boxes": [box for box in boxes if box["score"] >= least]}))
     rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
     others = [other(place) for place, _ in rows]
     for tolerance in shipping.TOLERANCES:
-        same = [not check.other_boxes(found, row[1], tolerance / 2) for row, found in zip(rows, others, strict=True)]
+        same = [not check.other_boxes(answer, row[1], tolerance / 2) for row, answer in zip(rows, others, strict=True)]
         if sum(same) >= COUNT:
             break
     return tolerance, list(itertools.compress(rows, same))[:COUNT]
@@ -218,13 +218,13 @@ class FoundObjects:
         table = average_precision.count_boxes(matched, self.classes)
         true = table[:, :, 0]
         miscounted, guessed = (
-            abs(true - each).sum(axis=0).tolist() for each in (table[:, :, 1], np.median(true, axis=0))
+            abs(true - counts).sum(axis=0).tolist() for counts in (table[:, :, 1], np.median(true, axis=0))
         )
         by_class = {
             name: ClassBoxes(
-                own, some, _share(right, some), _share(right, own), _share(wrong, own), _share(constant, own)
+                boxes, some, _share(right, some), _share(right, boxes), _share(wrong, boxes), _share(constant, boxes)
             )
-            for name, (own, some, right), wrong, constant in zip(
+            for name, (boxes, some, right), wrong, constant in zip(
                 images.classes, table.sum(axis=0).tolist(), miscounted, guessed, strict=True
             )
         }
@@ -331,14 +331,14 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
     )
 
 
-def _answered(found: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
+def _answered(detections: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
     """Return the true boxes of some images, beside what a file found in them."""
     part = images.part(role)
     boxes = images.boxes
     assert boxes is not None, "a search for objects has boxes"
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
     true = [true_boxes(rows) for rows in part.objects]
-    return FoundObjects(true, found, sizes, len(images.classes), by, part.groups)
+    return FoundObjects(true, detections, sizes, len(images.classes), by, part.groups)
 
 
 @dataclass(frozen=True)
@@ -365,9 +365,11 @@ class Detected(JudgeByShares[FoundObjects]):
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
         facts = replace(own.at(score, images)[0], guarantee=complete_guarantee(answers, score, guarantee))
         if floats is not None:
-            found = fit_score_calibration(floats.answers)
+            calibration = fit_score_calibration(floats.answers)
             errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))
-            facts = replace(facts, threshold=float(found.of(np.array(score))), scores=BoxScores(*found, *errors))
+            facts = replace(
+                facts, threshold=float(calibration.of(np.array(score))), scores=BoxScores(*calibration, *errors)
+            )
         return ImageAnswers(by_class, boxes=facts)
 
     def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
@@ -382,7 +384,7 @@ class Detected(JudgeByShares[FoundObjects]):
                 scores = facts.scores
                 if scores:
                     before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
-                    errors = (calibration_error(seen, each) for each in (seen.scores, before))
+                    errors = (calibration_error(seen, values) for values in (seen.scores, before))
                     scores = BoxScores(scores.slope, scores.offset, *errors)
                 boxes = replace(
                     boxes, scores=scores, guarantee=complete_guarantee(seen, facts.threshold, facts.guarantee)

@@ -76,8 +76,8 @@ class BoxContent:
         """Return the number of boxes of each class in an image; empty for one that was left out."""
         if path not in self.read.index:
             return ""
-        found = Counter(box.label for box in self.read.boxes[self.read.index[path]])
-        return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "no boxes"
+        counts = Counter(box.label for box in self.read.boxes[self.read.index[path]])
+        return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "no boxes"
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return the boxes of an image; None for one that was left out."""

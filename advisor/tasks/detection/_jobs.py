@@ -38,13 +38,13 @@ def detect(
 
     data = model.read_bytes()
     run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
-    found = run.over(images, captured)
+    detections = run.over(images, captured)
     said = read_metadata(data, model.name)
     if said and said.labels:
         order = class_order(classes, said.labels, len(said.labels))
         places = {label: place for place, label in enumerate(order)}
-        found = (each.relabel_boxes(places) for each in found)
-    save_detections(path, list(found))
+        detections = (detection.relabel_boxes(places) for detection in detections)
+    save_detections(path, list(detections))
 
 
 def calibrate(
@@ -58,6 +58,6 @@ def calibrate(
     from advisor.tflite import with_calibrated_scores
 
     matched = match_boxes([true_boxes(rows) for rows in true], load_detections(detections), sizes, classes, 0.0)
-    found = fit_score_calibration(answers_of(matched))
+    calibration = fit_score_calibration(answers_of(matched))
     data = model.read_bytes()
-    path.write_bytes(data if found == (1.0, 0.0) else with_calibrated_scores(data, *found, model.name))
+    path.write_bytes(data if calibration == (1.0, 0.0) else with_calibrated_scores(data, *calibration, model.name))

@@ -81,7 +81,7 @@ SHIPPING = Shipping(
     masked,
     found,
     page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
-    said=lambda found, _least: ", ".join(each.label for each in found) or "nothing",
+    said=lambda answers, _least: ", ".join(answer.label for answer in answers) or "nothing",
     layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels),
     package=__package__,
 )
@@ -128,7 +128,7 @@ class Overlaps:
     @property
     def figure(self) -> Interval:
         """The mean IoU with its range on as many other images, see :func:`.of_other_images`."""
-        both, either = (each.sum(axis=0) - sums_of_units(each, self.units) for each in (self.both, self.either))
+        both, either = (pixels.sum(axis=0) - sums_of_units(pixels, self.units) for pixels in (self.both, self.either))
         there = either > 0
         ratios = np.where(there, both / np.maximum(either, 1), 0.0)
         without = ratios.sum(axis=1) / np.where(there.any(axis=1), there.sum(axis=1), np.nan)
@@ -172,9 +172,9 @@ def compared(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
 def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, groups: Sequence[int] = ()) -> Overlaps:
     """Compare found masks with the true ones; ``groups`` as in :class:`Overlaps`."""
     both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
-    for row, (own, true) in enumerate(map(compared, found, masks)):
+    for row, (predicted, true) in enumerate(map(compared, found, masks)):
         known = true != IGNORED
-        table = np.bincount(true[known].astype(np.int64) * classes + own[known], minlength=classes**2)
+        table = np.bincount(true[known].astype(np.int64) * classes + predicted[known], minlength=classes**2)
         square = table.reshape(classes, classes)
         both[row] = square.diagonal()
         either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
@@ -232,8 +232,8 @@ class Segmented(JudgeByShares[Overlaps]):
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
         """Return the overlap of masks with the true ones."""
         part = images.part(role)
-        with np.load(answers, allow_pickle=False) as kept:
-            return overlaps(kept["masks"][each], part.objects, len(images.classes), part.groups)
+        with np.load(answers, allow_pickle=False) as arrays:
+            return overlaps(arrays["masks"][each], part.objects, len(images.classes), part.groups)
 
     def compared(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
         """Return the IoU of each class."""
@@ -251,7 +251,7 @@ class Segmented(JudgeByShares[Overlaps]):
         def layers(place: int) -> Iterator[bytes]:
             mask = part.objects[place]
             size = tuple(max(1, side * SHOWN_SIDE // max(mask.size)) for side in mask.size)
-            return (coloured(resized(each, size), classes) for each in (mask.labels(), own.found[place]))
+            return (coloured(resized(pixels, size), classes) for pixels in (mask.labels(), own.found[place]))
 
         figures = {
             "Boundary F1": percent(edge, len(edges), "the mean over the images"),

@@ -66,10 +66,10 @@ def divided_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = 
 def mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
     """Return the images with several classes, and half as many of the others, which may be most of a set of faults."""
     several = [len({label for _, label in mask.classes}) > 1 or bool(mask.regions) for _, mask in images]
-    others = [place for place, own in enumerate(several) if not own]
+    others = [place for place, flag in enumerate(several) if not flag]
     most = round(EMPTY_SHARE * sum(several)) if any(several) else len(others)
     drawn = set(np.random.default_rng(seed).permutation(others)[:most].tolist())
-    return [each for place, each in enumerate(images) if several[place] or place in drawn]
+    return [pair for place, pair in enumerate(images) if several[place] or place in drawn]
 
 
 class MaskFault(StrEnum):
@@ -97,7 +97,7 @@ class MaskContent:
     def counts(self) -> Mapping[str, int]:
         """Images with each class but the background."""
         numbers = (self.read.pixels > 0).sum(axis=0).tolist()
-        return {name: own for name, own in zip(self.read.classes, numbers, strict=True) if name != BACKGROUND}
+        return {name: count for name, count in zip(self.read.classes, numbers, strict=True) if name != BACKGROUND}
 
     @property
     def summary(self) -> str:
@@ -111,7 +111,7 @@ class MaskContent:
         pixels = self.read.pixels[self._places[path]]
         names = self.read.classes
         order = [label for label in np.argsort(-pixels).tolist() if pixels[label] and names[label] != BACKGROUND]
-        return ", ".join(f"{names[each]} {100 * pixels[each] / pixels.sum():.1f} %" for each in order) or "nothing"
+        return ", ".join(f"{names[index]} {100 * pixels[index] / pixels.sum():.1f} %" for index in order) or "nothing"
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return the mask of an image; None for one that was left out."""
@@ -128,7 +128,7 @@ class MaskContent:
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a table of images and masks without those that the findings leave out; return its number of images."""
-        out = {each for finding in findings for each in finding.leave_out}
+        out = {file for finding in findings for file in finding.leave_out}
         dataset = self.read.images.dataset
         if any(mask.regions for mask in self.read.masks):
             raise UsageError("--fix: masks of COCO cannot be written as a table", "remove the images yourself")
@@ -136,8 +136,8 @@ class MaskContent:
         for image, mask in zip(dataset.images, self.read.masks, strict=True):
             if image.path not in out:
                 row = row_of(path, image)
-                own = row_of(path, replace(image, path=Path(mask.path)))["path"] if mask.path else ""
-                rows.append(row | {"image": row["path"], "mask": own})
+                mask_path = row_of(path, replace(image, path=Path(mask.path)))["path"] if mask.path else ""
+                rows.append(row | {"image": row["path"], "mask": mask_path})
         write_rows(path, ["image", "mask", *more_columns(dataset)], rows)
         return len(rows)
 
@@ -150,9 +150,9 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     pairs = near_duplicates(read.images.thumbnails)
     dataset = read.images.dataset
     alike = without_classes(read).dataset
-    found = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
+    findings = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
     content = MaskContent(read)
-    return checked(path, read.images, content, found, lambda: divided_masks(read, SEED, pairs).overview(alike))
+    return checked(path, read.images, content, findings, lambda: divided_masks(read, SEED, pairs).overview(alike))
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:

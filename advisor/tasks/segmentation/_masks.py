@@ -96,10 +96,10 @@ class Mask(NamedTuple):
         if not self.path:
             return np.zeros(self.size, np.uint8)
         raw = _turned(_values(read_bytes(Path(self.path))[0]), self.orientation)
-        found = np.full(raw.shape, IGNORED, np.uint8)
+        labels = np.full(raw.shape, IGNORED, np.uint8)
         for value, label in self.classes:
-            found[raw == value] = label
-        return found
+            labels[raw == value] = label
+        return labels
 
 
 def _values(data: bytes) -> NDArray[np.int32]:
@@ -133,16 +133,17 @@ def _drawn(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> Classes
     """Return polygons and run lengths of COCO as classes; later ones cover earlier ones."""
     from pycocotools import mask
 
-    found = np.zeros(size, np.uint8)
-    for label, own in regions:
-        if isinstance(own, dict) and own.get("size") != list(size):  # the reader would take memory for what they state
+    pixels = np.zeros(size, np.uint8)
+    for label, region in regions:
+        # The reader would take memory for what they state.
+        if isinstance(region, dict) and region.get("size") != list(size):
             raise ContentError(f"its run lengths are not for {size[1]}x{size[0]} pixels")
-        if isinstance(own, list):
-            encoded = mask.merge(mask.frPyObjects(own, *size))
+        if isinstance(region, list):
+            encoded = mask.merge(mask.frPyObjects(region, *size))
         else:
-            encoded = mask.frPyObjects(own, *size) if isinstance(own["counts"], list) else own
-        found[mask.decode(encoded).astype(bool)] = label
-    return found
+            encoded = mask.frPyObjects(region, *size) if isinstance(region["counts"], list) else region
+        pixels[mask.decode(encoded).astype(bool)] = label
+    return pixels
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,9 @@ def list_masks(path: Path) -> MaskListing:
         raise UsageError(f"--data: '{path}' does not exist", HINT)
     if path.is_file():
         return _table(path) if path.suffix.lower() in SUFFIXES else _coco(path)
-    found = _folders(path)
-    if any(entry.mask for entry in found.entries):
-        return found
+    listing = _folders(path)
+    if any(entry.mask for entry in listing.entries):
+        return listing
     if not coco_files(path, sure=True):
         raise UsageError(f"--data: '{path}' has no image with a mask of its name", HINT)
     return _coco(path)
@@ -193,10 +194,10 @@ def _folders(root: Path) -> MaskListing:
     images = dict[tuple[str, ...], Path]()
     masks = dict[tuple[str, ...], Path]()
     for base, part in dict.fromkeys([(root, ""), *part_folders(root)]):
-        own = folder_in(base, *IMAGES)
+        photos = folder_in(base, *IMAGES)
         truth = folder_in(base, *MASKS)
         if truth != base:
-            images |= {(part, *_name(file, own)): file for file in images_in(own) if truth not in file.parents}
+            images |= {(part, *_name(file, photos)): file for file in images_in(photos) if truth not in file.parents}
             masks |= {(part, *_name(file, truth)): file for file in images_in(truth)}
     for file in () if masks else images_in(root):
         name = _name(file, root)
@@ -219,7 +220,7 @@ def _folders(root: Path) -> MaskListing:
 def _name(file: Path, base: Path) -> tuple[str, ...]:
     """Return folder and name of a file without what marks a mask, which image and mask have in common."""
     stem = file.stem.casefold()
-    ending = next((each for each in ENDINGS if stem.endswith(each)), "")
+    ending = next((mark for mark in ENDINGS if stem.endswith(mark)), "")
     folder = file.parent.relative_to(base).as_posix().casefold()
     return "" if folder == "." else folder, stem.removesuffix(ending)
 
@@ -234,15 +235,15 @@ def _names(root: Path) -> dict[int, str]:
     ]
     if file.name != "labelmap.txt":
         return dict(enumerate(labels_in("\n".join(lines))))
-    found = {}
+    names = {}
     for line in lines:
         name, colour, *_ = [*line.split(":"), ""]
         try:
             red, green, blue = map(int, colour.split(","))
         except ValueError:
             raise UsageError(f"--data: '{file}' has the line '{line}'", "write name:red,green,blue::") from None
-        found[red if red == green == blue else (red << 16) + (green << 8) + blue] = name
-    return found
+        names[red if red == green == blue else (red << 16) + (green << 8) + blue] = name
+    return names
 
 
 def _coco(path: Path) -> MaskListing:
@@ -262,10 +263,10 @@ def _coco(path: Path) -> MaskListing:
         regions: dict[str, list[tuple[int, Any]]] = {key: [] for key in images}
         for one in content["annotations"]:
             image = key_of(one.get("image_id"))
-            own = one.get("segmentation")
-            if image in regions and own:
+            segmentation = one.get("segmentation")
+            if image in regions and segmentation:
                 label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED)
-                regions[image].append((IGNORED if one.get("iscrowd") else label, own))
+                regions[image].append((IGNORED if one.get("iscrowd") else label, segmentation))
         entries += [
             MaskEntry(Entry(base / one["file_name"], ONE_CLASS, part), regions=tuple(regions[key]))
             for key, one in images.items()
@@ -318,21 +319,23 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
     """
     listing = list_masks(path)
     by_path = {entry.image.path: entry for entry in listing.entries}
-    files = Listing(listing.root, [each.image for each in by_path.values()], (), listing.rejected)
+    files = Listing(listing.root, [entry.image for entry in by_path.values()], (), listing.rejected)
     images = survey(files, progress, most)
     entries = [by_path[image.path] for image in images.dataset.images]
     sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
     asked = list(zip(entries, sizes, [shot.orientation for shot in images.shots], strict=True))
     read = [
-        _Read(entry, size, fault=f"its mask is damaged: {each.reason}") if isinstance(each, ReaderFailure) else each
-        for (entry, size, _), each in zip(asked, read_each(f"{__name__}:read_mask", asked), strict=True)
+        _Read(entry, size, fault=f"its mask is damaged: {outcome.reason}")
+        if isinstance(outcome, ReaderFailure)
+        else outcome
+        for (entry, size, _), outcome in zip(asked, read_each(f"{__name__}:read_mask", asked), strict=True)
     ]
-    name = _names_of(listing, {value for each in read for value in each.values})
-    read = [each._replace(fault=each.fault or _unknown(each, name)) for each in read]
-    images = images.without([Rejected(each.entry.image.path, each.fault) for each in read if each.fault])
-    found = _labelled(images, name, [each for each in read if not each.fault], path)
-    unused = [each for each in listing.names.values() if each not in found.classes and each.casefold() not in VOID]
-    return replace(found, unused=tuple(unused))
+    name = _names_of(listing, {value for reading in read for value in reading.values})
+    read = [reading._replace(fault=reading.fault or _unknown(reading, name)) for reading in read]
+    images = images.without([Rejected(reading.entry.image.path, reading.fault) for reading in read if reading.fault])
+    masks = _labelled(images, name, [reading for reading in read if not reading.fault], path)
+    unused = [label for label in listing.names.values() if label not in masks.classes and label.casefold() not in VOID]
+    return replace(masks, unused=tuple(unused))
 
 
 def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
@@ -355,7 +358,7 @@ def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
     data, _ = read_bytes(mask)
     values = _values(data)
     if values.shape not in (read.size, read.size[::-1] if turn > 4 else read.size):
-        shown = [f"{each[1]}x{each[0]}" for each in (values.shape, read.size)]
+        shown = [f"{shape[1]}x{shape[0]}" for shape in (values.shape, read.size)]
         raise ContentError(f"it has {shown[0]} pixels, the image {shown[1]}")
     turned = 1 if values.shape == read.size else turn
     return read._replace(sha256=hashlib.sha256(data).hexdigest(), values=_counts(values), orientation=turned)
@@ -363,15 +366,17 @@ def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
 
 def _of_regions(read: _Read) -> _Read:
     regions = read.entry.regions or ()
-    points = [np.asarray(part, float).reshape(-1, 2) for _, own in regions if isinstance(own, list) for part in own]
-    beyond = any(bool((each < -1).any() or (each > np.array(read.size[::-1]) + 1).any()) for each in points)
+    points = [
+        np.asarray(part, float).reshape(-1, 2) for _, region in regions if isinstance(region, list) for part in region
+    ]
+    beyond = any(bool((polygon < -1).any() or (polygon > np.array(read.size[::-1]) + 1).any()) for polygon in points)
     values = _counts(_drawn(regions, read.size))
     return read._replace(sha256=sha256_json([regions, read.size]), values=values, outside=beyond)
 
 
 def _counts(values: NDArray[Any]) -> dict[int, int]:
-    found, counts = np.unique(values, return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+    pixel_values, counts = np.unique(values, return_counts=True)
+    return dict(zip(pixel_values.tolist(), counts.tolist(), strict=True))
 
 
 Name = Callable[[int, str], str]  # From a value and the folder of its image to its class; empty if it is ignored
@@ -388,10 +393,10 @@ def _names_of(listing: MaskListing, values: set[int]) -> Name:
         if value == 0:
             return named.get(0, BACKGROUND)
         if binary:
-            return folder or next((each for number, each in named.items() if number), OBJECT)
+            return folder or next((label for number, label in named.items() if number), OBJECT)
         return "" if value == IGNORED else f"class {value}" if value < IGNORED else f"#{value:06x}"
 
-    return lambda value, folder: "" if (found := name(value, folder)).casefold() in VOID else found
+    return lambda value, folder: "" if (label := name(value, folder)).casefold() in VOID else label
 
 
 def _unknown(read: _Read, name: Name) -> str:
@@ -399,25 +404,25 @@ def _unknown(read: _Read, name: Name) -> str:
     return f"its mask has values outside the list of classes: {listed(unknown)}" if unknown else ""
 
 
-def _labelled(images: Survey, name: Name, kept: Sequence[_Read], path: Path) -> MaskSurvey:
+def _labelled(images: Survey, name: Name, readings: Sequence[_Read], path: Path) -> MaskSurvey:
     first: dict[str, int] = {}  # the least value of each class
-    for each in kept:
-        for value in each.values:
-            if own := name(value, each.entry.folder):
-                first[own] = min(value, first.get(own, value))
+    for reading in readings:
+        for value in reading.values:
+            if class_name := name(value, reading.entry.folder):
+                first[class_name] = min(value, first.get(class_name, value))
     if not 2 <= len(first) <= MOST_CLASSES:
         lost = [f"; '{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
         what = f"one class only, '{next(iter(first))}'" if len(first) == 1 else f"{len(first)} classes"
         raise UsageError(f"--data: the masks of '{path}' have {what}{lost[0] if lost else ''}", HINT)
-    order = sorted(first, key=lambda each: (each != BACKGROUND, first[each], each))
-    place = {each: number for number, each in enumerate(order)}
+    order = sorted(first, key=lambda title: (title != BACKGROUND, first[title], title))
+    place = {title: number for number, title in enumerate(order)}
     masks = []
-    pixels = np.zeros((len(kept), len(order)), np.int64)
-    for row, (entry, size, sha256, values, orientation, *_) in enumerate(kept):
-        pairs = [(value, place[own]) for value in values if (own := name(value, entry.folder))]
+    pixels = np.zeros((len(readings), len(order)), np.int64)
+    for row, (entry, size, sha256, values, orientation, *_) in enumerate(readings):
+        pairs = [(value, place[class_name]) for value in values if (class_name := name(value, entry.folder))]
         for value, label in pairs:
             pixels[row, label] += values[value]
-        drawn = [(place.get(name(value, ""), IGNORED), own) for value, own in entry.regions or ()]
+        drawn = [(place.get(name(value, ""), IGNORED), region) for value, region in entry.regions or ()]
         file = str(entry.mask) if entry.mask else ""
         regions = json.dumps(drawn) if drawn else ""
         masks.append(Mask(sha256, size, file, tuple(pairs), orientation, regions))
@@ -427,5 +432,5 @@ def _labelled(images: Survey, name: Name, kept: Sequence[_Read], path: Path) -> 
     named = tuple(replace(image, label=label) for image, label in zip(dataset.images, rarest, strict=True))
     rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))
     read = replace(dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows]))
-    outside = tuple(each.entry.image.path for each in kept if each.outside)
+    outside = tuple(mask_reading.entry.image.path for mask_reading in readings if mask_reading.outside)
     return MaskSurvey(replace(images, dataset=read), tuple(masks), pixels, outside=outside)

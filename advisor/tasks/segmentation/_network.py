@@ -75,7 +75,7 @@ def decoder(side: int) -> MakeHead:
         frequent = np.zeros(classes, np.float32)  # logarithm of the share of the pixels of each class
 
         def begin(masks: Sequence[PackedMask]) -> None:
-            rows = [np.bincount(each.labels.reshape(-1), minlength=IGNORED + 1)[:classes] for each in masks]
+            rows = [np.bincount(mask.labels.reshape(-1), minlength=IGNORED + 1)[:classes] for mask in masks]
             counts = np.sum(rows, axis=0) + 1
             frequent[:] = np.log(counts / counts.sum())
 
@@ -104,18 +104,20 @@ def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32])
         logs = rows @ logs @ rows.T
     counts = tf.cast(labels != IGNORED, tf.float32)
     most = tf.stop_gradient(tf.reduce_max(logs, axis=0))
-    planes = [each - most for each in tf.unstack(logs)]
+    planes = [plane - most for plane in tf.unstack(logs)]
     wanted = [tf.cast(labels == number, tf.float32) for number in range(len(planes))]
-    odds = [tf.exp(each) for each in planes]
+    odds = [tf.exp(plane) for plane in planes]
     share = counts / tf.add_n(odds)
-    adjusted = tf.add_n([own * math.exp(more) for own, more in zip(odds, adjustment, strict=True)])
-    right = tf.add_n([(log + more) * own for log, more, own in zip(planes, adjustment, wanted, strict=True)])
+    adjusted = tf.add_n([ratio * math.exp(more) for ratio, more in zip(odds, adjustment, strict=True)])
+    right = tf.add_n([(log + more) * target for log, more, target in zip(planes, adjustment, wanted, strict=True)])
     crossed = tf.reduce_sum(counts * tf.math.log(adjusted) - right) / tf.maximum(tf.reduce_sum(counts), 1.0)
-    probabilities = [own * share for own in odds]
-    both = tf.stack([tf.reduce_sum(each * own) for each, own in zip(probabilities, wanted, strict=True)])
-    found = tf.stack([tf.reduce_sum(each) for each in probabilities])
-    there = tf.stack([tf.reduce_sum(each) for each in wanted])
-    missed = tf.where(there > 0, 1 - (2 * both + 1) / (found + there + 1), 0.0)
+    probabilities = [ratio * share for ratio in odds]
+    both = tf.stack(
+        [tf.reduce_sum(probability * target) for probability, target in zip(probabilities, wanted, strict=True)]
+    )
+    predicted = tf.stack([tf.reduce_sum(probability) for probability in probabilities])
+    there = tf.stack([tf.reduce_sum(target) for target in wanted])
+    missed = tf.where(there > 0, 1 - (2 * both + 1) / (predicted + there + 1), 0.0)
     return crossed + tf.reduce_sum(missed) / tf.maximum(tf.reduce_sum(tf.cast(there > 0, tf.float32)), 1.0)
 
 
