@@ -146,7 +146,7 @@ def predict(
     """
     from advisor.exporting import predict as answered
 
-    return answered(Path(run), [Path(each) for each in photographs], Path(to) if to is not None else None)
+    return answered(Path(run), [Path(photograph) for photograph in photographs], Path(to) if to is not None else None)
 
 
 def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:
@@ -327,9 +327,9 @@ def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
     from advisor.fleet import reevaluate_fleet as answered
     from advisor.reporting import write_at
 
-    found = answered(Path(run), fleet)
-    write_at(found.run)
-    return found
+    change = answered(Path(run), fleet)
+    write_at(change.run)
+    return change
 
 
 def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> VerifiedFiles:
@@ -388,6 +388,6 @@ def reevaluate(
     devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
     with Writers(usable_cores() - 1 if run is None else 0) as writers:
         session = Session(devices, search, since_last, tell or (lambda _text: None), writers)
-        found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
-        found = tuple(replace(each, error=each.error or writers.problem(each.run)) for each in found)
-    return tuple(result for result in found if result.new) if since_last else found
+        results = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
+        results = tuple(replace(result, error=result.error or writers.problem(result.run)) for result in results)
+    return tuple(result for result in results if result.new) if since_last else results

@@ -35,7 +35,9 @@ def choices(option: str) -> tuple[str, ...]:
         return SEARCH[option].choices if option in SEARCH else ()
     module, value = LISTED[option]
     listed = getattr(import_module(module), value)
-    return tuple(each if isinstance(each, str) else each.name for each in (listed() if callable(listed) else listed))
+    return tuple(
+        choice if isinstance(choice, str) else choice.name for choice in (listed() if callable(listed) else listed)
+    )
 
 
 def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool = False) -> Path:

@@ -118,7 +118,7 @@ class Run:
         """Return what the pick answers to photographs; see :func:`advisor.predict`."""
         from advisor.exporting import predict
 
-        return predict(self.path, [Path(each) for each in photographs])
+        return predict(self.path, [Path(photograph) for photograph in photographs])
 
     def _repr_html_(self) -> str:
         from advisor.reporting import summary_html
@@ -291,21 +291,21 @@ def _run(run: RunFolder) -> tuple[Check, ...]:
     from advisor.engine import recomputed_problems
     from advisor.store import OLD, integrity_problems
 
-    found = (*integrity_problems(run), *recomputed_problems(run))
+    problems = (*integrity_problems(run), *recomputed_problems(run))
     states = {True: State.WARNING, False: State.FAILED}
-    checks = tuple(Check(each.file, states[each.kind == OLD], each.what) for each in found)
+    checks = tuple(Check(problem.file, states[problem.kind == OLD], problem.what) for problem in problems)
     return checks or (Check("run folder", State.OK, "every line, file and figure is as it was written"),)
 
 
-def _check(name: str, good: bool, found: str, hint: str, otherwise: State = State.WARNING) -> Check:
+def _check(name: str, good: bool, figure: str, hint: str, otherwise: State = State.WARNING) -> Check:
     """Return the check of a property that is good, or else needs the hint."""
-    return Check(name, State.OK, found) if good else Check(name, otherwise, found, hint)
+    return Check(name, State.OK, figure) if good else Check(name, otherwise, figure, hint)
 
 
 def _packages() -> Iterator[Check]:
-    found = ".".join(map(str, sys.version_info[:3]))
+    python = ".".join(map(str, sys.version_info[:3]))
     fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    yield _check("python", fits, found, "use Python 3.11, 3.12 or 3.13", State.FAILED)
+    yield _check("python", fits, python, "use Python 3.11, 3.12 or 3.13", State.FAILED)
     for package in PACKAGES:
         try:
             yield Check(package, State.OK, version(package))
@@ -317,9 +317,9 @@ def _training() -> Iterator[Check]:
     from advisor.core import install_extra
     from advisor.devices import find_version
 
-    found = [f"{package} {version}" for package in TRAINING if (version := find_version(package))]
+    versions = [f"{package} {version}" for package in TRAINING if (version := find_version(package))]
     hint = f"advisor search needs it: {install_extra('train')}"
-    yield _check("training", len(found) == len(TRAINING), ", ".join(found) or "not installed", hint)
+    yield _check("training", len(versions) == len(TRAINING), ", ".join(versions) or "not installed", hint)
 
 
 def _machine() -> Iterator[Check]:
@@ -357,10 +357,10 @@ def _weights() -> Iterator[Check]:
     from advisor.downloads import FetchOptions
 
     cards = load_catalogue().values()
-    here = [card.name for card in cards if locate_weights(card, FetchOptions(offline=True))]
-    found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
+    on_disk = [card.name for card in cards if locate_weights(card, FetchOptions(offline=True))]
+    count = f"{len(on_disk)} of {len(cards)} cards have their weights on this machine"
     hint = "the first search fetches them; without a network: run advisor catalog fetch --all on another machine"
-    yield _check("weights", bool(here), found, hint)
+    yield _check("weights", bool(on_disk), count, hint)
 
 
 def _runtime() -> Iterator[Check]:

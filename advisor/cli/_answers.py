@@ -58,14 +58,14 @@ def report(
     rows = ANSWER.select(sort, only)
     warn_of_problems(run, artefacts=True)
     with progress("deciding again and writing the report"):
-        found = api.report(run, images=images, to=to, force=force, **limits)
-    show_answer(found.view, as_json, rows, brief)
-    for path in found.files:
+        answer = api.report(run, images=images, to=to, force=force, **limits)
+    show_answer(answer.view, as_json, rows, brief)
+    for path in answer.files:
         note(f"wrote {path}")
-    if not found.files and to is None:
+    if not answer.files and to is None:
         note("the report of the run is unchanged; add --to DIR to write this one")
     log_run_to(Path(run), log_to)
-    if not found.view.decision.feasible:
+    if not answer.view.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
@@ -173,8 +173,8 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
 
     rows = CANDIDATES.select(sort, only)
     candidates = api.exportable(run)
-    number = {each.configuration.key: count for count, each in enumerate(candidates, start=1)}
-    shown = {each.configuration.key: describe(each) for each in rows.of(candidates)}
+    number = {candidate.configuration.key: count for count, candidate in enumerate(candidates, start=1)}
+    shown = {candidate.configuration.key: describe(candidate) for candidate in rows.of(candidates)}
     if as_json:
         print_document(candidates=[{"key": key, "description": text} for key, text in shown.items()])
         return
@@ -203,13 +203,13 @@ def predict(
     from advisor.core import plain
 
     with progress("running the pick on the photographs"):
-        found = api.predict(run, photographs, to)
+        predictions = api.predict(run, photographs, to)
     if as_json:
-        print_document(predictions=[each.to_json() for each in found])
+        print_document(predictions=[prediction.to_json() for prediction in predictions])
     else:
-        for each in found:
-            typer.echo(plain(f"{each.photograph}: {each.sentence}"))
-    if any(each.error for each in found):
+        for prediction in predictions:
+            typer.echo(plain(f"{prediction.photograph}: {prediction.sentence}"))
+    if any(prediction.error for prediction in predictions):
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
@@ -229,7 +229,7 @@ def runs(
     rows = ROWS.select(sort, only)
     shown = rows.of(api.list_runs(folder))
     if as_json:
-        print_document(runs=[ROWS.row(each) for each in shown])
+        print_document(runs=[ROWS.row(row) for row in shown])
     else:
         print_runs(shown)
 
@@ -325,17 +325,17 @@ def reevaluate(
         return
     devices, profiles = asked.device or (), asked.profiles or ()
     with progress("reading the runs") as tell:
-        found = api.reevaluate(
+        results = api.reevaluate(
             run, runs=asked.runs, device=devices, profiles=profiles, since_last=asked.since_last, tell=tell
         )
-    shown = rows.of(found)
+    shown = rows.of(results)
     if form == "json":
         print_json(reevaluations_json(shown))
     else:
         typer.echo(render_reevaluations(shown, form), nl=False)
-    if any(result.changed for result in found):
+    if any(result.changed for result in results):
         raise typer.Exit(ExitCode.CHANGED)
-    if run is not None and any(result.error for result in found):
+    if run is not None and any(result.error for result in results):
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
@@ -348,13 +348,13 @@ def _reevaluate_fleet(run: str | None, asked: ReevaluateOptions, form: str) -> N
             "write for example advisor reevaluate runs/latest --fleet fleet.csv",
         )
     with progress("predicting the files on the fleet"):
-        found = api.reevaluate_fleet(run, asked.fleet or "")
+        change = api.reevaluate_fleet(run, asked.fleet or "")
     if form == "json":
-        print_json(found.to_json())
+        print_json(change.to_json())
     else:
-        for sentence in (*found.sentences, f"Next: advisor export {found.run} --to bundle --tiers"):
+        for sentence in (*change.sentences, f"Next: advisor export {change.run} --to bundle --tiers"):
             typer.echo(sentence)
-    if found.changed:
+    if change.changed:
         raise typer.Exit(ExitCode.CHANGED)
 
 
@@ -378,13 +378,13 @@ def verify(
 
     settings = ConnectionSettings.from_options(ssh, adb, False, python, benchmark_model)
     with progress("running the files on the device"):
-        found = api.verify(device, bundle, connection=settings)
+        verification = api.verify(device, bundle, connection=settings)
     if as_json:
-        print_json(found.to_json())
+        print_json(verification.to_json())
     else:
-        for sentence in found.sentences:
+        for sentence in verification.sentences:
             typer.echo(sentence)
-    if not found.good:
+    if not verification.good:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 

@@ -29,14 +29,14 @@ def show(context: typer.Context, as_json: AsJson = False, quiet: Quiet = False) 
     from advisor.reporting import cache_json, print_cache
 
     if quiet:
-        found = api.cache()
+        contents = api.cache()
     else:
         with progress("reading the cache"):
-            found = api.cache()
+            contents = api.cache()
     if as_json:
-        print_document(**cache_json(found))
+        print_document(**cache_json(contents))
     else:
-        print_cache(found)
+        print_cache(contents)
 
 
 @cache_app.command("clean", short_help="Remove the least recently used results.")

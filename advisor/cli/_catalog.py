@@ -91,11 +91,11 @@ def show_card(
     from advisor.reporting import print_card
 
     card = cards.show(name, catalog=catalog or ())
-    here = listing.is_here(card)
+    on_disk = listing.is_here(card)
     if as_json:
-        print_document(card={**listing.card_json(card), "weights_here": here})
+        print_document(card={**listing.card_json(card), "weights_here": on_disk})
     else:
-        print_card(card, here)
+        print_card(card, on_disk)
 
 
 @cards_app.command("fetch", short_help="Fetch weights into the cache.")
@@ -267,11 +267,11 @@ def list_devices(
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
-        found = selected.of(devices.list_devices(profiles=profiles or (), phones=phones))
+        rows = selected.of(devices.list_devices(profiles=profiles or (), phones=phones))
     if as_json:
-        print_document(devices=[listing.row_json(profile) for profile in found])
+        print_document(devices=[listing.row_json(profile) for profile in rows])
     else:
-        print_devices(found, by_kind=not sort)
+        print_devices(rows, by_kind=not sort)
 
 
 @devices_app.command("show", short_help="Show one device with its sources.")
@@ -360,19 +360,19 @@ def calibrate(
     from advisor import devices
     from advisor.reporting import print_calibrated
 
-    given = {each: value for each, value in reached.items() if value}
+    given = {setting: value for setting, value in reached.items() if value}
     chosen = split(candidates) or ()
     try:
         with progress("reading the profile") as tell:
-            found = devices.calibrate(
+            calibrated = devices.calibrate(
                 name, here=here, models=models, budget=budget, kernels=kernels, candidates=chosen, tell=tell, **given
             )
     except StageError as error:
         typer.echo(f"error: {error.message}" + f"\nhint:  {error.hint}" * bool(error.hint), err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error
     if as_json:
-        print_document(**found.to_json())
+        print_document(**calibrated.to_json())
     else:
-        print_calibrated(found)
-    if found.networks.left_out:
+        print_calibrated(calibrated)
+    if calibrated.networks.left_out:
         raise typer.Exit(ExitCode.UNSATISFIED)

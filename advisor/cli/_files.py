@@ -66,7 +66,7 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
     rows = TIMINGS.select(asked.sort, asked.only)
     sustained_s = seconds(asked.sustained, "--sustained") if asked.sustained else None
     with progress("reading the files") as tell:
-        found = api.benchmark(
+        file_benchmark = api.benchmark(
             *models,
             shape=shape_of(asked.shape),
             kernels="default" if asked.xnnpack else "builtin",
@@ -75,13 +75,13 @@ def _benchmark_here(models: list[str], asked: BenchmarkOptions, given: dict[str,
             tell=tell,
             **{name: given[name] for name in HERE},
         )
-    shown = rows.of(timings(found))
+    shown = rows.of(timings(file_benchmark))
     if asked.as_json:
-        print_json(with_timings(found, shown).to_json())
-        _complain(file.failure for file in found.failed)
+        print_json(with_timings(file_benchmark, shown).to_json())
+        _complain(file.failure for file in file_benchmark.failed)
     else:
-        print_benchmark(found, timed=shown)
-    if found.failed:
+        print_benchmark(file_benchmark, timed=shown)
+    if file_benchmark.failed:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
@@ -106,15 +106,15 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
     rows = DEVICE_ROWS.select(asked.sort, asked.only)
     names = (*THERE, "threads", "effort")
     with progress("reading the files") as tell:
-        found = api.benchmark_device(*models, tell=tell, **{name: given[name] for name in names})
-    shown = replace(found, rows=rows.of(found.rows))
+        device_benchmark = api.benchmark_device(*models, tell=tell, **{name: given[name] for name in names})
+    shown = replace(device_benchmark, rows=rows.of(device_benchmark.rows))
     if asked.as_json:
         print_json(shown.to_json())
-        _complain(row.failure for row in found.failed)
+        _complain(row.failure for row in device_benchmark.failed)
     else:
         print_device_benchmark(shown)
-    measured = bool(found.connection)
-    if found.failed:
+    measured = bool(device_benchmark.connection)
+    if device_benchmark.failed:
         raise typer.Exit(ExitCode.UNSATISFIED if measured else ExitCode.USAGE)
 
 
@@ -174,23 +174,23 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
         elif asked.calibration or asked.mean or asked.std:
             raise UsageError("--calibration, --mean and --std need --against", "name the float file with --against")
         tell(f"profiling {name}")
-        found = api.profile(
+        model_profile = api.profile(
             model,
             threads=asked.threads,
             kernels="default" if asked.xnnpack else "builtin",
             shape=shape_of(asked.shape),
             accelerators=split(asked.accelerator) or (),
         )
-    write_files(found, wanted, diagnosis)
-    shown = rows.of(found.operators)
+    write_files(model_profile, wanted, diagnosis)
+    shown = rows.of(model_profile.operators)
     if asked.as_json:
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
-        steps = replace(found, operators=shown).to_json()["operators"]
-        print_json({**found.to_json(), "operators": steps, **more})
+        steps = replace(model_profile, operators=shown).to_json()["operators"]
+        print_json({**model_profile.to_json(), "operators": steps, **more})
         return
     files = tuple(wanted.values())
     steps = shown if asked.sort or asked.only else None
-    print_profile(found, everything=asked.everything, written=files, diagnosis=diagnosis, steps=steps)
+    print_profile(model_profile, everything=asked.everything, written=files, diagnosis=diagnosis, steps=steps)
 
 
 @dataclass(frozen=True)
@@ -252,11 +252,11 @@ def compress(
                 **chosen,
             )
 
-    found = with_readings(compressed, given)
-    shown = rows.of(found.forms)
+    compression = with_readings(compressed, given)
+    shown = rows.of(compression.forms)
     if asked.as_json:
-        print_json(replace(found, forms=tuple(shown)).to_json())
+        print_json(replace(compression, forms=tuple(shown)).to_json())
     else:
-        print_compression(found, shown=shown)
-    if not found.good:
+        print_compression(compression, shown=shown)
+    if not compression.good:
         raise typer.Exit(ExitCode.UNSATISFIED)

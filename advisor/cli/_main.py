@@ -104,7 +104,7 @@ def named(incomplete: str) -> list[str]:
     """Return the names of terms that begin so, for the completion of a shell."""
     from advisor.reporting import terms
 
-    return [each.name for each in terms() if each.name.startswith(incomplete)]
+    return [entry.name for entry in terms() if entry.name.startswith(incomplete)]
 
 
 def explain(
@@ -117,15 +117,15 @@ def explain(
     """
     from advisor.reporting import text as glossary
 
-    found = [glossary.term(" ".join(term))] if term else list(glossary.terms())
+    entries = [glossary.term(" ".join(term))] if term else list(glossary.terms())
     if as_json:
-        print_document(terms=[asdict(each) for each in found])
+        print_document(terms=[asdict(entry) for entry in entries])
     elif term:
-        typer.secho(found[0].name, bold=True)
-        typer.echo(textwrap.fill(found[0].text, WIDTH))
-        typer.echo(f"More: docs/{found[0].page}")
+        typer.secho(entries[0].name, bold=True)
+        typer.echo(textwrap.fill(entries[0].text, WIDTH))
+        typer.echo(f"More: docs/{entries[0].page}")
     else:
-        typer.echo(textwrap.fill(", ".join(each.name for each in found), WIDTH))
+        typer.echo(textwrap.fill(", ".join(entry.name for entry in entries), WIDTH))
 
 
 app = Commands(

@@ -145,10 +145,10 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
     """Parse whole numbers from 0 on, joined by commas. Raises UsageError: something else."""
     if text is None:
         return None
-    found = [whole_number(part) for part in text.split(",")]
-    if None in found:
+    parsed = [whole_number(part) for part in text.split(",")]
+    if None in parsed:
         raise UsageError(f"{option}: '{text}' is not a list of whole numbers", f"write for example {option} 0,1")
-    return tuple(number for number in found if number is not None)
+    return tuple(number for number in parsed if number is not None)
 
 
 def channels(text: str | None, option: str) -> tuple[float, ...] | None:
@@ -158,7 +158,7 @@ def channels(text: str | None, option: str) -> tuple[float, ...] | None:
 
 def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
     """Return the annotation of a parameter for each option; the help states defaults of a search if ``defaults``."""
-    return {name: _annotation(name, each, defaults) for name, each in table.items()}
+    return {name: _annotation(name, row, defaults) for name, row in table.items()}
 
 
 def _annotation(name: str, declared: Option, defaults: bool) -> Any:
@@ -182,10 +182,13 @@ def takes(options: Mapping[str, Any]) -> Callable[[Command], Command]:
 
     def declare(command: Command) -> Command:
         kind = inspect.Parameter.KEYWORD_ONLY
-        shared = [inspect.Parameter(name, kind, default=None, annotation=each) for name, each in options.items()]
+        shared = [
+            inspect.Parameter(name, kind, default=None, annotation=annotation) for name, annotation in options.items()
+        ]
         declared = inspect.signature(command, eval_str=True).parameters.values()
-        own = [each for each in declared if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        parameters = sorted([*shared, *own], key=lambda each: each.kind)  # arguments come before options
+        declared_options = [parameter for parameter in declared if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+        # Arguments come before options.
+        parameters = sorted([*shared, *declared_options], key=lambda parameter: parameter.kind)
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return command
 
@@ -198,7 +201,11 @@ class GroupedCommand(TyperCommand):
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options of each group; an option without a group belongs to the output."""
         for group in GROUPS:
-            shown = [each for each in self.get_params(ctx) if (getattr(each, "rich_help_panel", "") or OUTPUT) == group]
+            shown = [
+                parameter
+                for parameter in self.get_params(ctx)
+                if (getattr(parameter, "rich_help_panel", "") or OUTPUT) == group
+            ]
             _write(group, shown, ctx, formatter)
 
 
@@ -220,8 +227,8 @@ class SearchCommand(GroupedCommand):
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return
-        shown = [name for name, each in SEARCH.items() if each.first] + ["demo", "help_all", "help"]
-        _write("Options", [each for each in self.get_params(ctx) if each.name in shown], ctx, formatter)
+        shown = [name for name, row in SEARCH.items() if row.first] + ["demo", "help_all", "help"]
+        _write("Options", [parameter for parameter in self.get_params(ctx) if parameter.name in shown], ctx, formatter)
 
 
 def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
@@ -232,7 +239,7 @@ def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
 
 
 def _write(title: str, options: list[Parameter], ctx: Context, formatter: HelpFormatter) -> None:
-    rows = [record for each in options if (record := each.get_help_record(ctx))]
+    rows = [record for parameter in options if (record := parameter.get_help_record(ctx))]
     if rows:
         with formatter.section(title):
             formatter.write_dl(rows)
@@ -279,8 +286,8 @@ class AllCommands(TyperGroup):
         return self._found
 
     @commands.setter
-    def commands(self, own: MutableMapping[str, _click.Command]) -> None:
-        self._found = own
+    def commands(self, named_commands: MutableMapping[str, _click.Command]) -> None:
+        self._found = named_commands
 
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Return the command with a name."""
@@ -290,7 +297,7 @@ class AllCommands(TyperGroup):
 def _quietable(command: Command) -> Command:
     """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
     declared = inspect.signature(command, eval_str=True)
-    kinds: dict[str, type] = {name: each.annotation for name, each in declared.parameters.items()}
+    kinds: dict[str, type] = {name: parameter.annotation for name, parameter in declared.parameters.items()}
     groups = {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
 
     @wraps(command)
@@ -298,14 +305,14 @@ def _quietable(command: Command) -> Command:
         tokens = QUIET.set(quiet), BEGAN.set(time.monotonic())
         try:
             for name, kind in groups.items():
-                values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
+                values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             return command(**values)
         finally:
             QUIET.reset(tokens[0])
             BEGAN.reset(tokens[1])
 
-    own = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    run.__signature__ = declared.replace(parameters=[*_flat(declared), own])  # type: ignore[attr-defined]
+    quiet_parameter = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    run.__signature__ = declared.replace(parameters=[*_flat(declared), quiet_parameter])  # type: ignore[attr-defined]
     return run
 
 
@@ -316,6 +323,6 @@ def _flat(declared: inspect.Signature) -> Iterator[inspect.Parameter]:
             yield parameter
             continue
         hints = get_type_hints(parameter.annotation, include_extras=True)
-        for each in fields(parameter.annotation):
-            default = inspect.Parameter.empty if each.default is MISSING else each.default
-            yield inspect.Parameter(each.name, parameter.kind, default=default, annotation=hints[each.name])
+        for field in fields(parameter.annotation):
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            yield inspect.Parameter(field.name, parameter.kind, default=default, annotation=hints[field.name])

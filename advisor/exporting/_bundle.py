@@ -68,14 +68,14 @@ FIGURES = (
 def choices(decision: Decision) -> tuple[Evaluation, ...]:
     """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
     ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
-    found: dict[str, Evaluation] = {}
+    by_file: dict[str, Evaluation] = {}
     for evaluation in ordered:
         if evaluation is None or not evaluation.artefact:
             continue
-        known = found.setdefault(evaluation.artefact, evaluation)
+        known = by_file.setdefault(evaluation.artefact, evaluation)
         if known is not decision.pick and latency_of(evaluation) < latency_of(known):
-            found[evaluation.artefact] = evaluation
-    return tuple(found.values())
+            by_file[evaluation.artefact] = evaluation
+    return tuple(by_file.values())
 
 
 def choose(run: LoadedRun, pick: str | None) -> Evaluation:
@@ -93,12 +93,14 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
             raise UsageError(f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE)
         return offered[place - 1]
     by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
-    found = by_key.get(pick)
-    if found is None:
+    candidate = by_key.get(pick)
+    if candidate is None:
         raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", _SEE)
-    if found.status is not Status.OK:
-        raise UsageError(f"--pick: '{pick}' has no artefact; its status is {found.status} ({found.reason})", _SEE)
-    return found
+    if candidate.status is not Status.OK:
+        raise UsageError(
+            f"--pick: '{pick}' has no artefact; its status is {candidate.status} ({candidate.reason})", _SEE
+        )
+    return candidate
 
 
 def checked(folder: Path, force: bool) -> Path:
@@ -218,13 +220,13 @@ def export(
 
 def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple[dict[str, bytes], str]:
     """Return the files of the parts among the targets, and with ``page`` those of the page, or why it is missing."""
-    found = {path: content for part in parts_of(targets).values() for path, content in part.files(exported).items()}
+    contents = {path: content for part in parts_of(targets).values() for path, content in part.files(exported).items()}
     if not page or WEB in targets or not exported.shipping.page.script:
-        return found, ""
+        return contents, ""
     try:
-        return {**found, **integration(PARTS, WEB).files(exported)}, ""
+        return {**contents, **integration(PARTS, WEB).files(exported)}, ""
     except UsageError as error:  # its runtime cannot be fetched
-        return found, f"the bundle has no page to try the model: {error.message}; {error.hint}"
+        return contents, f"the bundle has no page to try the model: {error.message}; {error.hint}"
 
 
 def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_class: bool) -> None:
@@ -234,7 +236,7 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
     for part in parts.values():
         part.check(shipping)
     able = (*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS))
-    for target in (each for each in targets if unknown_class and each not in able):
+    for target in (option for option in targets if unknown_class and option not in able):
         reason = f"--{target}: the class for unknown things is computed in float32"
         raise UsageError(reason, "leave --unknown-class out")
     if EDGETPU not in targets:
@@ -255,10 +257,10 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     evaluation = exported.evaluation
     model = exported.model
     contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
-    found = risks_of(run.question, summary_of(run), evaluation)
+    all_risks = risks_of(run.question, summary_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
-        "model_card.md": model_card(run, evaluation, model, found),
+        "model_card.md": model_card(run, evaluation, model, all_risks),
         "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
         **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
@@ -271,7 +273,7 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     contents |= {**vector_files(model, shipping.answering), **parts}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = readme(shipping, evaluation, names)
-    texts["bundle.json"] = _summary(run, evaluation, model, found)
+    texts["bundle.json"] = _summary(run, evaluation, model, all_risks)
     contents |= {name: text.encode() for name, text in texts.items()}
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     return {**contents, SUMS: "".join(hashes).encode()}
@@ -284,20 +286,20 @@ def signer(key: Path) -> Callable[[bytes], bytes]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    found = None
+    private_key = None
     what = "holds a key of another kind than Ed25519"
     try:
-        found = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
+        private_key = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
     except (TypeError, ValueError, UnsupportedAlgorithm) as error:  # a TypeError: it needs a password
         what = "holds an encrypted key" if isinstance(error, TypeError) else "holds no private key in PEM"
-    if not isinstance(found, Ed25519PrivateKey):
+    if not isinstance(private_key, Ed25519PrivateKey):
         raise UsageError(
             f"--sign: '{key}' {what}", "make one without a password: openssl genpkey -algorithm ed25519 -out key.pem"
         )
-    return found.sign
+    return private_key.sign
 
 
-def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
+def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, all_risks: Sequence[Risk]) -> str:
     target = evaluation.configuration.target
     pick = run.decision.pick
     devices = devices_of(evaluation)
@@ -333,6 +335,6 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
         },
         "app_growth_bytes": app_growth(len(model.content), target.accelerator),
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
-        "risks": [asdict(risk) for risk in found],
+        "risks": [asdict(risk) for risk in all_risks],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

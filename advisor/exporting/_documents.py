@@ -102,7 +102,7 @@ def _environment(package: str, language: str) -> Environment:
     environment = Environment(
         autoescape=language == "html",  # noqa: S701 (Markdown escapes where it needs it)
         finalize=lambda value: encode(value) if type(value) is str else value,
-        loader=ChoiceLoader([PackageLoader(each) for each in dict.fromkeys((package, "advisor.exporting"))]),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "advisor.exporting"))]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -190,8 +190,8 @@ def _accelerator(target: Target, platform: str) -> str:
 
 def devices_of(evaluation: Evaluation) -> dict[str, DeviceFigures]:
     """Return the figures on every device that the evaluation's file runs on; the evaluation's own device is first."""
-    own = {evaluation.configuration.target.device: figures_of(evaluation)}
-    known = {**own, **evaluation.device_figures, **(evaluation.required_figures or {})}
+    target_figures = {evaluation.configuration.target.device: figures_of(evaluation)}
+    known = {**target_figures, **evaluation.device_figures, **(evaluation.required_figures or {})}
     return {device: figures for device, figures in known.items() if not figures.reason}
 
 
@@ -281,7 +281,7 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
     )
     for name, quantity in rows:
         if quantity is not None:
-            value, low, high = (_show(each, quantity.unit) for each in (quantity.value, quantity.low, quantity.high))
+            value, low, high = (_show(end, quantity.unit) for end in (quantity.value, quantity.low, quantity.high))
             source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
             yield name, value, f"{low} to {high}" if low and high else "", quantity.n, source
 
@@ -297,7 +297,7 @@ def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> 
     present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | CHECKSUMS.keys()
     parts = parts_of([name.removesuffix("/") for name in present])
     known = {**CONTENTS, **{f"{name}/": part.CONTENT for name, part in parts.items()}, **CHECKSUMS}
-    (device, own), *others = devices_of(evaluation).items()
+    (device, figures), *others = devices_of(evaluation).items()
     return render_template(
         "README.md.j2",
         configuration=evaluation.configuration,
@@ -308,7 +308,7 @@ def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> 
         },
         program=shipping.snippets["python"],
         device=device,
-        benchmark_lines=benchmark_lines(own),
+        benchmark_lines=benchmark_lines(figures),
         benchmark_options=benchmark_options,
         others=others,
     )

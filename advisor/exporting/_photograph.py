@@ -60,7 +60,7 @@ class PhotographAnswer(Written):
         """The answer in words: ``metal (97.1 %; shown from 62 %)``."""
         if self.error or not self.found:
             return self.error or self.answer
-        scores = ", ".join(f"{each.label} {100 * each.score:.1f} %" for each in self.found[:SHOWN])
+        scores = ", ".join(f"{result.label} {100 * result.score:.1f} %" for result in self.found[:SHOWN])
         return f"{self.answer} ({scores}{f'; shown from {100 * self.least:.0f} %' if self.least else ''})"
 
 
@@ -77,7 +77,7 @@ def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> t
     """
     photographs = list(chain.from_iterable(map(_files_of, photographs)))
     if to is not None:
-        ensure_output_dir(to, [_drawn(*each) for each in enumerate(map(str, photographs))], force=False)
+        ensure_output_dir(to, [_drawn(*numbered) for numbered in enumerate(map(str, photographs))], force=False)
     scratch = Scratch()
     limits = replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
     pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
@@ -125,7 +125,7 @@ def predictions(run: str, photographs: Sequence[str], to: str, first: int = 0) -
     if to and TASKS[task].probabilities:
         raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
     model = _Model(loaded, pick)
-    drawn = [Path(to) / _drawn(*each) if to else None for each in enumerate(photographs, first)]
+    drawn = [Path(to) / _drawn(*numbered) if to else None for numbered in enumerate(photographs, first)]
     return tuple(_predicted(model, name, copy) for name, copy in zip(photographs, drawn, strict=True))
 
 
@@ -140,13 +140,13 @@ def _predicted(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
         size = _size(path)
     except UsageError as error:
         return PhotographAnswer(name, error=error.message)
-    found, least, layer = model.answer(path)
+    results, least, layer = model.answer(path)
     if to:
-        _draw(path, found, layer, to, size)
-    return PhotographAnswer(name, model.shipping.said(found, least), found, least)
+        _draw(path, results, layer, to, size)
+    return PhotographAnswer(name, model.shipping.said(results, least), results, least)
 
 
-def _draw(photograph: Path, found: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]) -> None:
+def _draw(photograph: Path, results: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]) -> None:
     """Write the upright photograph with a layer for its pixels, or with a box or a ring for each object."""
     from PIL import Image, ImageDraw, ImageOps
 
@@ -160,14 +160,14 @@ def _draw(photograph: Path, found: Sequence[Found], layer: bytes, to: Path, size
         return
     pen = ImageDraw.Draw(upright)
     thick = max(1, max(size) // PEN)
-    for each in found:
+    for result in results:
         sides = (*size[::-1], *size[::-1])
-        top, left, bottom, right = (share * side for share, side in zip(each.box, sides, strict=True))
+        top, left, bottom, right = (share * side for share, side in zip(result.box, sides, strict=True))
         if left < right and top < bottom:
             pen.rectangle((left, top, right, bottom), outline=INK, width=thick)
         else:
             pen.circle((left, top), 3 * thick, outline=INK, width=thick)
-        pen.text((left + thick, top + thick), f"{each.label} {each.score:.2f}", fill=INK, font_size=8 * thick)
+        pen.text((left + thick, top + thick), f"{result.label} {result.score:.2f}", fill=INK, font_size=8 * thick)
     upright.save(to)
 
 
@@ -188,8 +188,8 @@ class FormAnswer:
     def by_class(self) -> Mapping[str, list[float]]:
         """The scores of what was found by class, the most frequent class first."""
         scores = defaultdict[str, list[float]](list)
-        for each in self.found:
-            scores[each.label].append(each.score)
+        for result in self.found:
+            scores[result.label].append(result.score)
         return dict(sorted(scores.items(), key=lambda row: (-len(row[1]), row[0])))
 
 
@@ -212,14 +212,14 @@ class PhotographAnswers:
     def agree(self) -> bool:
         """All files have the same answer: the first class, or the number of objects of each class."""
         said: list[object] = [
-            each.answer
-            if each.layer
-            else each.found[0].label
+            form.answer
+            if form.layer
+            else form.found[0].label
             if self.classes
-            else {label: len(some) for label, some in each.by_class.items()}
-            for each in self.forms
+            else {label: len(some) for label, some in form.by_class.items()}
+            for form in self.forms
         ]
-        return all(each == said[0] for each in said)
+        return all(answer == said[0] for answer in said)
 
 
 class Answerer:
@@ -247,10 +247,12 @@ class Answerer:
             path = self._scratch.path / "photograph"
             path.write_bytes(photograph)
             try:
-                found: PhotographAnswers = self._pool.call(f"{__name__}:answers", str(run), str(path), limits=LIMITS)
+                photograph_answers: PhotographAnswers = self._pool.call(
+                    f"{__name__}:answers", str(run), str(path), limits=LIMITS
+                )
             finally:
                 path.unlink(missing_ok=True)
-            return found
+            return photograph_answers
 
 
 def answers(run: str, photograph: str) -> PhotographAnswers:
@@ -259,16 +261,18 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
     width, height = _size(path)
     forms = []
     labels = tuple[str, ...]()
-    for each in _forms(loaded.evaluations, pick):
-        model = _Model(loaded, each)
-        own = each.configuration
-        found, least, layer = model.answer(path)
-        picked = each.artefact == pick.artefact
+    for evaluation in _forms(loaded.evaluations, pick):
+        model = _Model(loaded, evaluation)
+        configuration = evaluation.configuration
+        results, least, layer = model.answer(path)
+        picked = evaluation.artefact == pick.artefact
         labels = model.shipped.labels
         size = len(model.shipped.content)
         shown = base64.b64encode(layer).decode()
-        said = model.shipping.said(found, least)
-        forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown, said))
+        said = model.shipping.said(results, least)
+        forms.append(
+            FormAnswer(configuration.compression, configuration.key, size, picked, results, least, shown, said)
+        )
     return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
 
 
@@ -296,14 +300,12 @@ def _size(photograph: Path) -> tuple[int, int]:
 
 def _forms(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
     """Return the evaluations of the pick's network to show, one for each form: float32 first."""
-    own = pick.configuration.compression
+    compression = pick.configuration.compression
     rows = [
-        each
-        for each in evaluations
-        if each.status is Status.OK and each.artefact and network_of(each) == network_of(pick)
+        row for row in evaluations if row.status is Status.OK and row.artefact and network_of(row) == network_of(pick)
     ]
-    by_form = {each.configuration.compression: each for each in rows} | {own: pick}
-    return [by_form[form] for form in dict.fromkeys((FLOAT, INT8, own)) if form in by_form]
+    by_form = {row.configuration.compression: row for row in rows} | {compression: pick}
+    return [by_form[form] for form in dict.fromkeys((FLOAT, INT8, compression)) if form in by_form]
 
 
 class _Model:
@@ -328,9 +330,9 @@ class _Model:
         """Return what it finds, the least probability or score that the app shows, and a layer (:class:`.Shipping`)."""
         from advisor.datasets import load
 
-        own = self.shipped
+        shipped = self.shipped
         layer = self.shipping.layer
-        answered = outputs(self._interpreter, load(photograph, own.size), own.mean, own.std)
-        found = self.shipping.found(answered, own)
-        least = self._thresholds.least(found[0].label) if found else own.threshold or 0.0
-        return found, least, layer(answered, own) if layer else b""
+        answered = outputs(self._interpreter, load(photograph, shipped.size), shipped.mean, shipped.std)
+        results = self.shipping.found(answered, shipped)
+        least = self._thresholds.least(results[0].label) if results else shipped.threshold or 0.0
+        return results, least, layer(answered, shipped) if layer else b""

@@ -168,7 +168,7 @@ class Found:
 
 def counted(found: Sequence[Found], _least: float) -> str:
     """Return how many objects of each class were found, or nothing."""
-    counts = Counter(each.label for each in found)
+    counts = Counter(result.label for result in found)
     return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
 
 
@@ -224,8 +224,8 @@ def agreed(
     ``read`` takes the outputs. The tolerance is the smallest one of which half contains the difference (``apart``)
     between two kernels in enough of :data:`LOOKED_AT` images.
     """
-    own, other = runners(model, images)
-    answers = [read(own(place)) for place in range(len(images))]
+    runner, other = runners(model, images)
+    answers = [read(runner(place)) for place in range(len(images))]
     order = sorted(range(len(images)), key=lambda place: -worth(answers[place]))[:LOOKED_AT]
     differences = {place: apart(answers[place], read(other(place))) for place in order}
     for tolerance in TOLERANCES:
@@ -293,11 +293,12 @@ class Shipping:
         boxes = evaluation.answers.boxes
         confidence = evaluation.answers.confidence
         if confidence is not None:
-            found = confidence.thresholds
+            thresholds = confidence.thresholds
             by_class, recall = (
-                {one_line(name): score for name, score in scores.items()} for scores in (found.by_class, found.recall)
+                {one_line(name): score for name, score in scores.items()}
+                for scores in (thresholds.by_class, thresholds.recall)
             )
-            return replace(found, by_class=by_class, recall=recall)
+            return replace(thresholds, by_class=by_class, recall=recall)
         return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
 
 
@@ -331,9 +332,9 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
         file = evaluation.artefact
         more = evaluation.on_all
         if more is not None and more.file:
-            own = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
+            replacement = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256)
             file = more.file
-            artefact = artefact_of(run, own)
+            artefact = artefact_of(run, replacement)
         return ExportedModel(run, shipping, evaluation, prepare(artefact, file, thresholds), artefact)
     facts = evaluation.unknown
     if facts is None or not facts.file:
@@ -341,8 +342,8 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
             f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
-    own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare(artefact_of(run, own), facts.file, thresholds)
+    replacement = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
+    model = prepare(artefact_of(run, replacement), facts.file, thresholds)
     edit = (
         f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
         "were measured without it"

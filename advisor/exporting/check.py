@@ -114,7 +114,10 @@ def entries_in(folder: Path) -> Iterator[Path]:
 
 def shown(text: str) -> str:
     """Return a text as a terminal can show it: names of files may have control characters, or be no UTF-8."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
 
 
 def named_file(bundle: Path, name: Any) -> Path:
@@ -169,7 +172,7 @@ def outputs(interpreter: Any, pixels: Any, mean: float, std: float) -> list[Any]
     image = (pixels[None].astype(np.float32) - np.float32(mean)) / np.float32(std)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
     interpreter.invoke()
-    return [interpreter.get_tensor(each["index"])[0] for each in interpreter.get_output_details()]
+    return [interpreter.get_tensor(output["index"])[0] for output in interpreter.get_output_details()]
 
 
 def boxes_of(found: list[Any], least: float) -> list[dict[str, Any]]:
@@ -237,9 +240,9 @@ def wrong_answers(bundle: Path, interpreter: Any) -> list[str]:
     for row in expected["vectors"]:
         pixels = np.fromfile(named_file(bundle / "test_vectors", row["input"]), np.uint8)
         image = pixels.reshape(expected["size"], expected["size"], 3)
-        found = outputs(interpreter, image, expected["mean"], expected["std"])
+        answers = outputs(interpreter, image, expected["mean"], expected["std"])
         kinds = {"boxes": other_boxes, "mask": other_mask, "scores": other_scores, "probabilities": other_probabilities}
-        difference = next(kinds[name] for name in kinds if name in row)(found, row, expected["tolerance"])
+        difference = next(kinds[name] for name in kinds if name in row)(answers, row, expected["tolerance"])
         if difference:
             wrong.append(f"{row['input']}: {difference}")
     return wrong

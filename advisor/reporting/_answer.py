@@ -106,9 +106,9 @@ def first_lines(view: RunView) -> Iterator[Block]:
 
 def _main_risk(view: RunView, lines: Sequence[str]) -> Labelled | None:
     """Return the first sentence of the highest risk that ``lines`` do not state; None if all are low."""
-    found = risks(view, view.decision.pick) if view.decision.pick else ()
+    pick_risks = risks(view, view.decision.pick) if view.decision.pick else ()
     stated = " ".join(lines)
-    new = [risk for risk in found if risk.name != NOT_YOUR_DEVICE and risk.text not in stated]
+    new = [risk for risk in pick_risks if risk.name != NOT_YOUR_DEVICE and risk.text not in stated]
     high = [risk for risk in new if risk.warns]
     main = next(iter(high or [risk for risk in new if risk.level is Level.SOME]), None)
     if main is None:
@@ -131,7 +131,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
     for part in report_parts().values():
-        yield from [each for each in part.blocks(view) if isinstance(each, Labelled)][:1]
+        yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
     yield from warned(view)
     yield from alternatives(view, MAX_FLIPS)
@@ -156,8 +156,8 @@ def _last_label(view: RunView) -> str:
 
 def warned(view: RunView) -> list[Labelled]:
     """Return what every form of an answer shows: what does not prove itself, high risks, another file, labels."""
-    found = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
-    said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
+    warning_risks = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
+    said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks]
     more = {
         "File that ships": figures.on_all_images(view.decision.pick) if view.decision.pick else "",
         "Labels": wrong_labels(view),
@@ -169,8 +169,8 @@ def warned(view: RunView) -> list[Labelled]:
 
 def other_risks(view: RunView) -> list[Risk]:
     """Return the risks of the pick that are no warnings."""
-    found = risks(view, view.decision.pick) if view.decision.pick else ()
-    return [risk for risk in found if risk not in warnings(found)]
+    pick_risks = risks(view, view.decision.pick) if view.decision.pick else ()
+    return [risk for risk in pick_risks if risk not in warnings(pick_risks)]
 
 
 def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
@@ -180,9 +180,11 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
     yield from (Labelled("On each device", result.sentence) for result in results)
     if compared := figures.runtimes_sentence(view):
         yield Labelled("Runtimes", compared)
-    for own in figures.device_decisions(view):
-        yield Labelled(f"On {own.device}", "the same pick" if own.same else own.decision.reason)
-    yield from (Labelled(TITLE, each) for each in incumbent_sentences(view))
+    for device_decision in figures.device_decisions(view):
+        yield Labelled(
+            f"On {device_decision.device}", "the same pick" if device_decision.same else device_decision.decision.reason
+        )
+    yield from (Labelled(TITLE, sentence) for sentence in incumbent_sentences(view))
     if decision.runner_up is not None:
         yield Labelled("Runner-up", decision.runner_up_reason or text.name(decision.runner_up))
     yield from (Labelled("The pick changes if", flip.text, colon=False) for flip in decision.flips[:flips])
@@ -228,7 +230,7 @@ def summary(view: RunView) -> Iterator[Block]:
 
 def _fitted_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
-    for layout in (each for each in _LAYOUTS if each.memory or console.width < MEMORY_WIDTH):
+    for layout in (choice for choice in _LAYOUTS if choice.memory or console.width < MEMORY_WIDTH):
         block = _laid_out(view, rows, layout)
         table = blocks.table(block.columns, block.rows, console, int(layout.roomy))
         for row, look in zip(table.rows, block.looks, strict=True):
@@ -297,7 +299,7 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _
 
 
 def _mark(view: RunView, key: str) -> str:
-    shipped = any(key == each.evaluation.configuration.key for each in view.incumbents)
+    shipped = any(key == incumbent.evaluation.configuration.key for incumbent in view.incumbents)
     return "▶" if key == view.pick_key else "○" if shipped else "≈" if key in view.tie_keys else ""
 
 

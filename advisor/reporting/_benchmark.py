@@ -67,34 +67,34 @@ DEVICE_ROWS: Rows[DeviceRow] = rows_of(
 """Timings of files on devices."""
 
 LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
-    TableColumn("", lambda own: own[0], left=True),
-    TableColumn("file MB", lambda own: own[1].size_bytes / 1e6),
-    TableColumn("arena MB", lambda own: own[1].arena_bytes / 1e6),
-    TableColumn("peak MB", lambda own: _mega(own[2].peak_memory_bytes)),
-    TableColumn("load ms", lambda own: own[2].results[0].load_ms),
-    TableColumn("from bytes ms", lambda own: own[2].load_content_ms),
-    TableColumn("first run ms", lambda own: own[2].results[0].first_ms),
+    TableColumn("", lambda row: row[0], left=True),
+    TableColumn("file MB", lambda row: row[1].size_bytes / 1e6),
+    TableColumn("arena MB", lambda row: row[1].arena_bytes / 1e6),
+    TableColumn("peak MB", lambda row: _mega(row[2].peak_memory_bytes)),
+    TableColumn("load ms", lambda row: row[2].results[0].load_ms),
+    TableColumn("from bytes ms", lambda row: row[2].load_content_ms),
+    TableColumn("first run ms", lambda row: row[2].results[0].first_ms),
 )
 RATIOS: tuple[TableColumn[tuple[str, Ratio]], ...] = (
-    TableColumn("", lambda own: own[0], left=True),
-    TableColumn("thr.", lambda own: own[1].threads),
-    TableColumn("times the first", lambda own: f"{own[1].ratio:.3f}"),
-    TableColumn("95 %", lambda own: f"{own[1].low:.3f}\u2013{own[1].high:.3f}"),
+    TableColumn("", lambda row: row[0], left=True),
+    TableColumn("thr.", lambda row: row[1].threads),
+    TableColumn("times the first", lambda row: f"{row[1].ratio:.3f}"),
+    TableColumn("95 %", lambda row: f"{row[1].low:.3f}\u2013{row[1].high:.3f}"),
     TableColumn(
         "differs",
-        lambda own: "no, the interval contains 1" if not own[1].differs else "slower" if own[1].ratio > 1 else "faster",
+        lambda row: "no, the interval contains 1" if not row[1].differs else "slower" if row[1].ratio > 1 else "faster",
         left=True,
     ),
 )
 PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
-    TableColumn("", lambda own: own[0], left=True),
-    TableColumn("decode", lambda own: own[1].decode_ms),
-    TableColumn("norm.", lambda own: own[1].normalise_ms),
-    TableColumn("copy in", lambda own: own[1].copy_in_ms),
-    TableColumn("model", lambda own: own[1].invoke_ms),
-    TableColumn("copy out", lambda own: own[1].copy_out_ms),
-    TableColumn("answer", lambda own: own[1].answer_ms),
-    TableColumn("pipeline ms", lambda own: own[1].pipeline_ms),
+    TableColumn("", lambda row: row[0], left=True),
+    TableColumn("decode", lambda row: row[1].decode_ms),
+    TableColumn("norm.", lambda row: row[1].normalise_ms),
+    TableColumn("copy in", lambda row: row[1].copy_in_ms),
+    TableColumn("model", lambda row: row[1].invoke_ms),
+    TableColumn("copy out", lambda row: row[1].copy_out_ms),
+    TableColumn("answer", lambda row: row[1].answer_ms),
+    TableColumn("pipeline ms", lambda row: row[1].pipeline_ms),
 )
 
 
@@ -144,13 +144,13 @@ def _letters(index: int) -> str:
     return (_letters(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
 
 
-def _head(found: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+def _head(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     unlike = len({Path(model).name for model in names}) == len(names)
     for model, letter in names.items():
         name = Path(model).name if unlike else model
         yield blocks.Paragraph(tuple(Span(part, "strong") for part in (letter and f"{letter} ", letter and " ", name)))
-    kernels = "XNNPACK off" if found.kernels == "builtin" else "XNNPACK on"
-    yield blocks.Paragraph(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}", "dim")
+    kernels = "XNNPACK off" if benchmark.kernels == "builtin" else "XNNPACK on"
+    yield blocks.Paragraph(f"{benchmark.runtime}, {kernels}, effort {benchmark.effort}, on {benchmark.host}", "dim")
 
 
 Timed = tuple[str, LatencyResult | None, Span]
@@ -163,7 +163,7 @@ def _verdict(row: LatencyResult | None) -> Span:
 
 def _timed(title: str, cell: Callable[[LatencyResult], Cell], width: int = 0) -> TableColumn[Timed]:
     """Return a column of a figure, with a dash for a file that could not be measured."""
-    return TableColumn(title, lambda own: cell(own[1]) if own[1] else None, width=width)
+    return TableColumn(title, lambda row: cell(row[1]) if row[1] else None, width=width)
 
 
 def _mega(size: int | None) -> float | None:
@@ -171,7 +171,7 @@ def _mega(size: int | None) -> float | None:
 
 
 LATENCY: tuple[TableColumn[Timed], ...] = (
-    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("", lambda row: row[0], left=True),
     _timed("thr.", lambda row: row.threads),
     _timed("median ms", lambda row: row.wall.median),
     _timed("95 % ms", lambda row: span(row.wall.low, row.wall.high)),
@@ -182,13 +182,13 @@ LATENCY: tuple[TableColumn[Timed], ...] = (
     _timed("CV %", lambda row: f"{row.wall.cv:.1%}".rstrip("%"), WIDE),
     _timed("CPU ms", lambda row: row.cpu.median if row.cpu else None),
     _timed("runs", lambda row: row.wall.runs, WIDE),
-    TableColumn("verdict", lambda own: own[2], left=True),
+    TableColumn("verdict", lambda row: row[2], left=True),
 )
 
 
-def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     """Return the reason for each verdict, on one line where all are stable."""
-    timed = [(file, row) for file in found.files if file.timing for row in file.timing.results]
+    timed = [(file, row) for file in benchmark.files if file.timing for row in file.timing.results]
     if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
         most = max(row.wall.block_cv for _, row in timed)
         yield Labelled("Verdict", f"all stable, block medians vary by {most:.1%} at most", "good")
@@ -197,7 +197,7 @@ def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Block]:
             label = f"{names[file.model]}, {plural(row.threads, 'thread')}".removeprefix(", ")
             ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
             yield Labelled(label, f"{row.verdict.value}, {row.reason}{ranked}", LOOKS[row.verdict])
-    yield from (Labelled("Failed", file.failure, "bad") for file in found.failed)
+    yield from (Labelled("Failed", file.failure, "bad") for file in benchmark.failed)
 
 
 def _ends(row: DeviceRow) -> str | None:
@@ -235,12 +235,12 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
     blocks.show([head, table_of(DEVICE, found.rows), *_remarks(found), *delegation_lines(files)], console)
 
 
-def _how(found: DeviceBenchmark) -> str:
+def _how(benchmark: DeviceBenchmark) -> str:
     """Return how the figures were obtained: measured, published by others, predicted, or both of the latter."""
-    if found.connection:
-        where = "on this machine, in turn" if not found.target else f"over {found.connection}"
-        return plain(f"measured {where}, effort {found.effort}")
-    latencies = [row.latency for row in found.rows if row.latency]
+    if benchmark.connection:
+        where = "on this machine, in turn" if not benchmark.target else f"over {benchmark.connection}"
+        return plain(f"measured {where}, effort {benchmark.effort}")
+    latencies = [row.latency for row in benchmark.rows if row.latency]
     provenances = {latency.provenance for latency in latencies}
     known = ["published by others"] if Provenance.PUBLISHED in provenances else []
     if provenances != {Provenance.PUBLISHED}:
@@ -250,8 +250,8 @@ def _how(found: DeviceBenchmark) -> str:
     return f"{' or '.join(known)}, not measured: 80 % intervals"
 
 
-def _remarks(found: DeviceBenchmark) -> Iterator[Block]:
-    for row in found.rows:
+def _remarks(benchmark: DeviceBenchmark) -> Iterator[Block]:
+    for row in benchmark.rows:
         name = _file_of(row)
         if row.failure:
             yield Labelled("Failed", row.failure, "bad")
@@ -260,17 +260,17 @@ def _remarks(found: DeviceBenchmark) -> Iterator[Block]:
         elif row.reason:
             said = f"{name}, {plural(row.threads, 'thread')}: {row.reason}"
             yield Labelled("Note", said, "warn" if row.throttled else "")
-    for ratio in found.ratios:
+    for ratio in benchmark.ratios:
         differs = "" if ratio.differs else ", which is not a significant difference"
         takes = f"{Path(ratio.model).name} takes {ratio.ratio:.3f} times {Path(ratio.reference).name}"
         yield Labelled("Ratio", f"{takes} [{span(ratio.low, ratio.high)}]{differs}")
-    yield from (Labelled("Note", note, "warn") for note in found.notes)
+    yield from (Labelled("Note", note, "warn") for note in benchmark.notes)
 
 
-def _said(found: OutputAgreement) -> str:
+def _said(agreement: OutputAgreement) -> str:
     """Return how far the outputs differ from those of the CPU."""
-    answer = "the same class" if found.same_answer else "ANOTHER class"
-    whole = "fully delegated" if found.whole else "not fully delegated"
-    verdict = "agree with" if found.alike else "DIFFER from"
-    distance = f"largest difference {found.largest_difference:.3g} of a range of {found.output_range:.3g}"
+    answer = "the same class" if agreement.same_answer else "ANOTHER class"
+    whole = "fully delegated" if agreement.whole else "not fully delegated"
+    verdict = "agree with" if agreement.alike else "DIFFER from"
+    distance = f"largest difference {agreement.largest_difference:.3g} of a range of {agreement.output_range:.3g}"
     return f"{verdict} the CPU's ({distance}, {answer}); {whole}"

@@ -46,13 +46,13 @@ RUNS = (
 )
 
 
-def _kinds(found: CacheContents) -> list[_Line]:
-    return [_Line(kind, "", entries) for kind, entries in found.by_kind.items()]
+def _kinds(contents: CacheContents) -> list[_Line]:
+    return [_Line(kind, "", entries) for kind, entries in contents.by_kind.items()]
 
 
-def _runs(found: CacheContents) -> list[_Line]:
-    uses = sorted((use for use in found.uses if use.run), key=lambda use: use.run)
-    return [_Line(use.run, _state(use), found.used_by(use), found.alone(use)) for use in uses]
+def _runs(contents: CacheContents) -> list[_Line]:
+    uses = sorted((use for use in contents.uses if use.run), key=lambda use: use.run)
+    return [_Line(use.run, _state(use), contents.used_by(use), contents.alone(use)) for use in uses]
 
 
 def _state(use: CacheUse) -> str:
@@ -76,8 +76,8 @@ def print_cache(found: CacheContents) -> None:
 def cache_json(found: CacheContents) -> Mapping[str, object]:
     """Return the cache as a JSON object; sizes are bytes."""
 
-    def line(each: _Line) -> dict[str, object]:
-        return {"entries": len(each.entries), "size_bytes": sum_bytes(each.entries), "last_used": each.used}
+    def line(row: _Line) -> dict[str, object]:
+        return {"entries": len(row.entries), "size_bytes": sum_bytes(row.entries), "last_used": row.used}
 
     runs = [
         {"run": run.name, "state": run.state, **line(run), "alone_bytes": sum_bytes(run.alone)} for run in _runs(found)

@@ -62,14 +62,14 @@ class ClassRecall:
     @property
     def shares(self) -> tuple[float | None, ...]:
         """Precision, recall, count error and that of a constant guess (0-1), each None if it is not known."""
-        own = self.boxes
-        return (own.precision, own.recall, own.count_error, own.guess_error) if own else (None,) * 4
+        boxes = self.boxes
+        return (boxes.precision, boxes.recall, boxes.count_error, boxes.guess_error) if boxes else (None,) * 4
 
     @property
     def guesses_better(self) -> bool:
         """Whether a constant guess has the smaller count error."""
-        *_, own, guess = self.shares
-        return own is not None and guess is not None and guess < own
+        *_, count_error, guess = self.shares
+        return count_error is not None and guess is not None and guess < count_error
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,15 @@ def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, 
             for label, share in answers.per_class_recall.items()
         )
     answered = [sum(column) for column in zip(*table, strict=True)]
-    found = []
+    class_recalls = []
     for index, (label, row) in enumerate(zip(labels, table, strict=True)):
-        own = wilson(row[index], sum(row)) if sum(row) else None
-        recall, low, high = (100 * own.value, 100 * own.low, 100 * own.high) if own else (None, None, None)
+        interval = wilson(row[index], sum(row)) if sum(row) else None
+        recall, low, high = (
+            (100 * interval.value, 100 * interval.low, 100 * interval.high) if interval else (None, None, None)
+        )
         precision = 100 * row[index] / answered[index] if answered[index] else None
-        found.append(ClassRecall(label, recall, low, high, sum(row), precision=precision))
-    return tuple(found)
+        class_recalls.append(ClassRecall(label, recall, low, high, sum(row), precision=precision))
+    return tuple(class_recalls)
 
 
 def lost(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
@@ -138,12 +140,16 @@ def lost(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
     Classes without an image are left out; below zero, the form recognises more.
     """
     pairs = {name: (share, form.per_class_recall.get(name)) for name, share in float32.per_class_recall.items()}
-    return {name: 100 * (own - other) for name, (own, other) in pairs.items() if own is not None and other is not None}
+    return {
+        name: 100 * (float_share - other)
+        for name, (float_share, other) in pairs.items()
+        if float_share is not None and other is not None
+    }
 
 
 def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
     """Return the class with the lowest recall; None where no class has an image."""
-    known = [(each.recall, place) for place, each in enumerate(found) if each.recall is not None]
+    known = [(row.recall, place) for place, row in enumerate(found) if row.recall is not None]
     return found[min(known)[1]] if known else None
 
 
@@ -203,21 +209,21 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
         ("hold-out", pick.holdout_answers, runner_up.holdout_answers if runner_up else None),
         ("validation", pick.answers, runner_up.answers if runner_up else None),
     )
-    for part, own, other in parts:
-        first, second = (_confusion_of(each, labels) if each else None for each in (own, other))
-        if own and other and first and second and list(map(sum, first)) == list(map(sum, second)):
+    for part, pick_answers, other in parts:
+        first, second = (_confusion_of(answers, labels) if answers else None for answers in (pick_answers, other))
+        if pick_answers and other and first and second and list(map(sum, first)) == list(map(sum, second)):
             changes = tuple(
                 tuple(after - before for before, after in zip(*rows, strict=True))
                 for rows in zip(first, second, strict=True)
             )
-            maps = (heatmap(own, labels), heatmap(other, labels))
+            maps = (heatmap(pick_answers, labels), heatmap(other, labels))
             wrong = (_wrong(first), _wrong(second))
             pairs = _differences(first, changes, labels)
             return Confusions(part, sum(map(sum, first)), wrong, *maps, changes, pairs)
-    for part, own, _ in parts:
-        table = _confusion_of(own, labels) if own else None
-        if own and table:
-            return Confusions(part, sum(map(sum, table)), (_wrong(table),), heatmap(own, labels))
+    for part, pick_answers, _ in parts:
+        table = _confusion_of(pick_answers, labels) if pick_answers else None
+        if pick_answers and table:
+            return Confusions(part, sum(map(sum, table)), (_wrong(table),), heatmap(pick_answers, labels))
     return None
 
 
@@ -242,13 +248,13 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     if pick is None or not pick.answers.has_classes:
         return
     answers = pick.holdout_answers or pick.answers
-    if not (found := recalls(answers, view.classes)):
+    if not (class_recalls := recalls(answers, view.classes)):
         return
-    weak = sorted(found, key=lambda each: math.inf if each.recall is None else each.recall)[:CLASSES_SHOWN]
+    weak = sorted(class_recalls, key=lambda row: math.inf if row.recall is None else row.recall)[:CLASSES_SHOWN]
     on = "hold-out" if pick.holdout_answers else "validation"
-    others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
+    others = f"; {len(class_recalls) - len(weak)} more are in report.html" if len(class_recalls) > len(weak) else ""
     counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
-    better = [each.label for each in found if each.guesses_better]
+    better = [row.label for row in class_recalls if row.guesses_better]
     guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}." if better else ""
     said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
     yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
@@ -263,29 +269,29 @@ def _one_decimal(value: float | None) -> str | None:
     return None if value is None else f"{value:.1f}"
 
 
-def _with_ends(own: ClassRecall) -> str:
-    ends = "" if own.low is None or own.high is None else f" ({own.low:.0f}{text.DASH}{own.high:.0f})"
-    return f"{_one_decimal(own.recall) or text.MISSING}{ends}"
+def _with_ends(row: ClassRecall) -> str:
+    ends = "" if row.low is None or row.high is None else f" ({row.low:.0f}{text.DASH}{row.high:.0f})"
+    return f"{_one_decimal(row.recall) or text.MISSING}{ends}"
 
 
 def _share(place: int) -> Callable[[ClassRecall], str | None]:
-    return lambda own: None if (share := own.shares[place]) is None else f"{100 * share:.1f}"
+    return lambda row: None if (share := row.shares[place]) is None else f"{100 * share:.1f}"
 
 
 def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
-    name = TableColumn[ClassRecall]("class", lambda own: Span(own.label, "name"), left=True)
+    name = TableColumn[ClassRecall]("class", lambda row: Span(row.label, "name"), left=True)
     if not boxes:
         return (
             name,
-            TableColumn("images", lambda own: own.n),
+            TableColumn("images", lambda row: row.n),
             TableColumn(f"{metric.lower()} % (95 %)", _with_ends),
-            TableColumn("precision %", lambda own: _one_decimal(own.precision)),
+            TableColumn("precision %", lambda row: _one_decimal(row.precision)),
         )
     return (
         name,
-        TableColumn("true", lambda own: own.boxes.true if own.boxes else None),
-        TableColumn("found", lambda own: own.boxes.found if own.boxes else None),
-        TableColumn(f"{metric} %", lambda own: _one_decimal(own.recall)),
+        TableColumn("true", lambda row: row.boxes.true if row.boxes else None),
+        TableColumn("found", lambda row: row.boxes.found if row.boxes else None),
+        TableColumn(f"{metric} %", lambda row: _one_decimal(row.recall)),
         TableColumn("precision %", _share(0)),
         TableColumn("recall %", _share(1)),
         TableColumn("count error %", _share(2)),
@@ -306,15 +312,15 @@ def metric_blocks(view: RunView) -> list[Block]:
     judged = all(row.holdout_answers and row.holdout_answers.metrics for row in known)
     rows = []
     for name, metric in METRICS.items():
-        own, its = (metric_on_parts(row, name)[judged] if row else None for row in (pick, other))
-        if own or its:
+        pick_figure, its = (metric_on_parts(row, name)[judged] if row else None for row in (pick, other))
+        if pick_figure or its:
             counts = metric == view.counted
             budget = view.budget
             limit = budget.min_accuracy if counts else dict(budget.min_metrics).get(name)
             marks = ", ".join(filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else "")))
             label = f"{metric.label} ({marks})" if marks else metric.label
-            remark = "; ".join(filter(None, (metric.meaning, metric_note(name, own))))
-            rows.append((not counts, (label, text.with_interval(own), text.with_interval(its), remark)))
+            remark = "; ".join(filter(None, (metric.meaning, metric_note(name, pick_figure))))
+            rows.append((not counts, (label, text.with_interval(pick_figure), text.with_interval(its), remark)))
     both = f"{text.name(pick)} and the runner-up{f', {text.name(other)},' if other else ''}"
     said = f"Other ways to count right and wrong answers, of {both} on the {'hold-out' if judged else 'validation'}."
     ask = "" if view.other_metric else "; --metric asks for another one"

@@ -79,8 +79,8 @@ def _changed(row: ChangedFigure) -> Change:
     delta = row.delta
     verdict = ("worse" if delta.worse else "better") if delta.counts else delta.why
     before, after = (
-        f"{show_figure(delta.figure, each.value)} {each.provenance}" if each else "unknown"
-        for each in (delta.before, delta.after)
+        f"{show_figure(delta.figure, figure.value)} {figure.provenance}" if figure else "unknown"
+        for figure in (delta.before, delta.after)
     )
     return Change(f"{row.key} {delta.figure.replace('_', ' ')}", before, after, verdict)
 

@@ -82,7 +82,9 @@ def _figure(path: str, factor: float, digits: int, sign: str = "") -> Callable[[
 
 def _percents(path: str) -> Callable[[RecipeResult], Cell]:
     """Return the cell of an interval of shares."""
-    return lambda form: (own := value_at(form, path)) and f"{100 * own.low:.1f}\u2013{100 * own.high:.1f}"
+    return lambda form: (
+        (interval := value_at(form, path)) and f"{100 * interval.low:.1f}\u2013{100 * interval.high:.1f}"
+    )
 
 
 def _lost(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell]:
@@ -94,16 +96,16 @@ def _scaled(value: float | None, factor: float, digits: int, sign: str = "") -> 
     return None if value is None else f"{factor * value:{sign}.{digits}f}"
 
 
-def _columns(found: Compression) -> tuple[TableColumn[RecipeResult], ...]:
+def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
     """Return the columns: accuracy and drop where images were labelled, otherwise the agreement with float."""
     answers: tuple[TableColumn[RecipeResult], ...] = (
         TableColumn("as float %", _figure("agreement.share.value", 100, 1)),
         TableColumn("95 %", _percents("agreement.share"), width=WIDE),
         TableColumn("SNR dB", _figure("agreement.snr_db", 1, 0)),
     )
-    if any(form.agreement and form.agreement.accuracy for form in found.forms):
+    if any(form.agreement and form.agreement.accuracy for form in compression.forms):
         answers = (
-            TableColumn(f"{found.metric} %", _figure("agreement.accuracy.value", 100, 1)),
+            TableColumn(f"{compression.metric} %", _figure("agreement.accuracy.value", 100, 1)),
             TableColumn("95 %", _percents("agreement.accuracy"), width=WIDE),
             TableColumn("drop", _lost(_figure("agreement.drop.value", 100, 1, "+"))),
             TableColumn("95 %", _lost(_percents("agreement.drop")), width=76),
@@ -120,7 +122,7 @@ def _columns(found: Compression) -> tuple[TableColumn[RecipeResult], ...]:
         ),
         TableColumn("memory MB", _figure("speed.memory_bytes", 1e-6, 1), width=WIDE, short="memory"),
         TableColumn(
-            f"{found.accelerator} takes",
+            f"{compression.accelerator} takes",
             lambda form: f"{form.taken.taken} of {form.taken.operators}" if form.taken else None,
             width=WIDE,
         ),
@@ -142,8 +144,8 @@ def print_compression(
     blocks.show(report, console)
 
 
-def _sentences(found: Compression) -> Iterator[Labelled]:
-    for form in found.forms:
+def _sentences(compression: Compression) -> Iterator[Labelled]:
+    for form in compression.forms:
         if form.status != "ok":
             yield Labelled(f"{form.recipe} {form.status}", form.reason, "bad" if form.status == "failed" else "warn")
         elif form.reason:
@@ -152,7 +154,7 @@ def _sentences(found: Compression) -> Iterator[Labelled]:
         ratios = form.agreement.by_output if form.agreement else {}
         if taken and taken.left and (taken.share < ALL or taken.pieces > 1):
             reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
-            runs = f"{found.accelerator} runs {taken.share:.0%} of the arithmetic"
+            runs = f"{compression.accelerator} runs {taken.share:.0%} of the arithmetic"
             pieces = f", in {plural(taken.pieces, 'piece')}" if taken.taken else ""
             yield Labelled(form.recipe, f"{runs}{pieces}; the rest falls back to the CPU: {reasons}")
         if any(ratio is not None for ratio in ratios.values()):
@@ -160,17 +162,17 @@ def _sentences(found: Compression) -> Iterator[Labelled]:
             yield Labelled(form.recipe, f"SNR by output: {', '.join(outputs)}")
         if notes := notes_text(form.notes):
             yield Labelled(form.recipe, notes)
-    if found.max_drop_points is not None:
-        names = ", ".join(form.recipe for form in found.good) or "none"
-        look = "good" if found.good else "warn"
-        yield Labelled("Within --max-drop", f"{names} ({found.max_drop_points:g} points)", look)
-    yield from (Labelled("Note", note, "warn") for note in found.notes)
-    if any(form.status == "ok" for form in found.forms[1:]):
-        yield Labelled("Written", found.folder)
-        scored = [(form.agreement.share.value, form.path) for form in found.forms[1:] if form.agreement]
-        if scored and found.task != ANY:  # the file that differs most from float
-            _, worst = min(scored, key=lambda each: each[0])
-            yield next_command(f"advisor profile {worst} --against {found.model}")
+    if compression.max_drop_points is not None:
+        names = ", ".join(form.recipe for form in compression.good) or "none"
+        look = "good" if compression.good else "warn"
+        yield Labelled("Within --max-drop", f"{names} ({compression.max_drop_points:g} points)", look)
+    yield from (Labelled("Note", note, "warn") for note in compression.notes)
+    if any(form.status == "ok" for form in compression.forms[1:]):
+        yield Labelled("Written", compression.folder)
+        scored = [(form.agreement.share.value, form.path) for form in compression.forms[1:] if form.agreement]
+        if scored and compression.task != ANY:  # the file that differs most from float
+            _, worst = min(scored, key=lambda pair: pair[0])
+            yield next_command(f"advisor profile {worst} --against {compression.model}")
 
 
 def decibel(value: float | None) -> str:
@@ -182,9 +184,9 @@ def _span(ends: tuple[float, float] | None) -> str | None:
     return ends and f"{ends[0]:.3g} to {ends[1]:.3g}"
 
 
-def _outlier(found: Outlier | None) -> str | None:
+def _outlier(outlier: Outlier | None) -> str | None:
     """Return a channel and its range as a multiple of the median."""
-    return None if found is None else f"{found.channel}: {found.ratio:.1f}x"
+    return None if outlier is None else f"{outlier.channel}: {outlier.ratio:.1f}x"
 
 
 def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[blocks.Block]:
@@ -217,9 +219,9 @@ def snr_plot(found: Diagnosis) -> Markup:
     points = []
     step = (WIDTH - LEFT) / max(1, len(found.layers))
     for index, layer in enumerate(found.layers):
-        if (own := layer.own_snr_db) is not None:
-            top = _decibel_y(own)
-            title = f"{layer.index} {layer.name}: {own:.0f} dB"
+        if (ratio := layer.own_snr_db) is not None:
+            top = _decibel_y(ratio)
+            title = f"{layer.index} {layer.name}: {ratio:.0f} dB"
             kind = "weak" if layer.cause else "bar"
             height = HEIGHT - BOTTOM - top
             bars += _bar(kind, LEFT + index * step, top, max(1.0, step - 1), height, title)

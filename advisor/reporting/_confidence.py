@@ -75,9 +75,9 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
     facts = (pick.holdout_answers or pick.answers).confidence if pick else None
     if pick is None or facts is None or facts.guaranteed is None:
         return None
-    own = facts.wanted.precision.by_class  # whose answers, the guaranteed share of right ones, the threshold
-    rows = [("other classes" if own else "all classes", facts.guaranteed, facts.threshold)]
-    rows += [(name, own.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
+    by_class = facts.wanted.precision.by_class  # whose answers, the guaranteed share of right ones, the threshold
+    rows = [("other classes" if by_class else "all classes", facts.guaranteed, facts.threshold)]
+    rows += [(name, by_class.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
     return {
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "facts": facts,
@@ -203,15 +203,17 @@ def _contradicted(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     asked = seen.wanted.precision
     cover = seen.coverage
     end = "that was guaranteed."
-    own = [(f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()]
-    for what, share, one in (("the answers", asked.plain, seen.threshold), *own):
+    class_guarantees = [
+        (f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()
+    ]
+    for what, share, one in (("the answers", asked.plain, seen.threshold), *class_guarantees):
         if share is not None and one and one.precision and one.precision.high < share:
             right = f"{100 * one.precision.value:.1f} % of {what} from the threshold on are right"
             yield PRECISION, f"On the hold-out {right}, less than the {_percent(share)} {end}"
-    for name, found in seen.recall.items():
-        if found.kept and found.recall and found.recall.high < found.wanted:
-            reach = f"{100 * found.recall.value:.1f} % of the images of '{name}' reach their threshold"
-            yield RECALL, f"On the hold-out {reach}, less than the {_percent(found.wanted)} {end}"
+    for name, guarantee in seen.recall.items():
+        if guarantee.kept and guarantee.recall and guarantee.recall.high < guarantee.wanted:
+            reach = f"{100 * guarantee.recall.value:.1f} % of the images of '{name}' reach their threshold"
+            yield RECALL, f"On the hold-out {reach}, less than the {_percent(guarantee.wanted)} {end}"
     if cover is not None and cover.kept and cover.at.of and wilson(cover.at.images, cover.at.of).high < cover.wanted:
         reach = f"{100 * cover.at.coverage:.1f} % of the images reach the threshold"
         yield COVERAGE, f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}"
@@ -257,10 +259,10 @@ def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
     asked = boxes.guarantee
     if asked and asked.kept:
         seen = f" On {on} it is {text.share(asked.seen)} %." if asked.seen else ""
-        kept = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {SURE} certainty"
-        yield Labelled("Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {kept}.{seen}")
+        promise = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {SURE} certainty"
+        yield Labelled("Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {promise}.{seen}")
     if boxes.scores:
-        after, before = (f"{100 * each.value:.1f}" for each in (boxes.scores.error, boxes.scores.error_before))
+        after, before = (f"{100 * error.value:.1f}" for error in (boxes.scores.error, boxes.scores.error_before))
         changed = (boxes.scores.slope, boxes.scores.offset) != (1.0, 0.0)
         was = f"; before the calibration in the file it was {before}" if changed else ""
         said = f"A score is the probability that a box is right. On {on} it is off by {after} points on average{was}."
@@ -273,21 +275,26 @@ def _counting(facts: ConfidenceFacts) -> Iterator[str]:
     asked = facts.wanted.precision
     cover = facts.coverage
     if limits.plain is not None:
-        kept = f"{_percent(asked.plain)} of these answers are right" if asked.plain and facts.threshold else ""
-        if not kept and cover is not None:
-            kept = f"{_percent(cover.wanted)} of the images are answered"
-        yield f"An answer counts from a probability of {limits.plain:.3f} on: at least {kept}, with {SURE} certainty."
-    if own := [f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()]:
-        yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(own, NAMED)}."
+        promise = f"{_percent(asked.plain)} of these answers are right" if asked.plain and facts.threshold else ""
+        if not promise and cover is not None:
+            promise = f"{_percent(cover.wanted)} of the images are answered"
+        start = f"An answer counts from a probability of {limits.plain:.3f} on"
+        yield f"{start}: at least {promise}, with {SURE} certainty."
+    if thresholds := [
+        f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()
+    ]:
+        yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(thresholds, NAMED)}."
 
 
 def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
     """Yield from which probability of a class on an image may be of it."""
-    own = [f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})" for name, at in facts.thresholds.recall.items()]
-    if own:
+    thresholds = [
+        f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})" for name, at in facts.thresholds.recall.items()
+    ]
+    if thresholds:
         yield (
             "From these probabilities of a class on, an image may be of it, with the share of its images that is "
-            f"guaranteed to reach them: {listed(own, NAMED)}."
+            f"guaranteed to reach them: {listed(thresholds, NAMED)}."
         )
 
 
@@ -353,10 +360,10 @@ def other_things(facts: UnknownFacts) -> str:
     """Return how the user's images of other things are answered; empty without any."""
     if facts.others is None:
         return ""
-    found = text.share(facts.others.found)
+    percent = text.share(facts.others.found)
     images = plural(facts.others.images, "image")
     return (
-        f"The file with the class '{facts.label}' finds {found} % of your {images} of other things; "
+        f"The file with the class '{facts.label}' finds {percent} % of your {images} of other things; "
         f"AUROC {text.bounds(facts.others.auroc, 2)}."
     )
 
@@ -376,5 +383,5 @@ def command(view: RunView, facts: UnknownFacts) -> str:
     """Return the command that exports the file with one more class; empty if there is no file."""
     if not facts.file or not view.folder:
         return ""
-    own = view.next_command.startswith("advisor export")  # the pick is that of another question
-    return f"{view.next_command if own else f'advisor export {view.folder} --to bundle'} --unknown-class"
+    is_export = view.next_command.startswith("advisor export")  # the pick is that of another question
+    return f"{view.next_command if is_export else f'advisor export {view.folder} --to bundle'} --unknown-class"

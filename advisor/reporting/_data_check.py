@@ -163,7 +163,7 @@ def samples(checked: DataCheck) -> list[Path]:
     drawn = [
         (straight, path)
         for straight, path in drawn
-        if (found := checked.content.drawing(path)) and (found.boxes or found.layer)
+        if (drawing := checked.content.drawing(path)) and (drawing.boxes or drawing.layer)
     ]
     rotated = [path for straight, path in drawn if not straight][: SAMPLES // 2]
     others = [path for straight, path in drawn if straight]
@@ -173,7 +173,7 @@ def samples(checked: DataCheck) -> list[Path]:
 def sections(checked: DataCheck) -> list[dict[str, Any]]:
     """Return the findings with their images, as the template shows them; each image is read once."""
     figures = _Figures(checked)
-    found = []
+    entries = []
     for finding in checked.findings:
         notes, marked = (
             (*known, *[nothing] * len(finding.groups)) for known, nothing in ((finding.notes, ""), (finding.marked, ()))
@@ -186,8 +186,8 @@ def sections(checked: DataCheck) -> list[dict[str, Any]]:
             }
             for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False)
         ]
-        found.append({"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)})
-    return found
+        entries.append({"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)})
+    return entries
 
 
 class _Figures:

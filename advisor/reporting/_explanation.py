@@ -232,14 +232,14 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what is weakest, and what happens to images unlike those of the classes."""
     answers = pick.holdout_answers or pick.answers
     try:
-        found = recalls(answers, view.classes) if answers.has_classes else ()
+        class_recalls = recalls(answers, view.classes) if answers.has_classes else ()
     except UsageError:  # they are damaged, which the section on classes says
-        found = ()
-    weak = weakest(found)
-    if weak is not None and weak.recall is not None and len(found) > 1:
+        class_recalls = ()
+    weak = weakest(class_recalls)
+    if weak is not None and weak.recall is not None and len(class_recalls) > 1:
         what = "of 100 of its images are right" if view.task.probabilities else "%"
         yield f"It is weakest on '{weak.label}': {weak.recall:.0f} {what}."
-    worst = min(pick.capture.by_condition, key=lambda each: each.top1, default=None)
+    worst = min(pick.capture.by_condition, key=lambda row: row.top1, default=None)
     if worst is not None:
         yield f"Under {worst.condition} it falls to {worst.top1:.0f} {'of 100' if view.task.probabilities else '%'}."
     yield from _other_things(pick)
@@ -262,7 +262,7 @@ def _other_things(pick: Evaluation) -> Iterator[str]:
 
 def incumbent_sentences(view: RunView) -> tuple[str, ...]:
     """Return a sentence about each file that the user ships: it is the pick, or what switching gains and costs."""
-    return tuple(_incumbent(view, each) for each in view.incumbents)
+    return tuple(_incumbent(view, incumbent) for incumbent in view.incumbents)
 
 
 def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
@@ -276,12 +276,12 @@ def _beside_the_rival(view: RunView, incumbent: Incumbent) -> str:
     return f"On the hold-out it has {pick_share} %, and {best} ({gain})."
 
 
-def _incumbent(view: RunView, own: Incumbent) -> str:
-    name = text.name(own.evaluation)
-    if own.picked:
+def _incumbent(view: RunView, incumbent: Incumbent) -> str:
+    name = text.name(incumbent.evaluation)
+    if incumbent.picked:
         still = "is still the pick" if view.decision.feasible else "is the closest to the limits"
-        return " ".join(filter(None, (f"{name} {still}.", _beside_the_rival(view, own), LEARNT)))
-    pick, shipped, points = view.decision.pick, own.evaluation, own.points
+        return " ".join(filter(None, (f"{name} {still}.", _beside_the_rival(view, incumbent), LEARNT)))
+    pick, shipped, points = view.decision.pick, incumbent.evaluation, incumbent.points
     assert pick is not None, "there is an incumbent only beside a pick"
     changes = []
     if points is not None:
@@ -294,6 +294,10 @@ def _incumbent(view: RunView, own: Incumbent) -> str:
         if to and before and before.value:
             percent = 100 * (to.value / before.value - 1)
             changes.append(f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)")
-    judged = shipped.holdout_accuracy if own.part == "hold-out" else shipped.accuracy
-    reached = f" has {text.percent(judged)} % {view.metric}{f' on {own.part}' if own.part else ''}" if judged else ""
+    judged = shipped.holdout_accuracy if incumbent.part == "hold-out" else shipped.accuracy
+    reached = (
+        f" has {text.percent(judged)} % {view.metric}{f' on {incumbent.part}' if incumbent.part else ''}"
+        if judged
+        else ""
+    )
     return f"{name}{reached}. Switching to the pick changes {', '.join(changes)}. {LEARNT}"

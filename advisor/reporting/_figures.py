@@ -328,8 +328,10 @@ def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
     """Return the decision for each device alone; empty where the question is about one device."""
     chosen = variant_of(view.decision.pick) if view.decision.pick else None
     return tuple(
-        DeviceDecision(device, own, chosen is not None and own.pick is not None and variant_of(own.pick) == chosen)
-        for device, own in view.by_device.items()
+        DeviceDecision(
+            device, decision, chosen is not None and decision.pick is not None and variant_of(decision.pick) == chosen
+        )
+        for device, decision in view.by_device.items()
     )
 
 
@@ -341,11 +343,11 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
     from advisor.devices import runtime_of, runtime_remark
 
     pick = view.decision.pick
-    fronts = [each for decision in (view.decision, *view.by_device.values()) for each in decision.front]
+    fronts = [row for decision in (view.decision, *view.by_device.values()) for row in decision.front]
     shown = [*rows, *([pick] if pick else ()), *fronts]
-    runtimes = [(each.configuration.target.device, each.configuration.target.runtime) for each in shown]
-    runtimes += [(device, each.runtime) for device, each in (_figures_of(pick) if pick else {}).items()]
-    remarks = [runtime_remark(*each) for each in runtimes if runtime_of(each[0]) is None]
+    runtimes = [(row.configuration.target.device, row.configuration.target.runtime) for row in shown]
+    runtimes += [(device, figures.runtime) for device, figures in (_figures_of(pick) if pick else {}).items()]
+    remarks = [runtime_remark(*pair) for pair in runtimes if runtime_of(pair[0]) is None]
     return list(dict.fromkeys(filter(None, remarks)))
 
 
@@ -357,8 +359,10 @@ def runtimes_sentence(view: RunView) -> str:
     from advisor.devices import title_of
 
     pick = view.decision.pick
-    known = {title_of(device): each for device, each in (_figures_of(pick) if pick else {}).items() if title_of(device)}
-    times = {title: each.latency_ms for title, each in known.items() if each.latency_ms and not each.reason}
+    known = {
+        title_of(device): figures for device, figures in (_figures_of(pick) if pick else {}).items() if title_of(device)
+    }
+    times = {title: figures.latency_ms for title, figures in known.items() if figures.latency_ms and not figures.reason}
     if len(times) < 2:
         return ""
     first = next(iter(times.values()))

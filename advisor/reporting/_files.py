@@ -87,8 +87,8 @@ def _metrics(view: RunView) -> Iterable[blocks.Block]:
 def _losses(view: RunView) -> Iterator[blocks.Block]:
     if view.disagreements is not None:
         yield Labelled("What compression changes", view.disagreements.sentence)
-    for row, found in view.diagnosed:
-        why = found.verdict[1] if len(found.verdict) > 1 else found.verdict[0]
+    for row, diagnosis in view.diagnosed:
+        why = diagnosis.verdict[1] if len(diagnosis.verdict) > 1 else diagnosis.verdict[0]
         yield Labelled(f"Why {text.name(row)} loses {text.points(row.drop)} points", why)
 
 
@@ -219,12 +219,12 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "runner_up_reason": decision.runner_up_reason,
         "incumbents": [
             {
-                "evaluation": _brief(each.evaluation),
-                "picked": each.picked,
-                "switching_points": each.points.to_json() if each.points else None,
-                "switching_part": each.part,
+                "evaluation": _brief(incumbent.evaluation),
+                "picked": incumbent.picked,
+                "switching_points": incumbent.points.to_json() if incumbent.points else None,
+                "switching_part": incumbent.part,
             }
-            for each in view.incumbents
+            for incumbent in view.incumbents
         ],
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
         "noise_points": decision.noise_points,
@@ -236,7 +236,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
         "labels": asdict(view.labels) if view.labels else None,
         "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],
-        "devices": {device: _device(own) for device, own in view.by_device.items()},
+        "devices": {device: _device(device_decision) for device, device_decision in view.by_device.items()},
         **{name: part.document(view) for name, part in report_parts().items()},
     }
 
@@ -268,7 +268,7 @@ def front_csv(view: RunView) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(map(text.spreadsheet, ANSWER.cells((view, each)).values()) for each in front_of(view))
+    writer.writerows(map(text.spreadsheet, ANSWER.cells((view, row)).values()) for row in front_of(view))
     return buffer.getvalue()
 
 

@@ -65,7 +65,7 @@ class Condition:
     def passes(self, value: Any) -> bool:
         """Return whether a value of the column passes; a missing one passes only ``!=``."""
         if type_of(self.column) == TEXT:
-            either = "|".join(translate(str(each)) for each in self.values)
+            either = "|".join(translate(str(pattern)) for pattern in self.values)
             return bool(re.fullmatch(either, value or "", re.IGNORECASE)) is (self.sign == "=")
         if self.sign in ("=", "!="):
             return (value in self.values) is (self.sign == "=")
@@ -116,11 +116,11 @@ class Selection(Generic[T]):
         if not self.order and not self.conditions:
             return tuple(items)
         rows = [(self.rows.cells(item), item) for item in items]
-        rows = [row for row in rows if all(each.passes(row[0][each.column]) for each in self.conditions)]
+        rows = [row for row in rows if all(condition.passes(row[0][condition.column]) for condition in self.conditions)]
         for column, ascending in reversed(self.order):
-            found = [(_folded(cells[column]), (cells, item)) for cells, item in rows]
-            known = sorted((each for each in found if each[0] is not None), key=itemgetter(0), reverse=not ascending)
-            rows = [row for _, row in (*known, *(each for each in found if each[0] is None))]
+            keyed = [(_folded(cells[column]), (cells, item)) for cells, item in rows]
+            known = sorted((pair for pair in keyed if pair[0] is not None), key=itemgetter(0), reverse=not ascending)
+            rows = [row for _, row in (*known, *(pair for pair in keyed if pair[0] is None))]
         return tuple(item for _, item in rows)
 
 
@@ -132,12 +132,12 @@ def _folded(value: Any) -> Any:
 def _column(name: str, columns: Sequence[str], option: str) -> str:
     """Return the column that a name means: of this name, or the first that begins so."""
     plain = re.sub(r"[\s-]+", "_", name.strip().casefold())
-    found = plain if plain in columns else next((each for each in columns if each.startswith(f"{plain}_")), None)
-    if found is None:
+    meant = plain if plain in columns else next((column for column in columns if column.startswith(f"{plain}_")), None)
+    if meant is None:
         short = [column.rpartition("_")[0] or column for column in columns]
         listed = f"columns: {', '.join(columns)}"
         raise UsageError(f"{option}: unknown column '{name}'{nearest(plain, [*short, *columns])}", listed)
-    return found
+    return meant
 
 
 def _condition(text: str, columns: Sequence[str]) -> Condition:
@@ -182,8 +182,11 @@ def _value(text: str, column: str) -> float | bool | str:
 
 def _ends(column: str, unit: str, path: str, *more: str) -> dict[str, str]:
     """Return the columns of a quantity and of the ends of its interval, and others of its attributes."""
-    found = {f"{column}_{unit}": "value", f"{column}_low_{unit}": "low", f"{column}_high_{unit}": "high"}
-    return {name: f"{path}.{end}" for name, end in (*found.items(), *((f"{column}_{each}", each) for each in more))}
+    ends = {f"{column}_{unit}": "value", f"{column}_low_{unit}": "low", f"{column}_high_{unit}": "high"}
+    return {
+        name: f"{path}.{end}"
+        for name, end in (*ends.items(), *((f"{column}_{attribute}", attribute) for attribute in more))
+    }
 
 
 COLUMNS: Mapping[str, str] = {
@@ -233,14 +236,14 @@ the run, which ``metric`` names."""
 
 def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
     """Return evaluations of a run as a table: one row each, the unit in the name of each column."""
-    return build_frame(tuple(COLUMNS), (_row((view, each)) for each in evaluations))
+    return build_frame(tuple(COLUMNS), (_row((view, evaluation)) for evaluation in evaluations))
 
 
 def _row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
     view, evaluation = item
-    found: dict[str, object] = {"role": _role(view, evaluation.configuration.key), "metric": view.metric}
-    found["meets_budget"] = view.budget.met_by(evaluation)
-    return {name: _known(evaluation, name) if path else found[name] for name, path in COLUMNS.items()}
+    cells: dict[str, object] = {"role": _role(view, evaluation.configuration.key), "metric": view.metric}
+    cells["meets_budget"] = view.budget.met_by(evaluation)
+    return {name: _known(evaluation, name) if path else cells[name] for name, path in COLUMNS.items()}
 
 
 def _known(evaluation: Evaluation, column: str) -> object:
@@ -273,10 +276,10 @@ def chosen(view: RunView, evaluations: Sequence[Evaluation], selection: AnswerRo
     """Return the evaluations that are shown, in their order; all of them without a selection."""
     if selection is None:
         return tuple(evaluations)
-    return tuple(evaluation for _, evaluation in selection.of([(view, each) for each in evaluations]))
+    return tuple(evaluation for _, evaluation in selection.of([(view, row) for row in evaluations]))
 
 
 def front_of(view: RunView) -> tuple[Evaluation, ...]:
     """Return the front, fastest first: that of the answer, then the rest of the fronts of single devices."""
     decisions = (view.decision, *view.by_device.values())
-    return tuple({each.configuration.key: each for decision in decisions for each in decision.front}.values())
+    return tuple({row.configuration.key: row for decision in decisions for row in decision.front}.values())

@@ -137,17 +137,17 @@ def _classes(view: RunView) -> Variables | None:
     if pick is None or not pick.answers.has_classes:
         return None
     answers = pick.holdout_answers or pick.answers
-    if not (found := recalls(answers, labels)):
+    if not (class_recalls := recalls(answers, labels)):
         return None
-    own = pick.configuration
-    floats = next((row for row in view.ok if row.configuration == replace(own, compression=FLOAT)), None)
-    compressed = floats is not None and own.compression != FLOAT and view.task.probabilities
+    configuration = pick.configuration
+    floats = next((row for row in view.ok if row.configuration == replace(configuration, compression=FLOAT)), None)
+    compressed = floats is not None and configuration.compression != FLOAT and view.task.probabilities
     return {
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
-        "recalls": found,
-        "counted": any(each.precision is not None for each in found),
+        "recalls": class_recalls,
+        "counted": any(recall.precision is not None for recall in class_recalls),
         "lost": lost(floats.answers, pick.answers) if floats and compressed else {},
-        "weakest": weakest(found),
+        "weakest": weakest(class_recalls),
         "pairs": confused_pairs(answers, labels),
         "confusions": confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,
@@ -200,7 +200,7 @@ def _operators(view: RunView) -> Variables | None:
 
 
 def _losses(view: RunView) -> Variables | None:
-    losses = [(row, found, diagnosis_html(found)) for row, found in view.diagnosed]
+    losses = [(row, diagnosis, diagnosis_html(diagnosis)) for row, diagnosis in view.diagnosed]
     return {"losses": losses} if view.diagnoses else None
 
 
@@ -293,20 +293,22 @@ def _script_data(view: RunView) -> str:
 def facets(view: RunView) -> list[dict[str, Any]]:
     """Return the filters with at least two values: their field, their title, and each value with its label."""
     licences = _licences(view)
-    found: list[tuple[str, str, list[Any]]] = [
+    choices: list[tuple[str, str, list[Any]]] = [
         (field, title, list(map(value, view.evaluations))) for field, title, value in _FACETS
     ]
     filters: list[dict[str, Any]] = []
-    for field, title, values in (*found, ("licence", "Licence", list(licences.values()))):
+    for field, title, values in (*choices, ("licence", "Licence", list(licences.values()))):
         labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in _distinct(values)]
         filters.append({"field": field, "title": title, "options": labels})
-    return [each for each in filters if len(each["options"]) > 1]
+    return [facet for facet in filters if len(facet["options"]) > 1]
 
 
 def _licences(view: RunView) -> dict[str, str]:
     """Return the licence of each card, from any of its evaluations."""
     stated = [(e.configuration.card, e.card_facts.licence) for e in view.evaluations]
-    return dict.fromkeys((card for card, _ in stated), "not stated") | {card: own for card, own in stated if own}
+    return dict.fromkeys((card for card, _ in stated), "not stated") | {
+        card: licence for card, licence in stated if licence
+    }
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
@@ -322,7 +324,7 @@ def payload(view: RunView) -> dict[str, object]:
     budget = view.budget
     sources: dict[str, int] = {}
     positions = {row.configuration.key: index for index, row in enumerate(rows)}
-    first = [each.configuration.key for each in (view.decision.pick, view.decision.runner_up) if each is not None]
+    first = [row.configuration.key for row in (view.decision.pick, view.decision.runner_up) if row is not None]
     return {
         "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
         "quantities": QUANTITIES,

@@ -64,9 +64,9 @@ CARD_COLUMNS: tuple[TableColumn[CardRow], ...] = (
 
 def _versions(runtime: LocalRuntime) -> str:
     """Return the versions of what a runtime of this machine needs, or what is not installed; nothing is fetched."""
-    found = runtime.versions(runtime.profile().target())
-    absent = [name for name, version in found.items() if not version]
-    return f"not installed: {', '.join(absent)}" if absent else ", ".join(map(" ".join, found.items()))
+    versions = runtime.versions(runtime.profile().target())
+    absent = [name for name, version in versions.items() if not version]
+    return f"not installed: {', '.join(absent)}" if absent else ", ".join(map(" ".join, versions.items()))
 
 
 def _whence(profile: DeviceProfile) -> str:
@@ -103,8 +103,8 @@ def print_cards(rows: Sequence[CardRow]) -> None:
         for line in cells:
             padded = (f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True))
             typer.echo("  ".join(padded).rstrip())
-    here = sum(row.here for row in rows)
-    count = f"{plural(len(rows), 'card')}, the weights of {here} on this machine"
+    on_disk = sum(row.here for row in rows)
+    count = f"{plural(len(rows), 'card')}, the weights of {on_disk} on this machine"
     typer.echo(f"{count}; details: advisor catalog show NAME")
     typer.echo("Top-1: published, ImageNet; * quantization-aware training, other weights. ~MB: a float32 file.")
 
@@ -138,16 +138,16 @@ def print_card(card: Card, here: bool) -> None:
     )
     _print_facts(card.name, facts, 11)
     typer.secho("published", bold=True)
-    for own in card.published:
+    for record in card.published:
         figures = (
-            f"{own.precision:<9}",
-            own.top1 is not None and f"top-1 {own.top1:g} %",
-            own.top5 is not None and f"top-5 {own.top5:g} %",
-            own.params is not None and f"{own.params:,} parameters",
-            own.macs is not None and f"{own.macs:,} MACs",
+            f"{record.precision:<9}",
+            record.top1 is not None and f"top-1 {record.top1:g} %",
+            record.top5 is not None and f"top-5 {record.top5:g} %",
+            record.params is not None and f"{record.params:,} parameters",
+            record.macs is not None and f"{record.macs:,} MACs",
         )
         typer.echo(f"  {'  '.join(figure for figure in figures if figure)}")
-        typer.echo(f"    {plain(own.source)}" + (f" ({plain(own.note)})" if own.note else ""))
+        typer.echo(f"    {plain(record.source)}" + (f" ({plain(record.note)})" if record.note else ""))
     if not card.published:
         typer.echo("  nothing")
     typer.secho("weights" + (" (on this machine)" if here else " (not on this machine)"), bold=True)
@@ -216,14 +216,14 @@ def print_added_card(added: ImportedModel) -> None:
         typer.echo(f"  {_converted(card.conversion)}")
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
-    own = TASKS[card.task].own_files()
+    files = TASKS[card.task].own_files()
     if card.form:
         typer.echo(f"  it keeps its form ({card.form}): a search measures and judges it as it is")
-    for remark in own.remarks(added):
+    for remark in files.remarks(added):
         typer.echo(f"  {remark}")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
     named = "" if added.catalogue == user_catalogue_file() else f" --catalog {shlex.quote(str(added.catalogue))}"
-    typer.echo(f"next: advisor search --budget 50ms{own.search_options} --candidates {card.name}{named}")
+    typer.echo(f"next: advisor search --budget 50ms{files.search_options} --candidates {card.name}{named}")
 
 
 def _converted(conversion: Conversion) -> str:
@@ -254,8 +254,8 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
     if not profiles:
         typer.echo("no device passes these filters")
         return
-    kinds = dict.fromkeys(each.kind for each in profiles) if by_kind else [""]
-    groups = ([each for each in profiles if kind in ("", each.kind)] for kind in kinds)
+    kinds = dict.fromkeys(profile.kind for profile in profiles) if by_kind else [""]
+    groups = ([profile for profile in profiles if kind in ("", profile.kind)] for kind in kinds)
     show([table_of(DEVICE_COLUMNS, group) for group in groups])
     known = sum(map(devices.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
@@ -273,13 +273,13 @@ def print_device(profile: DeviceProfile) -> None:
         "max flash": limits.flash_bytes,
         "max app": limits.package_bytes,
     }
-    clusters = ((each, f" at {each.max_mhz} MHz" if each.max_mhz else "") for each in profile.cores)
+    clusters = ((cluster, f" at {cluster.max_mhz} MHz" if cluster.max_mhz else "") for cluster in profile.cores)
     facts = (
         ("title", profile.title),
         ("kind", profile.kind),
         ("SoC", profile.soc),
         ("ISA", profile.isa),
-        ("cores", ", ".join(f"{each.count} x {each.core}{clock}" for each, clock in clusters)),
+        ("cores", ", ".join(f"{cluster.count} x {cluster.core}{clock}" for cluster, clock in clusters)),
         *(("note", remark) for remark in devices.remarks(profile)),
         ("NPU", profile.npu),
         *((name, "" if size is None else show_bytes(size)) for name, size in sizes.items()),
@@ -317,10 +317,10 @@ def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")
     if target.operators:
         typer.echo(f"    operators: {plain(', '.join(target.operators))}")
-    for each in find_serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
-        takes = f"supports {plural(len(each.supported), 'kind')} of operators, {each.about}"
-        typer.echo(f"    {plain(each.title)}: {plain(takes)}")
-        typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {each.name}")
+    for accelerator in find_serving(target.runtime, target.accelerator) if target.accelerator != "cpu" else ():
+        takes = f"supports {plural(len(accelerator.supported), 'kind')} of operators, {accelerator.about}"
+        typer.echo(f"    {plain(accelerator.title)}: {plain(takes)}")
+        typer.echo(f"      operators of a file that it supports: advisor profile FILE --accelerator {accelerator.name}")
 
 
 def print_added_device(added: NewDevice) -> None:

@@ -80,7 +80,7 @@ def cell_html(view: RunView | None, line: str = "", share: float = 0.0, told: Se
 
 def _plot(view: RunView) -> dict[str, object]:
     """Return accuracy against latency as the variables of the template, in whole pixels."""
-    known = [each for each in view.ok if each.accuracy and 0.0 < latency_of(each) < math.inf]
+    known = [row for row in view.ok if row.accuracy and 0.0 < latency_of(row) < math.inf]
     if not known:
         return {"points": ""}
     accuracies = sorted(map(accuracy_of, known))
@@ -97,7 +97,7 @@ def _plot(view: RunView) -> dict[str, object]:
     pick = view.decision.pick
     return {
         "points": dots(known),
-        "front": dots(each for each in known if each.configuration.key in view.front_keys),
+        "front": dots(row for row in known if row.configuration.key in view.front_keys),
         "pick": place(pick) if pick in known else None,
         "metric": f"{view.task.heading}{' on validation' if view.dataset else ''}",
         "accuracies": [f"{end:.1f} %" for end in (accuracies[0], accuracies[-1])],

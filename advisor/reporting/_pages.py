@@ -178,8 +178,8 @@ def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, 
     by_colour: dict[int, list[Box]] = {}
     for box in boxes[:DRAWN]:
         by_colour.setdefault(colours[box.label] % COLOURS, []).append(box)
-    found = [Outline(f"c{number}", _path(some)) for number, some in sorted(by_colour.items())]
-    return (*found, *([Outline("marked", _path(marked[:DRAWN]))] if marked else []))
+    drawn = [Outline(f"c{number}", _path(some)) for number, some in sorted(by_colour.items())]
+    return (*drawn, *([Outline("marked", _path(marked[:DRAWN]))] if marked else []))
 
 
 def _path(boxes: Iterable[Box]) -> str:

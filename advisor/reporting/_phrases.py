@@ -153,10 +153,10 @@ def counts(view: RunView) -> str:
 
 def parts(dataset: DatasetSummary) -> str:
     """Return what the images were used for."""
-    own = " (your own split)" if dataset.own_split else ""
+    split = " (your own split)" if dataset.own_split else ""
     return (
         f"{dataset.train} for training, {dataset.validation} to compare candidates (validation), {dataset.holdout} "
-        f"held out to test the finalists{own}"
+        f"held out to test the finalists{split}"
     )
 
 
@@ -220,7 +220,7 @@ def shortlist(view: RunView) -> tuple[Evaluation, ...]:
     """
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
-    shipped = (each.evaluation for each in view.incumbents if not each.picked)
+    shipped = (incumbent.evaluation for incumbent in view.incumbents if not incumbent.picked)
     chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
     others = [row for row in decision.front if row.configuration.key not in chosen]
     if len(others) > (count := TABLE_ROWS - len(chosen)):
@@ -257,18 +257,18 @@ def funnel(view: RunView) -> tuple[Step, ...]:
 
     Stages are in the order of the work; unknown names come last. Budget, front and pick follow.
     """
-    found = count_configurations(view)
-    left = found.planned
+    configurations = count_configurations(view)
+    left = configurations.planned
     steps = [Step("planned", left, 0)]
     order = {stage.value: index for index, stage in enumerate(StageName)}
     stopped = [row for row in view.evaluations if row.status is not Status.OK]
     stages = dict.fromkeys(row.stage for row in stopped)
-    if found.unreached:
+    if configurations.unreached:
         stages[StageName.STOP] = None
     for stage in sorted(stages, key=lambda stage: order.get(stage, len(order))):
         lost = [row.reason or row.status.value for row in stopped if row.stage == stage]
         if stage == StageName.STOP:  # most of those that a search did not reach have no row
-            lost += ["not reached"] * (found.unreached - len(lost))
+            lost += ["not reached"] * (configurations.unreached - len(lost))
         left -= len(lost)
         reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))
         steps.append(Step(stage or "unnamed stage", left, len(lost), reasons))
@@ -301,10 +301,14 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     if not stopped and not without_weights:
         return []
     more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all." if stopped[FAILURES_SHOWN:] else ""
-    found = count_configurations(view)
-    groups = ((found.failed, "failed"), (found.skipped, "were skipped"), (found.unreached, "were not reached"))
+    configurations = count_configurations(view)
+    groups = (
+        (configurations.failed, "failed"),
+        (configurations.skipped, "were skipped"),
+        (configurations.unreached, "were not reached"),
+    )
     said = ", ".join(f"{count} {how}" for count, how in groups if count)
-    said = f"Of {plural(found.planned, 'configuration')}, {said}. A failure does not stop the run.{more}"
+    said = f"Of {plural(configurations.planned, 'configuration')}, {said}. A failure does not stop the run.{more}"
     shown: list[blocks.Block] = [blocks.Heading("Failures and skips", "failures"), blocks.Paragraph(said, "lead")]
     if stopped:
         shown.append(failures(stopped[:FAILURES_SHOWN]))

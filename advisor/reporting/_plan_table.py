@@ -41,10 +41,10 @@ def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
     for card in view.cards:
         every = [row for row in view.forecasts if row.configuration.card == card.card]
         best = min(every, key=lambda row: (bool(row.filtered), row.latency.value, row.configuration))
-        own = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
-        others_s = sum(row.price_s for row in every if row not in own)
-        yield replace(own[0], price_s=own[0].price_s + others_s)
-        yield from own[1:]
+        fastest = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
+        others_s = sum(row.price_s for row in every if row not in fastest)
+        yield replace(fastest[0], price_s=fastest[0].price_s + others_s)
+        yield from fastest[1:]
 
 
 def sentences(view: PlanView) -> Iterator[str]:
@@ -62,7 +62,7 @@ def sentences(view: PlanView) -> Iterator[str]:
     if question.tuning_limited and view.tuning_s:
         tuned, possible = view.tuned
         which = f"the most promising {tuned} of {possible} cards" if tuned < possible else plural(possible, "card")
-        recipe = next(each for each in question.trainings if recipe_of(each).tunes_backbone)
+        recipe = next(training for training in question.trainings if recipe_of(training).tunes_backbone)
         yield (
             f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} ({recipe}). --training head "
             f"leaves it out; --training {recipe} tunes every card that can still win."
@@ -108,8 +108,8 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
         TableColumn("weights", left=True, width=ROOMY),
     ]
     variants: dict[tuple[str, str], list[Forecast]] = {}
-    for each in shown:
-        variants.setdefault((each.configuration.card, each.configuration.variant_name), []).append(each)
+    for forecast in shown:
+        variants.setdefault((forecast.configuration.card, forecast.configuration.variant_name), []).append(forecast)
     rows = list[Sequence[Words]]()
     previous = ""
     for (name, variant), forecasts in variants.items():
@@ -129,15 +129,15 @@ def _threads(row: Forecast) -> int:
 def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str]:
     """Return the accuracy, the latency by threads and its interval, the probability to meet a budget, size and cost."""
     row = rows[0]
-    chances = [each.chance for each in rows if each.chance is not None]
-    latencies = (f"{MARKS.get(each.latency.provenance, '')}{show_ms(each.latency.value)}" for each in rows)
+    chances = [forecast.chance for forecast in rows if forecast.chance is not None]
+    latencies = (f"{MARKS.get(forecast.latency.provenance, '')}{show_ms(forecast.latency.value)}" for forecast in rows)
     return [
         f"{row.accuracy.value:.1f}" if row.accuracy else "-",
         " / ".join(latency.removesuffix(" ms") for latency in latencies),
         *([_interval(row.latency)] if ranged else []),
         *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
-        "x" if row.filtered else show_seconds(sum(each.price_s for each in rows)),
+        "x" if row.filtered else show_seconds(sum(forecast.price_s for forecast in rows)),
     ]
 
 
@@ -164,9 +164,9 @@ def _images(view: PlanView) -> Iterator[str]:
         counts.update(part)
     fewest = min(counts.values())
     most = max(counts.values())
-    each = f"{fewest} in each" if fewest == most else f"{fewest} to {most} in each"
+    spread = f"{fewest} in each" if fewest == most else f"{fewest} to {most} in each"
     boxes = f" with {counts.total():,} boxes" if view.split.boxes else ""
-    yield f"Images: {view.images:,}{boxes} in {plural(len(counts), 'class', 'classes')}, {each}."
+    yield f"Images: {view.images:,}{boxes} in {plural(len(counts), 'class', 'classes')}, {spread}."
     yield from view.split.lines
 
 
@@ -196,9 +196,9 @@ def _when(first: CardForecast) -> str:
 
 
 def _weights(view: PlanView) -> str:
-    here = sum(card.on_disk for card in view.cards)
+    on_disk = sum(card.on_disk for card in view.cards)
     missing = [card for card in view.cards if not card.on_disk and card.download_bytes != 0]
-    start = f"Weights: {here} of {plural(len(view.cards), 'card')} on this machine"
+    start = f"Weights: {on_disk} of {plural(len(view.cards), 'card')} on this machine"
     if not missing:
         return f"{start}, nothing to download."
     unknown = sum(card.download_bytes is None for card in missing)

@@ -85,8 +85,8 @@ TYPES: tuple[TableColumn[TypeTime], ...] = (
 
 def _outputs(step: Step) -> list[tuple[str, str]]:
     """Return data type and shape of each output."""
-    found = (each.partition(" ") for each in (step[0].node.outputs if step[0].node else ()))
-    return [(kind, shape) for kind, _, shape in found]
+    outputs = (output.partition(" ") for output in (step[0].node.outputs if step[0].node else ()))
+    return [(kind, shape) for kind, _, shape in outputs]
 
 
 def print_profile(
@@ -147,22 +147,22 @@ def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[
     yield blocks.Group(lines)
 
 
-def _ethos_lines(found: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
+def _ethos_lines(estimates: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
     """Return a heading, and for each Ethos-U what its compiler makes of the file; nothing without one."""
-    if not found:
+    if not estimates:
         return
     lines: list[blocks.Block] = [blocks.Heading("Arm Ethos-U (estimated by its compiler, not measured)")]
-    for each in found:
-        lines.append(Labelled(each.unit.name, each.sentence, "warn" if each.on_cpu else "good"))
-        lines += [Paragraph(f"  not supported: {reason}") for reason in each.reasons[:REASONS_SHOWN]]
+    for estimate in estimates:
+        lines.append(Labelled(estimate.unit.name, estimate.sentence, "warn" if estimate.on_cpu else "good"))
+        lines += [Paragraph(f"  not supported: {reason}") for reason in estimate.reasons[:REASONS_SHOWN]]
     yield blocks.Group(lines)
 
 
 def unsupported(delegation: Delegation) -> list[str]:
     """Return the most frequent reasons with their counts, and how many more there are."""
-    found = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in delegation.reasons.items()]
-    more = len(found) - REASONS_SHOWN
-    return found[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
+    reasons = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in delegation.reasons.items()]
+    more = len(reasons) - REASONS_SHOWN
+    return reasons[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
 
 
 def _head(profile: Profile) -> Iterator[blocks.Block]:

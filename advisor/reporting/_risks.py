@@ -89,7 +89,7 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
 def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     grouped = list(_few_groups(dataset))
-    found = (
+    all_risks = (
         *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
@@ -103,7 +103,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
         _unknown(evaluation),
         _licence(question.limits, evaluation),
     )
-    return tuple(risk for risk in found if risk is not None)
+    return tuple(risk for risk in all_risks if risk is not None)
 
 
 def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
@@ -295,10 +295,10 @@ def _unknown(evaluation: Evaluation) -> Risk | None:
 
 
 def _licence(limits: Budget, evaluation: Evaluation) -> Risk:
-    own = evaluation.card_facts.licence
-    if not own:
+    licence = evaluation.card_facts.licence
+    if not licence:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
-    if allows((PERMISSIVE_WORD,), own):
-        return Risk("Licence", Level.LOW, f"{own}: permissive; keep its notice in the app.")
+    if allows((PERMISSIVE_WORD,), licence):
+        return Risk("Licence", Level.LOW, f"{licence}: permissive; keep its notice in the app.")
     level = Level.SOME if limits.licence else Level.HIGH
-    return Risk("Licence", level, f"{own}: not permissive; have it reviewed before you ship it.")
+    return Risk("Licence", level, f"{licence}: not permissive; have it reviewed before you ship it.")

@@ -109,8 +109,8 @@ class RunRow:
     @property
     def model(self) -> str:
         """Card and form of the pick; empty without one."""
-        own = self.pick.configuration if self.pick else None
-        return f"{own.card} {own.variant_name}" if own else ""
+        configuration = self.pick.configuration if self.pick else None
+        return f"{configuration.card} {configuration.variant_name}" if configuration else ""
 
 
 def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
@@ -251,9 +251,9 @@ class RunIndex:
         self._rows: dict[str, Any] = {}
         self._changed = False
         try:
-            found = read_json(self._file)
-            if isinstance(found, dict) and found["made_by"] == INDEX and found["sha256"] == sha256_json(found["rows"]):
-                self._rows = found["rows"]
+            index = read_json(self._file)
+            if isinstance(index, dict) and index["made_by"] == INDEX and index["sha256"] == sha256_json(index["rows"]):
+                self._rows = index["rows"]
         except (AdvisorError, OSError, ValueError, KeyError, TypeError):
             self._changed = True
 
@@ -298,9 +298,9 @@ def _read(path: Path, running: bool) -> RunRow:
     except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if running:
             return RunRow(path.name, RunState.RUNNING, "the search has just begun")
-        own = isinstance(error, AdvisorError | OSError)
+        is_known = isinstance(error, AdvisorError | OSError)
         return RunRow(
-            path.name, RunState.DAMAGED, message_of(error) if own else f"{ANSWER} is damaged ({message_of(error)})"
+            path.name, RunState.DAMAGED, message_of(error) if is_known else f"{ANSWER} is damaged ({message_of(error)})"
         )
 
 
@@ -312,24 +312,28 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     answer = document.entries if document else {}
     evaluations = run.evaluations()
     by_device = defaultdict[str, Counter[str]](Counter)
-    for each in evaluations:
-        by_device[each.configuration.target.device][each.status.value] += 1
+    for evaluation in evaluations:
+        by_device[evaluation.configuration.target.device][evaluation.status.value] += 1
     done = max(by_device.values(), key=Counter.total, default=Counter[str]())
     state, why = _state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
     # A search that was stopped has neither all files nor a complete last line.
-    changed, old = ([each for each in problems if each.kind == kind] for kind in (CHANGED, OLD))
-    serious = (each for each in problems if state is RunState.FINISHED or "is damaged" in each.what or each in changed)
-    found = [str(each) for each in serious if each not in old]
-    found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
-    state, why = (RunState.DAMAGED, "; ".join(found)) if found else (state, why)
+    changed, old = ([problem for problem in problems if problem.kind == kind] for kind in (CHANGED, OLD))
+    serious = (
+        problem
+        for problem in problems
+        if state is RunState.FINISHED or "is damaged" in problem.what or problem in changed
+    )
+    faults = [str(problem) for problem in serious if problem not in old]
+    faults += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
+    state, why = (RunState.DAMAGED, "; ".join(faults)) if faults else (state, why)
     limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
     task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
     metric = METRICS.get(str(request.get("metric")))
     asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
-    finished = [each for each in evaluations if each.status is Status.OK]
+    finished = [row for row in evaluations if row.status is Status.OK]
     results = _stamp(run.evaluations_file)
-    is_trusted = ANSWER not in {each.file for each in changed}
+    is_trusted = ANSWER not in {problem.file for problem in changed}
     return RunRow(
         name=run.path.name,
         state=state,

@@ -113,10 +113,10 @@ def wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
     """Return how many more images halve the interval of the class with the widest one, and its name; 0 for none."""
     answers = pick.holdout_answers or pick.answers
     try:
-        found = recalls(answers, view.classes) if answers.has_classes else ()
+        class_recalls = recalls(answers, view.classes) if answers.has_classes else ()
     except UsageError:  # they are damaged, which the section on classes says
-        found = ()
-    known = ((each.high - each.low, each.label) for each in found if each.low is not None and each.high is not None)
+        class_recalls = ()
+    known = ((row.high - row.low, row.label) for row in class_recalls if row.low is not None and row.high is not None)
     width, label = max(known, default=(0.0, ""))
     images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
     return (3 * images, label) if width > 200 * WIDE else (0, "")  # four times as many as there are

@@ -57,7 +57,7 @@ def with_interval(quantity: Quantity | None) -> str:
 
 def bounds(own: Interval, digits: int, scale: float = 1.0) -> str:
     """Format a value with its interval, each times ``scale``: ``0.83 (0.79-0.86)``, with an en dash."""
-    value, low, high = (f"{scale * each:.{digits}f}" for each in (own.value, own.low, own.high))
+    value, low, high = (f"{scale * end:.{digits}f}" for end in (own.value, own.low, own.high))
     return f"{value} ({low}{DASH}{high})"
 
 
@@ -169,7 +169,7 @@ def terms() -> tuple[Term, ...]:
 def term(name: str) -> Term:
     """Return the term with this name or other name, or refuse it; case, dashes and underscores do not matter."""
     spaces = str.maketrans("-_", "  ")
-    known = {each.casefold().translate(spaces): found for found in terms() for each in (found.name, *found.also)}
+    known = {alias.casefold().translate(spaces): entry for entry in terms() for alias in (entry.name, *entry.also)}
     wanted = name.casefold().translate(spaces).strip()
     if wanted not in known:
         raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")

@@ -234,7 +234,7 @@ class RunView:
     def front_keys(self) -> frozenset[str]:
         """Keys of the evaluations on the front; for several devices, on any of their fronts."""
         decisions = (self.decision, *self.by_device.values())
-        return frozenset(evaluation.configuration.key for own in decisions for evaluation in own.front)
+        return frozenset(evaluation.configuration.key for decision in decisions for evaluation in decision.front)
 
     @cached_property
     def device_picks(self) -> frozenset[str]:
@@ -255,8 +255,8 @@ class RunView:
     @property
     def diagnosed(self) -> tuple[tuple[Evaluation, Diagnosis], ...]:
         """The evaluations with a diagnosis of their file."""
-        found = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
-        return tuple((row, diagnosis) for row, diagnosis in found if diagnosis is not None)
+        pairs = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
+        return tuple((row, diagnosis) for row, diagnosis in pairs if diagnosis is not None)
 
 
 class ReportPart(Protocol):
