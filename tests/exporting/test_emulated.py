@@ -14,17 +14,17 @@ from tests.makers.bundles import export_form
 
 ANSWERS = """\
 import json, platform, sys
-sys.path.insert(0, sys.argv[1])
-import check
-import numpy as np
-expected = json.loads((check.HERE / "test_vectors" / "vectors.json").read_text())
-interpreter = check.load_model(json.loads((check.HERE / "bundle.json").read_text()))
-found = []
+from pathlib import Path
+bundle = Path(sys.argv[1])
+sys.path.insert(0, str(bundle))
+import check, numpy as np
+expected = json.loads((bundle / "test_vectors" / "vectors.json").read_text())
+interpreter = check.load_model(bundle)
+answers = []
 for row in expected["vectors"]:
-    pixels = np.fromfile(check.HERE / "test_vectors" / row["input"], np.uint8)
-    image = pixels.reshape(expected["size"], expected["size"], 3)
-    found.append(check.outputs(interpreter, image, expected["mean"], expected["std"])[0].tolist())
-print(json.dumps([platform.machine(), check.wrong_files() + check.wrong_answers(interpreter), found]))
+    image = np.fromfile(bundle / "test_vectors" / row["input"], np.uint8).reshape(*2 * [expected["size"]], 3)
+    answers.append(check.outputs(interpreter, image, expected["mean"], expected["std"])[0].tolist())
+print(json.dumps([platform.machine(), check.wrong_files(bundle) + check.wrong_answers(bundle, interpreter), answers]))
 """
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
