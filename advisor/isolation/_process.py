@@ -214,7 +214,11 @@ def run_program(
     until = time.monotonic() + timeout_s
     with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
         child = ChildProcess(argv, environment=environment, stdin=source, hint=hint)
-    stdout, stderr = _OutputReader(child.popen.stdout), _OutputReader(child.popen.stderr)
+    stdout = _OutputReader(child.popen.stdout)
+    stderr = _OutputReader(child.popen.stderr)
+    # The readers close the pipes. Who ends the program waits for it without them.
+    child.popen.stdout = None
+    child.popen.stderr = None
     try:
         while not (stdout.wait_until(until) and stderr.wait_until(until)):
             if unwanted is not None and unwanted.is_set():
@@ -255,13 +259,12 @@ class _OutputReader:
     def _read(self, pipe: IO[bytes] | None) -> None:
         if pipe is None:
             return
-        with suppress(OSError):
+        with pipe:
             while chunk := os.read(pipe.fileno(), _CHUNK_BYTES):
                 self._content += chunk
                 if len(self._content) > OUTPUT_BYTES:
                     self.is_full = True
                     return
-            pipe.close()
 
 
 def _suspend_family(pid: int) -> list[psutil.Process]:
