@@ -22,7 +22,14 @@ from advisor.catalog import _architectures as architectures
 from advisor.catalog._cards import Card, Conversion, GraphReference, Preprocessing, Published
 from advisor.core import StageError, UsageError, nearest, show_bytes
 from advisor.downloads import MemberFile, WeightSource
-from advisor.store import YamlDocument, cache_root, read_text, read_yaml, shipped_folder, write_atomically
+from advisor.store import (
+    YamlDocument,
+    cache_root,
+    read_text,
+    read_yaml,
+    shipped_folder,
+    write_atomically,
+)
 
 BACKGROUND = "background"
 LARGE = 500_000
@@ -260,10 +267,8 @@ def remember_cards(path: Path, text: str, cards: Sequence[Card], indices: Sequen
     place = _place(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, "\n".join((_key(path, text), _digest(body), body)))
-        newest = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for old in newest[_MOST_FILES:]:  # catalogues move and disappear
-            old.unlink(missing_ok=True)
+        content = "\n".join((_key(path, text), _digest(body), body))
+        write_atomically(place, content, _MOST_FILES)  # catalogues move and disappear
     except OSError as error:
         _log.debug("the cards of %s are not remembered: %s", path, error)
 

@@ -94,7 +94,7 @@ class _Node:
 
     @property
     def loses_batch(self) -> bool:
-        """Whether a value that is no constant has no batch as first axis, or another number of axes than the output."""
+        """Return whether a value that is no constant lacks the batch axis, or has other axes than the output."""
         if self.operator.name not in (*_ELEMENTWISE, "MEAN"):
             return False
         given = [shape for shape, value in zip(self.shapes, self.inputs, strict=True) if not _is_constant(value)]

@@ -30,7 +30,7 @@ QUESTIONS = {
     "mean": "Mean that is subtracted from RGB 0..255 (0 if the model scales its input)",
     "std": "Standard deviation that the difference is divided by (1 if the model scales its input)",
 }
-"""What is asked for a value that no file states."""
+"""Questions for values that no file states."""
 
 BUDGET = "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
 KERNELS = "First time the operators of the candidates (all: over 20 minutes); their sum predicts a network."

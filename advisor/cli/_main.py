@@ -60,7 +60,7 @@ _NO_MEMORY = (
     "without setting an exception",
     "without exception set",
 )
-"""What the system, its loader of libraries and Python say where there is no memory."""
+"""Texts of the system, its loader of libraries and Python where there is no memory."""
 
 
 def doctor(

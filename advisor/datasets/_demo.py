@@ -52,7 +52,7 @@ Outline = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Fruit:
-    """What a kind of fruit looks like.
+    """The looks of a kind of fruit.
 
     Attributes:
         outline: the radius by the angle in radians, 1 being the size of the fruit; 0 points to the right, pi / 2 down.

@@ -69,13 +69,13 @@ FEWEST = 5
 """Labels of classes with fewer images are not checked: there is too little to learn them from."""
 
 NOT_JUDGED = "they are looked for in image classification only"
-"""Why wrong labels and crops are not looked for in the other tasks."""
+"""Reason why wrong labels and crops are not looked for in the other tasks."""
 
 Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
 """Likely wrong labels and cropped copies."""
 
 QUESTION = Question(seed=SEED)
-"""What the check of labels asks of the stages."""
+"""Question by which the check of labels builds its stages."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu", "npu"), "i
 """Accelerators that the code of each platform supports."""
 
 NPU_RUNTIMES = ("ai-edge-litert", "litert", "qnn", "tflite")
-"""How the runtimes of NPU figures of Android phones begin. LiteRT 2 takes the NPUs of Qualcomm, MediaTek and Google."""
+"""Beginnings of the runtimes whose NPU figures hold on Android, as LiteRT 2 runs on Qualcomm, MediaTek and Google."""
 
 _ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
     {"cpu": "--use_xnnpack=true", "gpu": "--use_gpu=true", "npu": "--use_nnapi=true"}

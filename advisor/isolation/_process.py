@@ -248,7 +248,7 @@ class _OutputReader:
 
     @property
     def text(self) -> str:
-        """What was read."""
+        """The output so far, as text."""
         return self._content.decode(errors="replace")
 
     def wait_until(self, until: float) -> bool:

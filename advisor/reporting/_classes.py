@@ -67,7 +67,7 @@ class ClassRecall:
 
     @property
     def guesses_better(self) -> bool:
-        """Whether a constant guess has the smaller count error."""
+        """Return whether a constant guess has the smaller count error."""
         *_, count_error, guess = self.shares
         return count_error is not None and guess is not None and guess < count_error
 

@@ -74,7 +74,7 @@ class Risk:
 
     @property
     def warns(self) -> bool:
-        """Whether every form of an answer shows it beside the pick, because it is high.
+        """Return whether every form of an answer shows the risk beside the pick, because it is high.
 
         A latency over its limit is not such a risk: nothing meets the budget then, and the answer begins with that.
         """

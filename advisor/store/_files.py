@@ -39,6 +39,7 @@ _MESSAGES = re.compile(
 UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Errors of :mod:`zipfile` for a file that is damaged, encrypted or compressed by an unknown method."""
 
+_HASHED = re.compile(r"[0-9a-f]{32}")  # Names of files that are found by the hash of what they hold
 _UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary file, with the process that writes it
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -57,10 +58,11 @@ def shipped_folder(name: str) -> Path:
     return beside if beside.is_dir() else _PACKAGE.parent / "docs" / name
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, most: int = 0) -> None:
     """Write a file so that a reader sees either the old or the new content; text is UTF-8.
 
-    If it cannot be written (OSError), it has the old content, and no temporary file is left.
+    If it cannot be written (OSError), it has the old content, and no temporary file is left. Of the files beside it
+    that have a hash for a name, as it has, at most ``most`` stay, the newest ones; 0 for all.
     """
     unfinished = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
     try:
@@ -69,6 +71,21 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+    if most:
+        _remove_oldest(path.parent, path.suffix, most)
+
+
+def _remove_oldest(folder: Path, suffix: str, most: int) -> None:
+    """Remove the oldest files of a folder that have a hash for a name, but for ``most`` of them.
+
+    Other files stay, and so does everything in a folder that is a link: its owner may keep it elsewhere.
+    """
+    if folder.is_symlink():
+        return
+    files = [file for file in folder.glob(f"*{suffix}") if _HASHED.fullmatch(file.stem)]
+    newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in newest[most:]:
+        file.unlink(missing_ok=True)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -83,12 +83,14 @@ def test_metadata_of_another_version_are_told_with_a_hint(
     assert "pip install" in refused.value.hint
 
 
-def install_toy(folder: Path, group: str, code: str) -> None:
+def install_toy(folder: Path, group: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = folder / "toy-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(f"[{group}]\ntoy = toy_module:RUNTIME\n")
     (folder / "toy_module.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "toy_module", raising=False)
 
 
 @pytest.mark.parametrize("group", [RUNTIMES, "advisor.tasks"])
@@ -98,17 +100,13 @@ def install_toy(folder: Path, group: str, code: str) -> None:
 def test_a_package_for_older_paths_is_told_what_moved(
     forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str, line: str
 ) -> None:
-    install_toy(tmp_path, group, line)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "toy_module", raising=False)
+    install_toy(tmp_path, group, line, monkeypatch)
     with pytest.raises(UsageError, match=r"package of 'toy_module:RUNTIME' imports from advisor\.catalog") as refused:
         _ = runtime_of("toy") if group == RUNTIMES else type(TASKS)()["toy"]
     assert "from advisor.catalog import NAME" in refused.value.hint
 
 
 def test_a_package_adds_a_runtime_by_a_line(forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_toy(tmp_path, RUNTIMES, TOY)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "toy_module", raising=False)
+    install_toy(tmp_path, RUNTIMES, TOY, monkeypatch)
     assert registered(RUNTIMES) == ("chromium", "executorch", "onnxruntime", "toy")
     assert show("host:toy").name == "host:toy"

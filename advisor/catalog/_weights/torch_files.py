@@ -48,7 +48,7 @@ _KNOWN: Mapping[str, Any] = {
     "torch._utils._rebuild_parameter": lambda data, *_: data,
     **{f"torch.{name}": dtype for name, dtype in _STORAGES.items()},
 }
-"""What the names in a pickle stand for."""
+"""Values that the names in a pickle stand for."""
 
 
 @dataclass(frozen=True, slots=True)

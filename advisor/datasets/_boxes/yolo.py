@@ -85,7 +85,7 @@ class TextRow:
 
     @property
     def is_uncounted(self) -> bool:
-        """Whether it is a region of KITTI that nobody marked."""
+        """Return whether the row is a region of KITTI that nobody marked."""
         return bool(self.form) and self.label.casefold() == UNCOUNTED
 
 
@@ -225,7 +225,7 @@ def _classes_in_rows(rows: Sequence[TextRow], names: Mapping[str, str]) -> Mappi
 
 @dataclass(frozen=True, slots=True)
 class MarkedShape:
-    """What a row marks: the first four values behind the class, or the edges around corners."""
+    """The box or outline of a row: the first four values behind the class, or the edges around corners."""
 
     box: Box
     are_edges: bool
@@ -275,7 +275,7 @@ def _shape(row: TextRow, names: Mapping[str, str], key_points: bool) -> MarkedSh
 
 @dataclass(frozen=True)
 class ValueReading:
-    """What the values of rows mean."""
+    """A reading of the values of rows: their unit and their order."""
 
     meaning: str = SHARES  # a key of :data:`NOTES`
     is_told: bool = True  # whether rows have values that may mean something else
@@ -287,7 +287,7 @@ class ValueReading:
 
     @property
     def relative(self) -> bool:
-        """Whether edges are shares."""
+        """Return whether edges are shares."""
         return self.meaning in (SHARES, PERCENTS)
 
     def place(self, shape: MarkedShape) -> Box:

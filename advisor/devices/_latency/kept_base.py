@@ -60,10 +60,7 @@ def keep_base(base: Base) -> None:
     np.savez(content, allow_pickle=False, **{name: getattr(base, name) for name in ARRAYS})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content.getvalue())
-        newest = sorted(path.parent.glob("*.npz"), key=lambda file: file.stat().st_mtime, reverse=True)
-        for old in newest[MOST_FILES:]:
-            old.unlink(missing_ok=True)
+        write_atomically(path, content.getvalue(), MOST_FILES)
     except OSError as error:
         _log.debug("the fit of the predictor is not kept: %s", error)
 

@@ -149,7 +149,7 @@ class _Training:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all steps are done."""
+        """Return whether all steps are done."""
         return self._done >= self._all
 
     def goes_on(self) -> bool:

@@ -1,5 +1,7 @@
 """The fit of the predictor is kept in the cache, and never a wrong one."""
 
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,9 @@ from advisor.devices._latency.kept_base import ARRAYS, MOST_FILES, find_base, ke
 from tests.devices.test_latency import made_table
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def base() -> Base:
+    find_base.cache_clear()
     return fit_base(made_table())
 
 
@@ -32,12 +35,10 @@ def test_a_kept_fit_is_the_same_and_another_table_has_none(base: Base) -> None:
 
 
 def test_a_process_that_finds_a_kept_fit_makes_none(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_base.cache_clear()
     find_base(base.table)
     find_base.cache_clear()
     monkeypatch.setattr(kept_base, "fit_base", None)
     assert np.array_equal(find_base(base.table).filled, base.filled)
-    find_base.cache_clear()
 
 
 @pytest.mark.parametrize("damage", ["cut", "text", "other shape", "not finite", "folder"])
@@ -45,10 +46,8 @@ def test_a_damaged_file_is_no_fit(base: Base, folder: Path, damage: str) -> None
     keep_base(base)
     (file,) = folder.iterdir()
     arrays = {name: getattr(base, name) for name in ARRAYS}
-    if damage == "cut":
-        file.write_bytes(file.read_bytes()[:-100])
-    elif damage == "text":
-        file.write_text("no fit")
+    if damage in ("cut", "text"):
+        file.write_bytes(file.read_bytes()[:-100] if damage == "cut" else b"no fit")
     elif damage == "other shape":
         np.savez(file, **{**arrays, "levels": base.levels[:-1]})
     elif damage == "not finite":
@@ -64,10 +63,13 @@ def test_few_fits_are_kept_and_without_a_cache_nothing_fails(base: Base, folder:
         keep_base(
             Base(made_table(seed=seed), base.space, base.gram, base.filled, base.smooth, base.weights, base.levels)
         )
-    assert len(list(folder.iterdir())) == MOST_FILES
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+    mine = folder / "mine.npz"
+    mine.write_text("not of this package")
+    os.utime(mine, (0, 0))
+    keep_base(base)
+    assert mine.exists()
+    assert len(list(folder.iterdir())) == MOST_FILES + 1
+    shutil.rmtree(folder)
     folder.write_text("a file")
     keep_base(base)
     assert recall_base(base.table) is None

@@ -137,8 +137,8 @@ def _finetuned(
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
             return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
         chosen_values = hyperparameters(materials, results)
-        fitted, time = (chosen_values, NO_LIMIT) if trials else _within_limit(chosen_values, before, materials, scope)
-        planned = _planned(fitted, before, len(judged), limit_s)
+        in_time, time = (chosen_values, NO_LIMIT) if trials else _within_limit(chosen_values, before, materials, scope)
+        planned = _planned(in_time, before, len(judged), limit_s)
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         places = folders.checkpoints, folders.model, before.path if before else None
         own_maps = _maps_folder(inputs(materials, results), folders) if best else None
