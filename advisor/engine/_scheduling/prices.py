@@ -155,13 +155,17 @@ class Prices:
         stages = self.missing((FormStep(network, FLOAT),))
         return self._takes_s([stage for stage in stages if _tunes(stage)])
 
-    def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
-        """Return the seconds from the end of a network's training to the results of its forms."""
+    def finishing_s(self, network: CardTraining, forms: Iterable[str], whole: bool = True) -> float:
+        """Return the seconds from the end of a network's training to the results of its forms.
+
+        A training that is not ``whole`` ships itself: the files that are compared are those that ship.
+        """
         missing = self.missing(FormStep(network, form) for form in forms)
         stages = [stage for stage in missing if stage.scope.training == network.training != stage.name]
-        if self._plan.cores > 1:
-            # The files that are compared are made beside the final training; one core makes them after it.
-            stages = [stage for stage in stages if stage.scope.purpose != Purpose.COMPARE]
+        if not whole or self._plan.cores > 1:
+            # Several cores make the files that are compared beside the final training; one core makes them after it.
+            made_once = Purpose.SHIP if not whole else Purpose.COMPARE
+            stages = [stage for stage in stages if stage.scope.purpose != made_once]
         return FINISHING_MARGIN * self._takes_s(stages)
 
     def _takes_s(self, stages: Iterable[Stage[Any]]) -> float:

@@ -269,7 +269,11 @@ class SearchLoop:
         left_s = self._evaluating_left()
         if left_s is None or self._rule is None:
             return None
-        return max(0.0, left_s - self._rule.finishing_s(CardTraining(card, training)))
+        network = CardTraining(card, training)
+        whole_s = left_s - self._rule.finishing_s(network)
+        if whole_s >= self._rule.prices.training_s(network):
+            return whole_s
+        return max(0.0, left_s - self._rule.finishing_s(network, whole=False))
 
     def training_share(self, card: str, training: str) -> float:
         """Return which share (0-1) of the seconds of all trainings of a card's recipe is left; 1 for no limit."""

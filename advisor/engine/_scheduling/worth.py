@@ -276,9 +276,12 @@ class WorthRule:
                 other._made[step] = cost._replace(chance=float(round(cost.chance)))
             yield steps
 
-    def finishing_s(self, network: CardTraining) -> float:
-        """Return the seconds from the end of a network's training to the results of the forms that it gets anyway."""
-        return self.prices.finishing_s(network, set(ALWAYS) & set(self._forms.get(network, ())))
+    def finishing_s(self, network: CardTraining, whole: bool = True) -> float:
+        """Return the seconds from the end of a network's training to the results of the forms that it gets anyway.
+
+        A training that is not ``whole`` ships itself, so that its files are made once.
+        """
+        return self.prices.finishing_s(network, set(ALWAYS) & set(self._forms.get(network, ())), whole)
 
     def may_begin(self, step: FormStep) -> bool:
         """Return whether a step may begin if everything is to be evaluated: what it needs is there, and it may be

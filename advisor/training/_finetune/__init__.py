@@ -132,9 +132,15 @@ def convert(backbone: keras.Model) -> bytes:
 
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int, float] | None:
-    """Return (epochs done, largest number of epochs, share of their seconds that is spent); None before ten steps."""
+    """Return (epochs done, largest number of epochs, share that is spent of the seconds of all ``hyperparameters``).
+
+    None before ten steps. A time limit may have chosen fewer layers and more epochs, which take other seconds.
+    """
     progress = read_progress(checkpoints)
     if progress is None or not progress.spent_s:
         return None
+    epochs = int(str(progress.hyperparameters.get("epochs", hyperparameters.epochs)))
+    trained = float(str(progress.hyperparameters.get("trained", hyperparameters.trained)))
     whole_s = progress.spent_s + progress.rest_s
-    return len(progress.history), hyperparameters.epochs, progress.spent_s / whole_s
+    share = hyperparameters.share_of_seconds(trained, epochs) * progress.spent_s / whole_s
+    return len(progress.history), epochs, share

@@ -19,6 +19,15 @@ LAYERS_IN_TIME = ((0.8, 0.5), (0.65, 0.35), (0.0, 0.2))
 about as long. Of EfficientNet-Lite0 at 0.61, an epoch takes 23 s and all of it 183 s on one core of a Xeon; at 0.35
 they are 14 and 119 s, and at 0.2 they are 7 and 87 s. Chosen on draws that judge nothing, see decision 0141."""
 
+MAPS_SHARE = 0.25
+EPOCH_SHARE = {0.5: 0.8, 0.35: 0.61, 0.2: 0.3}
+"""Share of the seconds of a whole fine-tuning that its start and its maps take, and the seconds of an epoch of fewer
+layers over those of a whole one, from the same times."""
+
+MORE_EPOCHS = 2.0
+"""Factor on the epochs of fewer layers. They are cheap, so the time may allow more of them than of a whole training;
+the rate falls with the time if it does not."""
+
 LEARNING_RATE = (1e-4, 1.2e-3)
 EPOCHS = (10, 30)
 CACHED_EPOCHS = (3, 12)
@@ -83,12 +92,23 @@ class Finetuning:
     def shorten_to(self, share: float) -> Finetuning:
         """Return the hyperparameters for a share (0-1) of the seconds that all of them take.
 
-        A training on cached maps trains fewer layers, so that it comes to its low rates. The others stay as they are.
+        A training on cached maps trains fewer layers, so that it comes to its low rates, for more epochs: it ends with
+        its time. The others stay as they are.
         """
         if not self.cached or share >= WHOLE_SHARE:
             return self
         layers = next(layers for least, layers in LAYERS_IN_TIME if share >= least)
-        return replace(self, trained=min(self.trained, layers))
+        if layers >= self.trained:
+            return self
+        epochs = round(MORE_EPOCHS * self.epochs)
+        return replace(self, trained=layers, epochs=epochs, patience=epochs)
+
+    def share_of_seconds(self, trained: float, epochs: int) -> float:
+        """Return the seconds of a training that :meth:`shorten_to` made of this one, over those of this one."""
+        if trained >= self.trained:
+            return 1.0
+        epoch_s = EPOCH_SHARE.get(trained, 1.0)
+        return MAPS_SHARE + (1.0 - MAPS_SHARE) * epoch_s * epochs / max(1, self.epochs)
 
     def going_on(self) -> Finetuning:
         """Return the hyperparameters of the extra epochs of the network that ships."""
