@@ -111,6 +111,13 @@ def test_one_core_makes_the_compared_files_after_the_final_training_and_two_besi
     assert one > two + 5.0
 
 
+def test_a_training_that_ships_itself_needs_its_files_once() -> None:
+    prices = Prices(replace(PLAN, cores=1), TimeLimit(lambda: 600.0))
+    forms = ("float32", "int8")
+    whole_s = prices.finishing_s(TUNING.network, forms)
+    assert 0.0 < prices.finishing_s(TUNING.network, forms, whole=False) < whole_s - 5.0
+
+
 @pytest.mark.parametrize("training", ["head", "finetune_all"])
 def test_the_training_of_a_detector_that_ships_does_not_follow_itself(training: str) -> None:
     step = FormStep(CardTraining(BEST, training), "float32")

@@ -345,6 +345,9 @@ def test_its_seconds_are_known_after_ten_steps(data: Data, tmp_path: Path, monke
     assert (done, epochs) == (0, 4)
     assert share == state["spent_s"] / (state["spent_s"] + state["rest_s"])
     assert state["rest_s"] == pytest.approx((epochs - 10 / steps) * (steps * 10 / 9 + 1)), "ten looks in nine steps"
+    whole = replace(ON_MAPS, trained=2 * knobs.trained, epochs=2)
+    _, epochs, of_whole = epochs_done(tmp_path, whole) or (1, 0, 0.0)
+    assert (epochs, of_whole) == (4, share * whole.share_of_seconds(knobs.trained, 4)), "of more layers, fewer epochs"
 
 
 @pytest.mark.parametrize("cached", [False, True])
