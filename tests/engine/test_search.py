@@ -122,15 +122,6 @@ def test_the_manifest_says_versions_weights_and_memory(with_images: Searched) ->
     assert 0 < manifest["children_peak_bytes"] < 3e9
 
 
-def test_a_broken_image_is_listed_and_awkward_class_names_are_escaped(with_images: Searched) -> None:
-    rejected = with_images.run.read_json("dataset.json")["rejected"]
-    assert [Path(row["path"]).name for row in rejected] == ["broken.jpg"]
-    page = (with_images.run.path / "report.html").read_text()
-    assert "broken.jpg" in page
-    assert "<b>coffee" not in page
-    assert "coffee" in page
-
-
 def test_the_run_folder_has_every_file_of_the_contract(with_images: Searched) -> None:
     names = {path.name for path in with_images.run.path.iterdir()}
     assert names >= {

@@ -4,15 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from advisor.core import Status
-from advisor.store import RunFolder
-from tests.makers.searches import SMALLEST, command, environment, search
+from tests.makers.searches import SMALLEST, command, environment
 
 pytestmark = pytest.mark.slow
 
@@ -35,24 +32,6 @@ def hard(tmp_path: Path) -> Path:
             image = Image.fromarray(noise.astype(np.uint8)).filter(ImageFilter.GaussianBlur(1))
             image.save(tmp_path / "hard" / name / f"{number}.png")
     return tmp_path / "hard"
-
-
-def test_the_default_search_exports_a_fine_tuned_candidate(hard: Path, empty_results: Path, tmp_path: Path) -> None:
-    options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1")
-    done = search(empty_results, tmp_path / "runs", "--data", str(hard), *options)
-    assert done.returncode == 0, done.stderr
-    run = RunFolder((tmp_path / "runs" / "latest").resolve())
-    tuned = next(e for e in run.evaluations() if e.configuration.training == "finetune_cached")
-    assert tuned.status is Status.OK, tuned.reason
-    assert not list((empty_results / "artifacts" / "finetune_cached-2").glob("maps-*"))
-    assert "finetune_cached" in (run.path / "report.html").read_text()
-    bundle = tmp_path / "bundle"
-    exported = subprocess.run(
-        [sys.executable, "-m", "advisor", "export", str(run.path), "--pick", tuned.configuration.key, "--to", bundle],
-        env=environment(empty_results), capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert exported.returncode == 0, exported.stderr
-    assert "fine-tuned on your images" in (bundle / "model_card.md").read_text()
 
 
 def test_a_killed_training_goes_on_after_its_last_epoch(hard: Path, empty_results: Path, tmp_path: Path) -> None:
