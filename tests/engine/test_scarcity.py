@@ -128,7 +128,7 @@ def interrupt_twice(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)  # which does nothing to a process that has ended
 
 
-@pytest.mark.parametrize("end", [interrupt_twice, subprocess.Popen.terminate, subprocess.Popen.kill])
+@pytest.mark.parametrize("end", [interrupt_twice, subprocess.Popen.terminate])
 def test_an_ended_search_goes_on(converted: Path, tmp_path: Path, end: Callable[[subprocess.Popen[str]], None]) -> None:
     for moment in range(1, 25):
         out = tmp_path / f"runs-{moment}"
