@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from advisor.api import (
     Run,
@@ -94,21 +93,6 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "runs").path
 
 
-@pytest.mark.parametrize(
-    ("options", "pick"),
-    [
-        ({}, "best"),
-        ({"budget": "5ms"}, "fast"),
-        ({"size_budget": "2MB"}, "small"),
-        ({"prefer": "size"}, "small"),
-        ({"prefer": "latency", "min_accuracy": "82%"}, "fast"),
-    ],
-)
-def test_a_report_decides_again_with_other_limits(run: Path, options: dict[str, Any], pick: str) -> None:
-    found = report(run, **options).decision.pick
-    assert found.configuration.card == pick
-
-
 def test_a_report_is_written_where_nothing_changed_or_a_folder_is_given(run: Path, tmp_path: Path) -> None:
     assert {path.parent for path in report(run).files} == {run}
     assert report(run, budget="5ms").files == ()
@@ -177,12 +161,3 @@ def test_a_run_is_equal_to_itself_and_its_report_is_one_line_and_a_table(run: Pa
         assert len(text.splitlines()) == 1
         assert len(text) < 1000
     assert found.to_frame().equals(Run(str(run)).to_frame())
-
-
-def test_an_error_in_a_notebook_is_its_message_and_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    shell = InteractiveShell.instance(colors="NoColor")
-    shell.run_cell("import advisor; advisor.plan(budget='50')")
-    shown = capsys.readouterr().out.strip().splitlines()
-    assert shown[0].startswith("UsageError: budget: '50' has no unit")
-    assert shown[1].startswith("hint: ")
-    assert len(shown) == 2

@@ -66,12 +66,6 @@ def test_evaluations_without_room_in_the_table_are_in_the_data_of_the_plots(monk
     assert len(embedded(page)["rows"]) == count
 
 
-def test_high_risks_are_warnings_beside_the_pick_and_not_repeated() -> None:
-    answer = answer_of(views.few_view())
-    assert answer.index("Warning, missing classes:") < answer.index('class="figures"') < answer.index("Other risks")
-    assert answer.count("1 of 6 classes has no validation image: 'paper'") == 1
-
-
 def test_a_class_without_an_image_has_no_recall_and_a_damaged_matrix_costs_only_its_section() -> None:
     shares = {name: None if name == "metal" else 0.9 for name in views.CLASSES}
     page = render_html(views.with_pick(views.run_view(), answers=ImageAnswers(per_class_recall=shares)))

@@ -191,20 +191,6 @@ def test_a_time_limit_cancels_what_runs_and_keeps_what_is_done(tmp_path: Path) -
     assert list(search.run.evaluations()) == []
 
 
-def test_the_user_can_stop_it(tmp_path: Path) -> None:
-    search, evaluator = Search(tmp_path, plan()), MadeUp(pause_s=600)
-
-    async def stopped() -> None:
-        loop = search.loop()
-        running = asyncio.ensure_future(search.evaluate_all(evaluator, loop=loop))
-        await wait_until(lambda: evaluator.started)
-        loop.stopping.set()
-        await running
-
-    asyncio.run(stopped())
-    assert evaluator.cancelled == evaluator.started != []
-
-
 def test_a_default_search_ends_where_more_would_not_pay_and_says_what_it_did_not_fine_tune(tmp_path: Path) -> None:
     many = changed(plan("head", "finetune_cached"), images=20_000, validation=1000)
     search, evaluator = Search(tmp_path, many, data=str(tmp_path)), MadeUp()

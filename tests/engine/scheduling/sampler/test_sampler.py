@@ -116,15 +116,6 @@ def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
     assert len(set(_params(study))) == 12
 
 
-def test_a_measured_latency_changes_the_order() -> None:
-    sampler = AdvisorSampler(_table(), OBJECTIVES)
-    study = _study(sampler)
-    first = dict(study.ask(sampler.distributions).params)
-    renewed = AdvisorSampler(_table(), OBJECTIVES)
-    renewed.update_known(first, {"latency": 1e4})
-    assert _study(renewed).ask(renewed.distributions).params != first
-
-
 def test_a_sampler_survives_pickling() -> None:
     sampler = pickle.loads(pickle.dumps(AdvisorSampler(_table(), OBJECTIVES)))
     study = _study(sampler)
