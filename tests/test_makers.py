@@ -17,12 +17,6 @@ def _make(folder: Path) -> None:
     make_once(folder, _write)
 
 
-def test_a_thing_is_made_once(tmp_path: Path) -> None:
-    for _ in range(3):
-        assert (make_once(tmp_path / "thing", _write) / "model.bin").read_bytes() == b"weights"
-    assert (tmp_path / "made.txt").read_text() == "made\n"
-
-
 def test_two_processes_make_it_once(starts_processes: None, tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=_make, args=(tmp_path / "thing",)) for _ in range(2)]

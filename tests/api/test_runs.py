@@ -5,13 +5,11 @@ finished run: decide again, list what can be shipped, compare, re-evaluate, chec
 """
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from advisor.api import (
     Run,
@@ -26,7 +24,7 @@ from advisor.api import (
     search,
 )
 from advisor.core import Evaluation, Status, UsageError
-from advisor.engine import _question as question, resolve
+from advisor.engine import _question as question
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._run import SearchResult
 from advisor.engine._scheduling.stopping import Stop
@@ -89,38 +87,10 @@ def test_to_extend_needs_a_run() -> None:
     assert "--resume runs/latest" in caught.value.hint
 
 
-def test_a_resumed_run_keeps_its_question(tmp_path: Path) -> None:
-    run = RunFolder.create(tmp_path, "run")
-    run.write_request(resolve({"budget": "50ms", "out": str(tmp_path)}).written)
-    with pytest.raises(UsageError, match="--budget 50ms, not 30ms"):
-        search(resume=run.path, budget="30ms")
-
-
-def test_a_plan_answers_with_its_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
-    view = plan(candidates=["squeezenet_1.1_227"], compressions=["int8"], threads=[1])
-    assert [each.configuration.compression for each in view.forecasts] == ["float32", "int8"]
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run whose pick under 50 ms is ``best``; ``fast`` and ``small`` are the alternatives."""
     return write_run(tmp_path / "runs").path
-
-
-@pytest.mark.parametrize(
-    ("options", "pick"),
-    [
-        ({}, "best"),
-        ({"budget": "5ms"}, "fast"),
-        ({"size_budget": "2MB"}, "small"),
-        ({"prefer": "size"}, "small"),
-        ({"prefer": "latency", "min_accuracy": "82%"}, "fast"),
-    ],
-)
-def test_a_report_decides_again_with_other_limits(run: Path, options: dict[str, Any], pick: str) -> None:
-    found = report(run, **options).decision.pick
-    assert found.configuration.card == pick
 
 
 def test_a_report_is_written_where_nothing_changed_or_a_folder_is_given(run: Path, tmp_path: Path) -> None:
@@ -132,37 +102,12 @@ def test_a_report_is_written_where_nothing_changed_or_a_folder_is_given(run: Pat
     assert report(run, to=tmp_path / "other", force=True).files
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"budget": "5"}, "'5' has no unit"),
-        ({"prefer": "sizes"}, "did you mean 'size'"),
-        ({"memory_budget": "1parsec"}, "--memory-budget"),
-    ],
-)
-def test_a_limit_that_is_not_valid_is_refused(run: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
-        report(run, **options)
-
-
-def test_what_can_be_shipped_is_counted_from_the_pick_and_nothing_else_is_exported(run: Path, tmp_path: Path) -> None:
-    assert [each.configuration.card for each in exportable(run)] == ["best", "fast", "small"]
-    with pytest.raises(UsageError, match="the numbers are 1 to 3"):
-        export(run, tmp_path / "bundle", pick=4)
-    assert not (tmp_path / "bundle").exists()
-
-
 def test_a_run_that_is_whole_has_no_problems_and_one_that_is_not_names_them(run: Path) -> None:
     assert check_run(run, artefacts=True) == ()
     next((run / "artifacts").iterdir()).write_bytes(b"other")
     assert check_run(run) == ()
     (problem,) = check_run(run, artefacts=True)
     assert "has changed since it was measured" in problem
-
-
-def test_a_device_that_there_is_not_cannot_be_answered_for(run: Path) -> None:
-    with pytest.raises(UsageError, match="raspbery-pi-4"):
-        reevaluate(run, device=["raspbery-pi-4"])
 
 
 @pytest.mark.integration
@@ -216,12 +161,3 @@ def test_a_run_is_equal_to_itself_and_its_report_is_one_line_and_a_table(run: Pa
         assert len(text.splitlines()) == 1
         assert len(text) < 1000
     assert found.to_frame().equals(Run(str(run)).to_frame())
-
-
-def test_an_error_in_a_notebook_is_its_message_and_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    shell = InteractiveShell.instance(colors="NoColor")
-    shell.run_cell("import advisor; advisor.plan(budget='50')")
-    shown = capsys.readouterr().out.strip().splitlines()
-    assert shown[0].startswith("UsageError: budget: '50' has no unit")
-    assert shown[1].startswith("hint: ")
-    assert len(shown) == 2

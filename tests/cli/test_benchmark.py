@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import yaml
 from tests.documents import problems
 from tests.makers.commands import Advisor, ended, refused
 from tests.measurement import small_models
-from tests.requirements import skip_or_fail
 
 CASES = yaml.safe_load(Path(__file__).with_name("wrong_uses.yaml").read_text(encoding="utf-8"))
 
@@ -148,14 +146,6 @@ def test_accelerators_are_answered_for_without_having_them_also_in_the_json_with
     (told,) = (one for one in advisor(*asked, "--json").document["accelerators"] if one["accelerator"] == "coreml")
     assert (told["provenance"], told["taken"], told["worth_it"]) == ("computed", 0, False)
     assert told["sources"]
-
-
-def test_an_ethos_u_is_estimated_by_its_compiler(advisor: Advisor, model_of_profile: str) -> None:
-    if find_spec("ethosu") is None:
-        skip_or_fail("ethos-u-vela is not installed")
-    said = ended(advisor("profile", model_of_profile, "--accelerator", "ethos-u65-512:shared-sram"))
-    assert "Ethos-U65-512 (shared-sram) runs" in said.out
-    assert "estimated by its compiler, not measured" in said.out
 
 
 @pytest.fixture

@@ -52,11 +52,6 @@ def test_cleaning_reaches_the_size_and_says_what_went(advisor: Advisor, run: Pat
     assert kinds(advisor) == {"features": 2, "weights": 1}
 
 
-def test_a_kind_is_removed_by_its_name(advisor: Advisor, run: Path) -> None:
-    advisor("cache", "clean", "weights")
-    assert kinds(advisor) == {"features": 2, "head": 2}
-
-
 def test_cleaning_all_leaves_downloads_and_kept_runs(advisor: Advisor, run: Path) -> None:
     assert "1 results stay" in advisor("cache", "keep", str(run)).out
     assert "kept" in advisor("cache").out

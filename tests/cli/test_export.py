@@ -32,11 +32,7 @@ def test_a_run_without_a_candidate_says_so(advisor: Advisor, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nowhere", "--to", "b"), "'nowhere' is not a run folder"),
         (("runs/latest",), "--to bundle"),
-        (("runs/latest", "--to", "b", "--pick", "9"), "the numbers are 1 to 3"),
-        (("runs/latest", "--to", "b", "--pick", "fst/head/int8@host:cpux1"), "did you mean 'fast/head"),
-        (("runs/latest", "--to", "runs"), "is not a bundle of advisor"),
         (("runs/latest", "--to", "b"), "best-head-int8.tflite is not a usable .tflite file"),
     ],
 )

@@ -56,17 +56,9 @@ def test_images_are_left_out_where_asked(advisor: Advisor, tmp_path: Path) -> No
         assert page.count("The image is left out.") == (0 if shown else 3)
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        ("--budget 1ms", "To meet the budget: latency 1.00 ms -> "),
-        ("--licence permissive --confidence 95%", "licence permissive -> not stated admits"),
-        ("--min-accuracy 99%", "To meet the budget: accuracy 99.0 % -> 92.0 % admits best"),
-    ],
-)
-def test_if_nothing_fits_it_ends_with_three_and_the_price(advisor: Advisor, run: Path, limits: str, words: str) -> None:
-    said = ended(advisor("report", "runs/latest", *limits.split()), 3)
-    assert words in said.out
+def test_if_nothing_fits_it_ends_with_three_and_the_price(advisor: Advisor, run: Path) -> None:
+    said = ended(advisor("report", "runs/latest", "--licence", "permissive", "--confidence", "95%"), 3)
+    assert "licence permissive -> not stated admits" in said.out
     assert "Next: " not in said.out
     assert "the report of the run is unchanged; add --to DIR to write this one" in said.err
 
@@ -83,42 +75,16 @@ def test_report_files_are_replaced_only_by_force_and_a_run_s_own_never(advisor: 
     ("arguments", "words"),
     [
         ("report nowhere", "'nowhere' is not a run folder"),
-        ("report runs/latest --prefer sise", "did you mean 'size'"),
-        ("report runs/latest --max-drop 1pt", "--data is not given"),
-        ("compare nowhere runs/latest", "'nowhere' is not a run folder"),
         ("compare runs/latest runs/latest --format jsn", "did you mean 'json'"),
         ("doctor nowhere", "'nowhere' is not a run folder"),
         ("reevaluate", "name one run, or --all"),
         ("reevaluate runs/latest --all", "name one run, or --all"),
-        ("reevaluate nowhere", "'nowhere' is not a run folder"),
         ("reevaluate --all --runs nowhere", "'nowhere' is not a folder"),
-        ("reevaluate --all --device galaxy-s42", "unknown device 'galaxy-s42'"),
-        ("reevaluate --all --profiles nowhere", "nowhere is not a folder of device profiles"),
         ("reevaluate --all --format yaml", "unknown 'yaml'"),
     ],
 )
 def test_wrong_use_is_refused(advisor: Advisor, run: Path, arguments: str, words: str) -> None:
     refused(advisor(*arguments.split()), words)
-
-
-def test_a_damaged_run_is_reported_as_far_as_it_goes(advisor: Advisor, run: Path) -> None:
-    (run / "manifest.json").write_text("{half")
-    evaluations = run / "evaluations.jsonl"
-    evaluations.write_text(evaluations.read_text()[:-40])
-    gone, changed = sorted((run / "artifacts").glob("*.tflite"))[:2]
-    gone.unlink()
-    changed.write_bytes(changed.read_bytes() + b"x")
-    said = ended(advisor("report", "runs/latest"))
-    assert "manifest.json is damaged" in said.err
-    assert "evaluations.jsonl has 1 unreadable line" in said.err
-    assert f"{gone.name} is missing" in said.err
-    assert f"{changed.name} has changed since it was measured" in said.err
-    assert (run / "report.html").is_file()
-
-
-def test_a_run_that_evaluated_nothing_has_no_pick(advisor: Advisor, run: Path) -> None:
-    (run / "evaluations.jsonl").unlink()
-    assert "No candidate could be evaluated" in ended(advisor("report", "runs/latest"), 3).out
 
 
 def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 ``--sort`` and ``--filter`` of every command that prints a table.
 """
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,6 @@ from tests.run_folders import write_run
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--budget=50", ("'50' has no unit", "--budget 50ms")),
-        ("--budget=50parsec", ("unknown unit 'parsec'",)),
-        ("--compressions int9", ("did you mean 'int8'",)),
-        ("--device galaxi-s24", ("unknown device 'galaxi-s24' (did you mean 'galaxy-s24'?)",)),
         ("--resume nowhere", ("nowhere", "not a run folder")),
         ("--data photos --task object-detection", ("--data: 'photos' has no boxes in a known format",)),
         ("--budget 50ms --out file/runs", ("file/runs", "cannot write to the folder")),
@@ -41,28 +35,6 @@ def nothing_spent(tmp_path: Path) -> None:
     assert not [name for name in ("weights", "artifacts") if (tmp_path / "cache" / name).exists()]
 
 
-@pytest.mark.parametrize(
-    ("data", "change", "words"),
-    [
-        ("photo", lambda _photos: None, ("photo",)),
-        ("photos", lambda photos: shutil.rmtree(photos / "blue things"), ("red things",)),
-        ("photos", lambda photos: [(photos / "blue things" / f"{n}.jpg").unlink() for n in range(5)], ("blue", "5")),
-        (
-            "photos",
-            lambda photos: [(photos / f"red things/bad{n}.jpg").write_bytes(b"") for n in range(8)],
-            ("8", "28"),
-        ),
-    ],
-    ids=["missing", "one class", "few images of a class", "a fifth unreadable"],
-)
-def test_images_that_cannot_be_learnt_from(
-    quick_advisor: Advisor, photos: Path, data: str, change: Callable[[Path], object], words: tuple[str, ...]
-) -> None:
-    change(photos)
-    refused(quick_advisor("search", "--data", data), *words)
-    nothing_spent(photos.parent)
-
-
 def test_an_unknown_flag_names_the_nearest_and_an_empty_cache_three_ways(quick_advisor: Advisor, photos: Path) -> None:
     said = ended(quick_advisor("search", "--buget", "50ms"), 2)
     assert "--budget" in said.err
@@ -81,18 +53,6 @@ def test_the_table_and_the_document_have_the_same_rows_sorted_by_what_is_known(a
     said = advisor("devices", "list", "--filter", "kind=board", "--sort", "-measurements", "--json")
     known = [device["measurements"] for device in said.document["devices"]]
     assert known == sorted(known, reverse=True)
-
-
-def test_a_plan_is_filtered_and_sorted_and_says_that_nothing_was_measured_on_a_phone(advisor: Advisor) -> None:
-    said = ended(advisor("plan", "--budget", "50ms", "--device", "Pixel 8", "--candidates", "mobilenet_v2_1.0_224"))
-    assert "Note: Pixel 8: predicted from the cores of Google Tensor G3; nothing was measured on it" in said.out
-    asked = ("--candidates", "mobilenet_v2_1.0_224", "--compressions", "float32,int8", "--threads", "1,2")
-    wanted = ("plan", *asked, "--filter", "threads=1", "--sort=-size")
-    said = advisor(*wanted)
-    assert "1 thread " in said.out
-    assert "int8" in said.out
-    sizes = [each["size"]["value"] for each in advisor(*wanted, "--json").document["candidates"]]
-    assert sizes == sorted(sizes, reverse=True)
 
 
 def test_the_answer_of_a_run_shows_the_rows_that_pass(advisor: Advisor, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The check of labels at the end of a search: when it runs, by which features, and what it leaves in the run."""
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,20 +28,17 @@ from advisor.engine import (
     Workload,
     _afterwards as afterwards,
     checked_labels,
-    load_run,
 )
 from advisor.engine._afterwards import SHARE, affordable_s, best_features, when_answered
 from advisor.engine._history.loaded_run import LABELS
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.walker import Workers
-from advisor.exporting._bundle import export
 from advisor.store import RunFolder
 from advisor.training import Suspect
-from benchmarks.planting import plant
 from tests.builders import evaluation, present
 from tests.engine.pipeline.walking import materials
-from tests.makers.searches import SMALLEST, search
+from tests.makers.searches import SMALLEST
 from tests.run_folders import write_run
 
 CARDS = load_catalogue()
@@ -250,26 +246,3 @@ def test_the_reason_says_why_no_file_learns_from_all_images(tmp_path: Path, how:
     assert made.reason.startswith(reason)
     assert made.file == ""
     assert not list(folder.path.glob("artifacts/*-all.tflite"))
-
-
-@pytest.mark.slow
-def test_planted_labels_are_named_and_all_images_learnt(trashnet: Path, warm_cache: Path, tmp_path: Path) -> None:
-    planted = plant(trashnet, tmp_path / "planted", seed=3, images=300)
-    asked = ["--candidates", SMALLEST, "--training", "head", "--compressions", "int8", "--time-limit", "10min"]
-    done = search(warm_cache, tmp_path / "runs", "--data", str(planted.root), "--ship-on", "all", *asked)
-    assert done.returncode == 0, done.stderr
-    run = RunFolder.open(tmp_path / "runs" / "latest")
-    found = checked_labels(run)
-    assert found is not None
-    named, held = {one.path for one in found.found}, {row["path"] for row in run.read_json("split.json")["holdout"]}
-    wrong = {path.relative_to(planted.root).as_posix() for path in planted.swapped} - held
-    assert len(named & wrong) >= 0.6 * len(wrong)
-    assert not named & held
-    assert f"{len(named)} of {found.images} images outside the hold-out" in done.stdout
-    pick, images = present(load_run(run.path).decision.pick), 300 + len(planted.copies)
-    made = present(pick.on_all)
-    assert f"File that ships: It has learnt from all {images:,} images" in " ".join(done.stdout.split())
-    bundle = export(run.path, tmp_path / "bundle")
-    # The fastest form is picked; an integer file also gets inputs of floats.
-    own = "model_measured.tflite" if json.loads((bundle.path / "bundle.json").read_text())["edits"] else "model.tflite"
-    assert (bundle.path / own).read_bytes() == (run.path / made.file).read_bytes()

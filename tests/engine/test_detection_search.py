@@ -1,7 +1,6 @@
 """A search for detectors, end to end: real weights, generated images with boxes, real training and measurements."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,18 +11,14 @@ from PIL import Image, ImageDraw
 from advisor.api import doctor
 from advisor.core import Evaluation, Provenance, Status, markdown
 from advisor.datasets import STAYING
-from advisor.engine import Devices, load_run
+from advisor.engine import load_run
 from advisor.reporting import load_view
 from advisor.reporting._files import render_markdown
-from advisor.store import RunFolder, integrity_problems
 from advisor.tasks._judge import HELD_OUT, VALIDATED
 from advisor.tasks.detection import DETECTION
-from advisor.tflite import DETECTIONS, OPERATOR, read, read_metadata
 from tests.builders import interval, present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems
-from tests.engine.history.test_reevaluate import edited
-from tests.engine.history.with_search import reevaluate
 from tests.makers.once import make_once
 from tests.makers.searches import SMALLEST, Searched, searched_once
 from tests.run_folders import lines
@@ -109,17 +104,6 @@ def test_every_form_is_trained_scored_and_timed(searched: Searched, by_form: Map
     assert present(by_form["int8"].size).value < 0.5 * present(by_form["float32"].size).value
 
 
-def test_every_artefact_is_a_detector_with_labels(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
-    for evaluation in by_form.values():
-        data = (searched.run.path / evaluation.artefact).read_bytes()
-        model, metadata = read(data), present(read_metadata(data))
-        assert len(model.outputs) == len(DETECTIONS) == 4
-        assert model.inputs[0].shape == (1, 320, 320, 3)
-        assert model.operators[-1].name == f"CUSTOM:{OPERATOR}"
-        assert metadata.labels == ("blue", "red")
-        assert metadata.description.startswith(f"Object detector {SMALLEST}, retrained (head) on ")
-
-
 def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_validations_threshold(searched: Searched) -> None:
     pick, held = present(load_run(searched.run.path).decision.pick), searched.run.read_json("split.json")["holdout"]
     precision, answers = present(pick.holdout_accuracy), present(pick.holdout_answers)
@@ -132,26 +116,3 @@ def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_validations_thr
     assert {(image.path, image.sha256) for image in judged.worst} <= {(row["path"], row["sha256"]) for row in held}
     assert len(judged.worst) == min(len(held), 10)
     assert all({(image.width, image.height), len(image.true)} == {SIZE, 2} for image in judged.worst)
-
-
-def test_the_report_shows_the_images_with_the_most_errors(searched: Searched) -> None:
-    page, dataset = (searched.run.path / "report.html").read_text(), searched.run.read_json("dataset.json")
-    assert page.count("<figcaption>F1 ") == page.count("data:image/jpeg;base64,") == min(dataset["holdout"], 10)
-    assert "gone, or has changed" not in page
-    assert dataset["boxes_per_class"] == {"blue": 40, "red": 40}
-    assert dataset["train"] + dataset["validation"] + dataset["holdout"] == 40
-
-
-def test_another_runtime_judges_detectors(searched: Searched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    shutil.copytree(searched.run.path, tmp_path / "runs" / "20260101-000000-boxes")
-    run = RunFolder.open(tmp_path / "runs" / "20260101-000000-boxes")
-    edited(run, versions={"ai-edge-litert": "2.2.0"})
-    (found,) = reevaluate(run.path, Devices())
-    assert found.remarks == ()
-    assert found.run is not None
-    former = {e.configuration.key: e.holdout_accuracy for e in run.evaluations()}
-    latter = {e.configuration.key: e.holdout_accuracy for e in load_run(found.run).evaluations}
-    assert latter == former
-    assert any(latter.values())
-    assert integrity_problems(load_run(found.run).folder) == ()

@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from advisor.compression import RECIPES
 from advisor.core import evaluation_from_json
-from advisor.engine import StageName
 from advisor.reporting import load_view
 from advisor.store import RunFolder
 from tests.makers.searches import FORMS, SMALLEST, command, environment, search
@@ -62,11 +59,6 @@ def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
 def lines(out: Path) -> int:
     file = out / "latest" / "evaluations.jsonl"
     return len(file.read_text().splitlines()) if file.is_file() else 0
-
-
-def begun(run: RunFolder) -> int:
-    """Evaluations but those that a search's end left unevaluated."""
-    return sum(evaluation.stage != StageName.STOP for evaluation in run.evaluations())
 
 
 def resumed(cache: Path, run: Path, *arguments: str, code: int = 0) -> str:
@@ -121,29 +113,3 @@ def told(run: Path) -> int:
     assert bool(found) == bool(page)
     assert bool(page) == page.rstrip().endswith("</html>")
     return int(found.group(1)) if found else 0
-
-
-@pytest.mark.slow
-def test_a_time_limit_ends_with_an_answer_and_extend_goes_on(empty_results: Path, tmp_path: Path) -> None:
-    out = tmp_path / "runs"
-    every = ("--candidates", SMALLEST, "--compressions", ",".join(recipe.name for recipe in RECIPES))
-    process = started(empty_results, out, *every, "--time-limit", f"{price_s(empty_results, *every) + 1:.0f}s")
-    text, err = process.communicate(timeout=300)
-    run = RunFolder((out / "latest").resolve())
-    assert process.returncode in (0, 3), err
-    assert "stopped at --time-limit" in err
-    assert "--extend" in err
-    assert run.read_json("manifest.json")["stopped"]["why"] == "time_limit"
-    assert len(text) > 0
-    before = begun(run)
-    resumed(empty_results, run.path, "--extend", "10min")
-    assert before < begun(run) == 2 * len(RECIPES) == len(run.evaluations())
-    assert run.read_json("manifest.json")["stopped"]["why"] == "complete"
-
-
-def price_s(cache: Path, *options: str) -> float:
-    """Seconds until the first result, as ``advisor plan`` says."""
-    asked = [sys.executable, "-m", "advisor", "plan", *options, "--json"]
-    plan = subprocess.run(asked, env=environment(cache), capture_output=True, text=True, timeout=120)
-    assert plan.returncode == 0, plan.stderr
-    return float(min(card["first_result_s"] for card in json.loads(plan.stdout)["cards"]))

@@ -6,7 +6,6 @@ and plans asks it, and lists no names.
 
 import asyncio
 import logging
-import math
 import re
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -21,19 +20,17 @@ from advisor.api import choices
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, in_order
 from advisor.core._training import TrainingRecipe
-from advisor.engine import Machine, Role, StageName, _decide as module, _preview as preview, resolve
+from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
 from advisor.engine._decide import Answer, answering
 from advisor.engine._preview import refuse_too_short
 from advisor.engine._run import _disturbed
-from advisor.engine._scheduling.belief import AccuracyBelief, CardTraining
-from advisor.engine._scheduling.suggesting import CostEstimates, candidate_table
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.resolved import resolve_parts
 from advisor.store import RunFolder
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.detection import DETECTION
 from tests.builders import RUNTIME, evaluation, of_file, present
-from tests.engine.plans import changed, planned
+from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, wait_until
 from tests.run_folders import write_run
 
@@ -186,19 +183,3 @@ def test_it_is_named_trained_twice_judged_and_compressed_in_its_place_of_the_tab
     assert workload.trained_twice(toy.name)
     assert workload.judged(toy.name)
     assert workload.recipes_of(toy.name) == ("float32", "int8")
-
-
-def test_its_gain_is_expected_of_it_and_a_result_corrects_that(toy: TrainingRecipe) -> None:
-    belief = AccuracyBelief.before(changed(plan(toy), images=2000, validation=400))
-    head, own = (belief.place[CardTraining(CARD, training)] for training in (HEAD, toy.name))
-    assert 0.15 < 1 - math.exp(belief.mean[own] - belief.mean[head]) < 0.25
-    shown = belief.condition_on(head, math.log(20.0), 1e-3).condition_on(own, math.log(5.0), 1e-3)
-    assert math.exp(shown.mean[own] - shown.mean[head]) < 0.4
-
-
-@pytest.mark.parametrize("toy", [LIGHT], indirect=True)
-def test_the_samplers_prior_has_its_points_and_its_head_has_a_price(toy: TrainingRecipe) -> None:
-    heads = changed(plan(toy), trainings=(HEAD, toy.name))
-    first, second = (row for row in candidate_table(heads, CostEstimates(heads)) if row.features["recipe"] == "int8")
-    assert second.prior == pytest.approx(first.prior + toy.points)
-    assert StageName.JOIN in {stage.name for stage in heads.costs.stages(heads.cards[0], [(toy.name, "int8")])}

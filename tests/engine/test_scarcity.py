@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -102,24 +102,6 @@ def tomorrow(folder: Path) -> None:
             os.utime(file, (time.time() + DAY_S,) * 2)
 
 
-def test_searches_on_one_cache_agree(empty_results: Path, peace: Peace, photos: Path, tmp_path: Path) -> None:
-    """One of the two is killed: the other one does not wait for it."""
-    outs = [tmp_path / name for name in ("first", "second", "third")]
-    searches = [started(empty_results, out, *options(photos, RECIPES)) for out in outs]
-    until(searches[0], lambda: bool(children(searches[0])))
-    searches[0].kill()
-    assert_alike([out / "latest" for out in outs[1:]], searches[1:], peace)
-
-
-def assert_alike(runs: Sequence[Path], searches: Sequence[subprocess.Popen[str]], peace: Peace) -> None:
-    for path, process in zip(runs, searches, strict=True):
-        _, err = process.communicate(timeout=900)
-        assert process.returncode in (0, 3), err
-        run = RunFolder(path.resolve())
-        assert figures(run.evaluations()) == figures(peace.run.evaluations())
-        assert hashes(run) == hashes(peace.run)
-
-
 @pytest.fixture(scope="module")
 def usual(warm_cache: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Peace:
     return undisturbed(photos, tmp_path_factory.mktemp("peace"))
@@ -146,7 +128,7 @@ def interrupt_twice(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)  # which does nothing to a process that has ended
 
 
-@pytest.mark.parametrize("end", [interrupt_twice, subprocess.Popen.terminate, subprocess.Popen.kill])
+@pytest.mark.parametrize("end", [interrupt_twice, subprocess.Popen.terminate])
 def test_an_ended_search_goes_on(converted: Path, tmp_path: Path, end: Callable[[subprocess.Popen[str]], None]) -> None:
     for moment in range(1, 25):
         out = tmp_path / f"runs-{moment}"

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core import BALANCED_ACCURACY, TOP1, Evaluation
-from advisor.engine import load_run
+from advisor.core import TOP1, Evaluation
 from advisor.exporting import Bundle
 from advisor.exporting._bundle import export
 from advisor.store import RunFolder
@@ -75,39 +74,9 @@ def test_the_claimed_hold_out_accuracy_is_the_shipped_files_own(request: pytest.
         assert found["answers"] == [classes[label] for label in np.load(run.path / answers.file)]
 
 
-def test_another_metric_decides_where_it_is_asked_for(by_metric: Searched) -> None:
-    run = load_run(by_metric.run.path)
-    assert run.question.metric == BALANCED_ACCURACY
-    for evaluation in run.evaluations:
-        answers = evaluation.answers
-        assert set(answers.metrics) == {"top1", "balanced-accuracy", "macro-f1", "log-loss", "cost-saved"}
-        assert evaluation.accuracy == answers.metrics["balanced-accuracy"]
-        recalls = [share for share in answers.per_class_recall.values() if share is not None]
-        assert evaluation.accuracy.value == pytest.approx(100 * np.mean(recalls))
-        shares = np.load(by_metric.run.path / answers.shares)
-        assert 100 * shares.mean() == pytest.approx(evaluation.accuracy.value, abs=1e-3)
-    pick = present(run.decision.pick)
-    assert pick.holdout_accuracy == present(pick.holdout_answers).metrics["balanced-accuracy"]
-    report = (by_metric.run.path / "report.md").read_text()
-    assert "balanced accuracy" in report
-    assert "cost saved" in report
-
-
 @pytest.fixture(scope="session")
 def bundle(by_metric: Searched, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return export(by_metric.run.path, tmp_path_factory.mktemp("shipped") / "bundle", targets=("python",))
-
-
-def test_the_code_of_a_bundle_answers_the_hold_out_as_claimed(by_metric: Searched, bundle: Bundle) -> None:
-    run, pick = by_metric.run, bundle.evaluation
-    rows = run.read_json("split.json")["holdout"]
-    folder = Path(run.read_json("dataset.json")["folder"])
-    command = [sys.executable, bundle.path / "python" / "classify.py", *(folder / row["path"] for row in rows)]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    answers = [line.split(": ")[1].split(" ")[0] for line in done.stdout.splitlines()]
-    right = sum(answer == row["class"] for answer, row in zip(answers, rows, strict=True))
-    assert top1(pick) == pytest.approx(100 * right / len(rows))
 
 
 @pytest.fixture

@@ -7,18 +7,12 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from PIL import Image
 
 from advisor.core import DeviceFigures, ImageAnswers, UsageError, markdown as escaped
@@ -267,102 +261,3 @@ def test_every_device_that_runs_the_file_has_its_own_line() -> None:
     found = devices_of(replace(evaluation("one"), device_figures=devices))
     assert list(found) == ["host", "phone"]
     assert "--use_nnapi=true" in benchmark_lines(found["phone"])[-1]
-
-
-def pem(key: Any, password: bytes | None = None) -> bytes:
-    """Return a private key as OpenSSL writes it."""
-    locked = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    return bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked))
-
-
-def public_pem(key: Ed25519PrivateKey) -> bytes:
-    """Return the public key of a private one as OpenSSL writes it."""
-    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> tuple[Path, Path]:
-    """A private key and its public one."""
-    key = Ed25519PrivateKey.generate()
-    (tmp_path / "key.pem").write_bytes(pem(key))
-    (tmp_path / "public.pem").write_bytes(public_pem(key))
-    return tmp_path / "key.pem", tmp_path / "public.pem"
-
-
-@pytest.fixture
-def signed(trained: RunFolder, tmp_path: Path, keys: tuple[Path, Path]) -> Path:
-    return bundles.export_form(trained, "float16", tmp_path / "signed", sign=keys[0]).path
-
-
-def test_a_signed_bundle_proves_who_made_it(signed: Path, keys: tuple[Path, Path], bundle: Bundle) -> None:
-    code, said = bundles.ran(signed / "check.py", "--key", keys[1])
-    assert (code, said.startswith("ok: it is signed with this key on 20")) == (0, True)
-    assert bundles.ran(signed / "check.py")[0] == 0
-    others = {name: content for name, content in contents(bundle.path).items() if name != "SHA256SUMS"}
-    assert {name: contents(signed)[name] for name in others} == others
-
-
-def test_openssl_verifies_the_signature(signed: Path, keys: tuple[Path, Path]) -> None:
-    if not shutil.which("openssl"):
-        pytest.skip("openssl is not installed")
-    asked = ["openssl", "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", str(keys[1])]
-    asked += ["-in", str(signed / "SHA256SUMS"), "-sigfile", str(signed / "SHA256SUMS.sig")]
-    assert subprocess.run(asked, capture_output=True, check=False).returncode == 0
-
-
-def test_the_checker_notices_files_and_sums_that_were_changed_together(signed: Path, keys: tuple[Path, Path]) -> None:
-    sums, old = signed / "SHA256SUMS", hashlib.sha256((signed / "labels.txt").read_bytes()).hexdigest()
-    (signed / "labels.txt").write_text("other\nlabels\nhere\n")
-    sums.write_text(sums.read_text().replace(old, hashlib.sha256((signed / "labels.txt").read_bytes()).hexdigest()))
-    assert bundles.ran(signed / "check.py")[0] == 0
-    assert bundles.ran(signed / "check.py", "--key", keys[1]) == (
-        1, f"WRONG: SHA256SUMS is not signed with the key of {keys[1]}\n"
-    )  # fmt: skip
-
-
-def test_the_checker_says_what_lacks_to_check_a_signature(
-    signed: Path, bundle: Bundle, keys: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    private, public = keys
-    assert "SHA256SUMS.sig: No such file" in bundles.ran(bundle.path / "check.py", "--key", public)[1]
-    assert "is not a public Ed25519 key in PEM" in bundles.ran(signed / "check.py", "--key", private)[1]
-    assert "nowhere.pem: No such file" in bundles.ran(signed / "check.py", "--key", "nowhere.pem")[1]
-    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
-    code, said = bundles.ran(signed / "check.py", "--key", public)
-    assert (code, said) == (
-        1, "WRONG: the signature cannot be checked: cryptography is not installed (pip install cryptography)\n"
-    )  # fmt: skip
-
-
-BAD_KEYS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "rsa": (
-        lambda path: path.write_bytes(pem(rsa.generate_private_key(65537, 1024))), "a key of another kind than Ed25519"
-    ),
-    "encrypted": (lambda path: path.write_bytes(pem(Ed25519PrivateKey.generate(), b"secret")), "an encrypted key"),
-    "text": (lambda path: path.write_text("not a key"), "holds no private key in PEM"),
-    "a folder": (lambda path: path.mkdir(), "is not a plain file"),
-    "a pipe": (os.mkfifo, "is not a plain file"),
-    "missing": (lambda _path: None, "cannot be read"),
-    "large": (lambda path: path.write_bytes(bytes(10**6)), "larger than"),
-    "public": (lambda path: path.write_bytes(public_pem(Ed25519PrivateKey.generate())), "holds no private key in PEM"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", BAD_KEYS)
-def test_what_is_no_private_ed25519_key_is_refused_at_once(trained: RunFolder, tmp_path: Path, kind: str) -> None:
-    make, words = BAD_KEYS[kind]
-    make(tmp_path / "key.pem")
-    with pytest.raises(UsageError, match=words):
-        bundles.export_form(trained, "float16", tmp_path / "refused", sign=tmp_path / "key.pem")
-    assert not (tmp_path / "refused").exists()
-
-
-def test_a_changed_row_of_another_candidate_stops_nothing(copied: RunFolder, bundle: Bundle, tmp_path: Path) -> None:
-    other = bundles.evaluation_of(copied, "int8").configuration.key
-    lines = copied.evaluations_file.read_text(encoding="utf-8").splitlines()
-    changed = [row.replace('"level": 0.95', '"level": 0.94') if f'"key": "{other}"' in row else row for row in lines]
-    copied.evaluations_file.write_text("".join(f"{line}\n" for line in changed), encoding="utf-8")
-    with pytest.raises(UsageError, match="does not prove itself"):
-        export(copied.path, tmp_path / "pick", web=False)
-    made = bundles.export_form(RunFolder.open(copied.path), "float16", tmp_path / "named")
-    assert (made.path / "model.tflite").read_bytes() == (bundle.path / "model.tflite").read_bytes()

@@ -65,15 +65,6 @@ def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels
     agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
 
 
-def test_mediapipe_refuses_integers_and_a_scale_by_channel(trained: RunFolder, many_images: list[Pixels]) -> None:
-    floats, int8 = ((trained.path / evaluation_of(trained, form).artefact).read_bytes() for form in ("float32", "int8"))
-    with pytest.raises(ValueError, match="uint8/float32, got INT8"):
-        mediapipe_answers(int8, many_images[:1])
-    uneven = Metadata("x", ("a", "b", "c"), (120.0, 127.5, 130.0), (126.0, 127.5, 129.0))
-    with pytest.raises(NotImplementedError, match="Per-channel"):
-        mediapipe_answers(write_metadata(floats, uneven), many_images[:1])
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_bundle_ships_what_is_told(trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str) -> None:
     """The file that was timed and scored; or one with the same answers, a named change, and that file beside it."""

@@ -23,7 +23,7 @@ from advisor.core import (
     Threshold,
     UsageError,
 )
-from advisor.exporting import Bundle, prepare
+from advisor.exporting import Bundle
 from advisor.exporting._bundle import export
 from advisor.store import RunFolder
 from advisor.tasks.classification._files import answers
@@ -57,17 +57,6 @@ def unsure(many_images: list[bundles.Pixels]) -> list[bundles.Pixels]:
     """Pictures, noise among them, which hardly looks like any class."""
     noise = np.random.default_rng(0).integers(0, 256, (6, *many_images[0].shape), dtype=np.uint8)
     return [*many_images[::10], *noise]
-
-
-def test_mediapipe_leaves_out_improbable_ones(copied: RunFolder, unsure: list[bundles.Pixels], tmp_path: Path) -> None:
-    plain = prepare((copied.path / bundles.evaluation_of(copied, "float32").artefact).read_bytes(), "float32")
-    rows = answers(plain.content, np.stack(unsure), plain)
-    middle = float(np.median([max(row) for row in rows]))
-    bundle = made(asked(copied, Threshold(middle, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)
-    least = read_metadata((bundle.path / "model.tflite").read_bytes()).threshold
-    assert least == pytest.approx(middle, abs=1e-4)
-    shown = bundles.mediapipe_scores(bundle.model.content, unsure)
-    assert [len(seen) for seen in shown] == [sum(score >= least for score in row) for row in rows]
 
 
 def test_the_python_code_says_if_it_is_unsure(copied: RunFolder, unsure: list[bundles.Pixels], tmp_path: Path) -> None:

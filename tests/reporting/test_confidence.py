@@ -29,7 +29,7 @@ from advisor.core import (
 )
 from advisor.core._confidence_facts import NO_GUARANTEES
 from advisor.reporting import RunView
-from advisor.reporting._confidence import curve_of, threshold_blocks, unkept
+from advisor.reporting._confidence import threshold_blocks, unkept
 from advisor.reporting._html import render_html
 from advisor.reporting._risks import Level, risks
 from tests.builders import evaluation
@@ -120,15 +120,6 @@ def test_the_terminal_has_the_threshold_that_was_asked_for_and_none_that_no_guar
     held = view.decision.pick.holdout_answers
     unreached = replace(held.confidence, threshold=None, answered=None)
     assert list(threshold_blocks(with_pick(view, holdout_answers=replace(held, confidence=unreached)))) == []
-
-
-def test_the_axis_of_the_curve_begins_below_its_lowest_point() -> None:
-    known = ConfidenceFacts(1.0, PART, PART, PART, PART, curve=(Point(0.9, 10, 10), Point(0.2, 40, 26)))
-    drawn = curve_of(known)
-    assert drawn.lowest == pytest.approx(0.6)
-    assert drawn.chosen is None
-    assert curve_of(replace(known, curve=(Point(0.9, 10, 10),))).lowest == 0.9
-    assert curve_of(replace(known, curve=())) is None
 
 
 PART = Interval(0.03, 0.02, 0.05)

@@ -56,30 +56,14 @@ TIED = replace(
         (views.running_view(), [f"> **{markdown(views.running_view().unfinished_sentence)}**"]),
         (views.few_view(), ["> **Warning, few images**: 1 of 6 classes"]),
         (views.judged_view(), ["| validation % (95 %) | hold-out % (95 %) | robust % |", "| Top-1 on the hold-out |"]),
-        (
-            TIED,
-            [
-                "The rule: of the candidates within the limits, those that the validation images do not show",
-                "fast is tied too, but it is larger.",
-                "| class | images | recall % (95 %) | precision % |",
-            ],
-        ),
-        (
-            views.with_dataset(views.run_view(), notes=("Images come in 213 groups.",), leaks=3),
-            ["Images come in 213 groups.", "3 images or groups are in several parts of your own split"],
-        ),
+        (TIED, ["fast is tied too, but it is larger.", "| class | images | recall % (95 %) | precision % |"]),
+        (views.with_dataset(views.run_view(), notes=("Images come in 213 groups.",)), ["Images come in 213 groups."]),
     ],
 )
 def test_markdown_says_what_kind_of_answer_it_is(view: RunView, texts: list[str]) -> None:
     said = render_markdown(view)
     assert [text for text in texts if text not in said] == []
     assert said.startswith(texts[0]) == texts[0].startswith("## ")
-
-
-def test_class_names_carry_no_markup() -> None:
-    text = render_markdown(views.run_view(classes=views.HOSTILE))
-    assert "<script>" not in text
-    assert all(markdown(name) in text for name in views.HOSTILE)
 
 
 @given(st.text(CHARACTERS))

@@ -1,9 +1,7 @@
-"""What a notebook shows of a search: one output that changes, in a real kernel, and what is in it."""
+"""What a notebook shows of a search: a bar, the answer so far and its points, in an output that changes."""
 
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,54 +15,6 @@ FEW_KB = 4000
 def dots(html: str) -> int:
     """Count the points of the plot, the front's twice."""
     return len(re.findall(r"M\d+ \d+h0", html))
-
-
-FINISHED = """
-from pathlib import Path
-import advisor
-from advisor.engine import _run as run
-from advisor.engine._history import insights
-from advisor.engine._scheduling.stopping import Stop
-from tests.run_folders import write_run
-
-def search_nothing(request, progress, *rest):
-    progress.say("converting")
-    return run.SearchResult(write_run(Path("runs")), Stop("complete", "all evaluated"))
-
-run.run_search, insights.diagnose_run = search_nothing, lambda folder: None
-advisor.search(budget="50ms")
-"""
-"""A search that finds a finished run; the notebook of the documentation does a whole one."""
-
-
-def test_a_search_in_a_kernel_has_one_output_that_grows_and_ends_with_the_answer(
-    starts_processes: None, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from nbclient import NotebookClient
-    from nbformat.v4 import new_code_cell, new_notebook
-
-    monkeypatch.setenv("PYTHONPATH", str(project))
-    shown: list[str] = []
-
-    class Watched(NotebookClient):
-        def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
-            if msg["msg_type"] == "update_display_data":
-                shown.append(msg["content"]["data"]["text/html"])
-            return super().process_message(msg, cell, cell_index)
-
-    notebook = new_notebook(cells=[new_code_cell(FINISHED)])
-    resources = {"metadata": {"path": str(tmp_path)}}
-    Watched(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
-    growing, answer = notebook.cells[0].outputs
-    assert "<progress" in shown[0]
-    assert dots(shown[0]) == 0
-    assert growing.data["text/html"] == shown[-1]
-    assert "<progress" not in shown[-1]
-    assert max(map(len, shown)) <= FEW_KB
-    ships = re.search(r"Ship runs/[\w.-]+/artifacts/[\w.-]+\.tflite", shown[-1])
-    assert ships
-    assert ships[0] in answer.data["text/html"]
-    assert dots(shown[-1]) >= 2
 
 
 def test_it_shows_share_work_answer_and_points_without_scripts() -> None:

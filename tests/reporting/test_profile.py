@@ -70,24 +70,6 @@ def test_accelerators_stand_on_the_page_with_their_figures(page: Opened, swish: 
         assert "HARD_SWISH" in row[5]
 
 
-def test_operators_stand_under_the_roof_of_the_machine_at_their_figures(page: Opened, swish: Profile) -> None:
-    traces = traces_of(page, "plot-roofline")
-    points = {
-        step: (x, y)
-        for trace in traces
-        if trace["mode"] == "markers"
-        for step, x, y in zip(trace["customdata"], trace["x"], trace["y"], strict=True)
-    }
-    counted = {row.position: row for row in swish.operators if row.gflops}
-    assert points.keys() == counted.keys()
-    assert points
-    for step, row in counted.items():
-        assert points[step] == pytest.approx((2 * row.node.macs / row.node.bytes_moved, row.gflops), rel=1e-6)
-    (roof,) = (trace for trace in traces if trace["mode"] == "lines")
-    assert max(roof["y"]) == pytest.approx(swish.roofline.gflops)
-    assert roof["y"][0] == pytest.approx(swish.roofline.gbytes * roof["x"][0])
-
-
 def test_without_a_roof_only_operators_are_drawn_and_hostile_names_run_nothing(open_html: Open, swish: Profile) -> None:
     rows = tuple(replace(row, type=HOSTILE, kernel=HOSTILE) for row in swish.operators)
     opened = open_html(render(replace(swish, model=HOSTILE, operators=rows, roofline=None)))

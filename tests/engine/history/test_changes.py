@@ -11,7 +11,6 @@ import pytest
 
 from advisor.core import Evaluation, OnAllImages, Provenance, Status, UnknownFacts, UsageError
 from advisor.devices import known_devices
-from advisor.devices._profiles import runtimes
 from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice, load_run
 from advisor.engine._history import changes
 from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations, run_here
@@ -189,12 +188,6 @@ def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolde
     found, left = run_here(loaded, [here, gone], device, lambda _text: None)
     assert present(found.memory).source.startswith("TensorFlow Lite Micro")
     assert left == gone
-
-
-def test_a_missing_package_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtimes, "find_version", lambda _package: "")
-    with pytest.raises(UsageError, match=f"{ONNX} needs onnx, onnxruntime, tf2onnx"):
-        Devices.chosen([ONNX], [])
 
 
 def test_a_report_does_not_measure(run: RunFolder) -> None:

@@ -6,11 +6,11 @@ import pytest
 
 from advisor.core import Evaluation, on_device
 from advisor.devices._profiles.listing import add_profile
-from advisor.engine import DevicePredictor, Devices, LoadedRun, Session, load_run, select_devices
+from advisor.engine import DevicePredictor, Devices, load_run, select_devices
 from advisor.engine._history.changes import ENVIRONMENTS, host_manifest
 from advisor.engine._targets.device_prediction import environment_of
 from advisor.store import RunFolder
-from tests.engine.history.with_search import reevaluate, search
+from tests.engine.history.with_search import reevaluate
 from tests.predictor import own_profile, rows
 from tests.run_folders import write_run
 
@@ -78,27 +78,3 @@ def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devi
     add_profile(tmp_path / "new" / "our-tablet.yaml")
     found = reevaluate(run.path, Devices.chosen([], []))
     assert [result.causes for result in found] == [(), ("the device our-tablet was added",)]
-
-
-class Reported:
-    """Keeps the runs whose reports are to be written."""
-
-    def __init__(self) -> None:
-        self.runs = list[LoadedRun]()
-
-    def write(self, run: LoadedRun) -> None:
-        self.runs.append(run)
-
-    def wait(self) -> None:
-        raise AssertionError("nothing is measured")
-
-
-def test_new_runs_and_those_of_an_earlier_call_are_given_to_the_report(run: RunFolder, tmp_path: Path) -> None:
-    own_profile(tmp_path / "new", "our-tablet")
-    for _ in range(2):
-        reported = Reported()
-        session = Session(Devices.chosen(["our-tablet"], [tmp_path / "new"]), search, reports=reported)
-        made = [result.run for result in session.reevaluate(run.path) if result.run]
-        assert [each.folder.path for each in reported.runs] == made
-        assert len(made) == 1
-    assert len(list(run.path.parent.glob("*our-tablet"))) == 1

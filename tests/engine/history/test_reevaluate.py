@@ -18,7 +18,7 @@ from advisor.store._run_folder import GITIGNORE
 from tests.builders import interval, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.makers.searches import Searched
-from tests.predictor import REQUEST, own_profile, rows
+from tests.predictor import REQUEST, rows
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -108,17 +108,6 @@ def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
     assert len(list(run.path.parent.glob("2*"))) == 2
 
 
-def test_a_device_added_to_the_team_s_folder_or_changed_there_is_answered_anew(run: RunFolder, tmp_path: Path) -> None:
-    folder = own_profile(tmp_path / "devices")
-    added = list(reevaluate_all(run.path.parent, Devices.chosen([], [folder])))
-    assert answered(added, "our-kiosk").causes == ("the device our-kiosk was added",)
-    assert answered(added, "our-kiosk").changed
-    own_profile(tmp_path / "devices", clock=1800)
-    found = [r for r in reevaluate_all(run.path.parent, Devices.chosen([], [folder]), since_last=True) if r.run]
-    assert [result.causes for result in found] == [("the device our-kiosk was changed",)]
-    assert present(found[0].comparison).result is ComparisonResult.SAME
-
-
 def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolder) -> None:
     out = run.path.parent
     other = write_run(out, rows(), request=REQUEST, name="other", manifest=host_manifest({}))
@@ -142,19 +131,6 @@ def test_a_search_that_ended_before_its_first_result_or_while_it_was_written_is_
     again = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert again.run is not None
     assert again.run != found.run
-
-
-@pytest.mark.parametrize(
-    ("device", "words"),
-    [
-        ("rasberry-pi-4", "did you mean 'raspberry-pi-4'"),
-        ("host", "is this machine"),
-        ("galaxy-s24:qnn-gpux", "no target"),
-    ],
-)
-def test_an_unknown_device_is_refused(device: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        on(device)
 
 
 def edited(run: RunFolder, **changes: Any) -> None:
@@ -244,3 +220,8 @@ def test_a_changed_card_is_evaluated_where_nothing_is_trained(
     assert {e.configuration for e in child.evaluations} == {e.configuration for e in run.evaluations()}
     assert integrity_problems(child.folder) == ()
     assert reevaluate(found.run, Devices())[0].run is None
+
+
+def test_this_machine_is_no_device_to_add() -> None:
+    with pytest.raises(UsageError, match="is this machine"):
+        on("host")

@@ -21,7 +21,6 @@ from advisor.core import (
     Status,
     TimeSummary,
     TimingFacts,
-    UnknownFacts,
 )
 from advisor.engine import StageName, resolve
 from advisor.engine._pipeline.stages.figures import SURVEY
@@ -192,20 +191,6 @@ def test_a_time_limit_cancels_what_runs_and_keeps_what_is_done(tmp_path: Path) -
     assert list(search.run.evaluations()) == []
 
 
-def test_the_user_can_stop_it(tmp_path: Path) -> None:
-    search, evaluator = Search(tmp_path, plan()), MadeUp(pause_s=600)
-
-    async def stopped() -> None:
-        loop = search.loop()
-        running = asyncio.ensure_future(search.evaluate_all(evaluator, loop=loop))
-        await wait_until(lambda: evaluator.started)
-        loop.stopping.set()
-        await running
-
-    asyncio.run(stopped())
-    assert evaluator.cancelled == evaluator.started != []
-
-
 def test_a_default_search_ends_where_more_would_not_pay_and_says_what_it_did_not_fine_tune(tmp_path: Path) -> None:
     many = changed(plan("head", "finetune_cached"), images=20_000, validation=1000)
     search, evaluator = Search(tmp_path, many, data=str(tmp_path)), MadeUp()
@@ -218,16 +203,6 @@ def test_a_default_search_ends_where_more_would_not_pay_and_says_what_it_did_not
     left = len(set(search.plan.configurations()) - {*evaluator.started})
     assert stop.text.endswith(f": {left} configurations not evaluated")
     assert search.progress.most_deferred > 0
-
-
-def test_a_user_who_names_recipes_or_asks_never_to_stop_gets_all_of_them(tmp_path: Path) -> None:
-    for place, options in enumerate(({"compressions": ["float32", "int8"]}, {"stop_below": "never"}, {})):
-        (tmp_path / f"{place}").mkdir()
-        search = Search(tmp_path / f"{place}", plan("head", "finetune_cached"), data=str(tmp_path), **options)
-        stop = asyncio.run(search.evaluate_all(evaluator := MadeUp()))
-        heads = {each for each in evaluator.started if each.training == "head"}
-        assert (stop == COMPLETE) is bool(options)
-        assert (len(heads) == 2 * len(CARDS)) is bool(options)
 
 
 def test_an_error_of_the_evaluator_is_raised(tmp_path: Path) -> None:
@@ -412,17 +387,6 @@ def test_a_first_result_may_take_the_time_of_the_hold_out(tmp_path: Path) -> Non
     assert {each.status for each in search.run.evaluations()} == {Status.OK}
 
 
-def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
-    search = Search(tmp_path, changed(plan("head", "finetune_cached"), images=1000, validation=200), time_limit="1h")
-    loop = search.loop()
-    asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
-    left_s, training_s = loop._evaluating_left(), loop.training_left_s(BEST, "finetune_cached")
-    assert left_s is not None
-    assert training_s is not None
-    assert 1.0 < left_s - training_s < 120.0
-    assert Search(tmp_path, plan()).loop().training_left_s(BEST, "finetune_cached") is None
-
-
 def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_path: Path) -> None:
     class Refuting(MadeUp):
         async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
@@ -439,26 +403,6 @@ def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_pat
     assert "second" in evaluator.scored
     (judged,) = [e for e in search.run.evaluations() if e.configuration.card == "second"]
     assert judged.holdout_accuracy is not None
-
-
-def test_only_the_pick_gets_a_class_for_unknown_things_and_once(tmp_path: Path) -> None:
-    class Telling(MadeUp):
-        def tells_unknown(self, _in_time: bool) -> bool:
-            return True
-
-        async def tell_unknown(self, made: Evaluation) -> Evaluation:
-            told.append(named(made))
-            return replace(made, unknown=UnknownFacts(label="unknown"))
-
-    told: list[str] = []
-    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Telling()
-    for row in map(ok, search.plan.configurations()):
-        search.run.append(row)
-    for _ in range(2):
-        asyncio.run(search.loop().judge(evaluator))
-    (file,) = set(told)
-    assert file.startswith(BEST)
-    assert len(told) == len([e for e in search.run.evaluations() if named(e) == file])
 
 
 def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ from advisor.core import (
 )
 from advisor.core._names import SAMPLERS
 from advisor.engine import preview, resolve
-from advisor.engine._scheduling.sampler import AdvisorSampler, CandidatesExhausted
+from advisor.engine._scheduling.sampler import AdvisorSampler
 from advisor.engine._scheduling.storage import journal
-from advisor.engine._scheduling.study import Study, configuration_of, constraints
+from advisor.engine._scheduling.study import Study, constraints
 from advisor.engine._scheduling.suggesting import Suggester, make_suggester, parameters
 from advisor.engine._space.plan import Plan
 from tests.builders import RUNTIME, evaluation, present
@@ -98,16 +98,6 @@ def test_failed_and_skipped_evaluations_are_told_and_a_lost_study_is_made_from_t
     assert sum(trial.state.name == "COMPLETE" for trial in trials(tmp_path / "journal")) == plan.size
 
 
-def test_a_result_kept_just_before_a_kill_is_neither_lost_nor_asked_again(tmp_path: Path, plan: Plan) -> None:
-    first = study(tmp_path / "journal", plan)
-    kept = present(first.ask())
-    again = study(tmp_path / "journal", plan, done=(result(kept),))
-    assert kept not in all_asked(again)
-    complete = [trial for trial in trials(tmp_path / "journal") if trial.state.name == "COMPLETE"]
-    assert len(complete) == plan.size
-    assert len({tuple(trial.params.values()) for trial in complete}) == plan.size
-
-
 def test_a_study_goes_on_from_every_line_of_its_journal(tmp_path: Path, plan: Plan) -> None:
     """A process may be killed in each line: the first one that works, and the second one that asks again.
 
@@ -151,11 +141,6 @@ def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(mo
     assert install_extra("gp") in refused.value.hint
 
 
-def test_an_unknown_sampler_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean 'nsga2'"):
-        resolve({"sampler": "nsga3"})
-
-
 PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 
 
@@ -170,18 +155,6 @@ def study_of_suggesting(made: Suggester) -> optuna.Study:
 @pytest.mark.parametrize("name", [TPE, NSGA2, RANDOM])
 def test_optunas_samplers_do_not_know_what_may_start(name: str) -> None:
     assert not suggester(name).suggests_admitted
-
-
-def test_the_advisors_sampler_suggests_only_what_may_start() -> None:
-    made = suggester()
-    trials = study_of_suggesting(made)
-    assert isinstance(made.sampler, AdvisorSampler)
-    made.prepare([each for each in PLAN.configurations() if (each.card, each.training) == (CARDS[1], "head")])
-    asked = [trials.ask({**made.sampler.distributions}) for _ in PLAN.recipes]
-    found = {configuration_of(PLAN, trial.params) for trial in asked}
-    assert {(each.card, each.training) for each in found} == {(CARDS[1], "head")}
-    with pytest.raises(CandidatesExhausted):
-        trials.ask({**made.sampler.distributions})
 
 
 def test_a_measured_latency_reaches_the_sampler() -> None:

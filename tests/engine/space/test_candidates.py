@@ -5,7 +5,6 @@ where the run goes on. Forms whose file cannot meet the size budget are not eval
 budget.
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import HEAD_SUBSET, Budget, Evaluation, Status, UsageError
-from advisor.engine import Images, Progress, Question, Request, Role, StageName, resolve, run_search
+from advisor.engine import Images, Question, Request, Role, StageName, resolve
 from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
@@ -39,7 +38,6 @@ from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
-from tests.makers.searches import FORMS, SMALLEST, Searched
 
 CARD = "mobilenet_v2_1.0_224"
 
@@ -170,16 +168,6 @@ def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) 
     assert note in images.notes
 
 
-def test_too_few_boxes_and_a_folder_without_any_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="fewer than 8 images with a box of 'cat'"):
-        read(write_table(tmp_path, photos(6, "cat")))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError) as refused:
-        read(tmp_path / "empty", CLASSIFICATION.name)
-    assert refused.value.hint
-    assert "--task" not in refused.value.hint
-
-
 @pytest.mark.parametrize("writer", ["voc", "coco", "yolo"])
 def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tmp_path: Path, writer: str) -> None:
     with pytest.raises(UsageError) as refused:
@@ -225,15 +213,8 @@ def test_a_run_that_goes_on_begins_them_and_tries_a_failure_again(run: RunFolder
     ]
 
 
-def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_price_of_relaxing_it(
-    tmp_path: Path, warm_cache: Path, without_images: Searched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert without_images.code == 3, without_images.err
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-    limits = {"size_budget": "1MB", "budget": "1us", "out": str(tmp_path / "runs")}
-    options = {"candidates": [SMALLEST], "compressions": FORMS.split(","), "threads": [1], "workers": 1, **limits}
-    run = run_search(resolve(options), Progress()).run
-    first = json.loads(run.evaluations_file.read_text().splitlines()[0])
-    assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")
-    assert "more than the size budget 1.0 MB" in first["reason"]
-    assert [e.status for e in run.evaluations()] == [Status.OK] * 2
+def test_a_folder_without_images_is_refused_without_another_task(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path, CLASSIFICATION.name)
+    assert refused.value.hint
+    assert "--task" not in refused.value.hint

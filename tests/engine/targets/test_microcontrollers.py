@@ -8,12 +8,11 @@ import pytest
 from advisor.core import Provenance, Status, install_extra
 from advisor.devices import DeviceProfile, DeviceTarget
 from advisor.devices._profiles import DeviceLimits
-from advisor.engine import TargetDevice, load_run
+from advisor.engine import TargetDevice
 from advisor.engine._targets.multi_device import with_arena
 from advisor.engine._targets.target_devices import remark_of
 from advisor.integrations import microcontroller as micro
 from tests.builders import evaluation
-from tests.makers.searches import heads_of, searched_once
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -56,16 +55,3 @@ def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch:
     monkeypatch.setattr(micro, "available", lambda: False)
     assert DEVICE.local is None
     assert f"arenas are computed; {install_extra('micro')}" in remark_of(DEVICE)
-
-
-@pytest.mark.slow
-def test_a_microcontroller_gets_a_file_that_runs(shared_folder: Path, warm_cache: Path, photos: Path) -> None:
-    arguments = (*heads_of(photos), "--device", "stm32h743", "--compressions", "int8,int8_float_io", "--budget", "60s")
-    found = searched_once(shared_folder / "microcontroller", warm_cache, *arguments)
-    assert found.code == 0, found.err
-    run = load_run(found.run.path)
-    pick = run.decision.pick
-    assert pick.memory.source.startswith("TensorFlow Lite Micro 0.")
-    assert micro.check(found.run.path / pick.artefact).arena_bytes == pick.memory.value < 512 * 1024
-    skipped = {each.reason for each in run.evaluations if each.status is Status.SKIPPED}
-    assert any("its tensor arena takes" in reason for reason in skipped)

@@ -75,15 +75,6 @@ def test_the_pick_gets_a_file_that_learns_from_all_images(stored: LoadedRun) -> 
     assert sha256_file(stored.folder.path / pick.artefact) == pick.artefact_sha256 != file.sha256
 
 
-def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: LoadedRun) -> None:
-    assert not load_run(stored.folder.path, {"budget": "1us"}).decision.feasible
-    chances = [row.budget_probability for row in made(stored)]
-    assert any(chance is not None for chance in chances)
-    (strict, loose) = (load_run(stored.folder.path, {"confidence": share}) for share in ("99%", "50%"))
-    for one, other in zip(made(strict), made(loose), strict=True):
-        assert one.latency_p90.value > other.latency_p90.value
-
-
 def test_a_device_that_the_pick_must_run_on_is_predicted_when_asked(stored: LoadedRun) -> None:
     found = load_run(stored.folder.path, {"must_run_on": ["coral-usb"]})
     assert found.decision.pick.configuration.compression == "int8"

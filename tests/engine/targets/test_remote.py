@@ -96,15 +96,6 @@ def test_rubbish_and_heat_fail(over_adb: TargetDevice, model: Path, tmp_path: Pa
     assert "30.0 ms" in found.reason
 
 
-def test_a_phone_without_room_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
-    tmp = phone.root / "data" / "local" / "tmp"
-    tmp.rmdir()
-    tmp.write_text("not a folder")
-    found = measured_over_connection(predicted(), over_adb, model)
-    assert found.status is Status.FAILED
-    assert "make a folder" in found.reason
-
-
 def write_profile(folder: Path, name: str, of: str, **changes: object) -> None:
     profile = yaml.safe_load((shipped_profiles() / f"{of}.yaml").read_text(encoding="utf-8"))
     (folder / f"{name}.yaml").write_text(yaml.safe_dump({**profile, "name": name, **changes}), encoding="utf-8")

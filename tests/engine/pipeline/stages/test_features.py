@@ -4,7 +4,6 @@ A user's finished file goes through the stages as it is; its answers count by th
 artefacts are timed, and what a timing says.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -95,21 +94,6 @@ def test_images_seen_before_are_not_read_again(
     np.testing.assert_array_equal(rows[~new], first)
     np.testing.assert_array_equal(rows[new], cold[new])
     assert not np.isclose(cold[~new], first).all(axis=1).any()
-
-
-def test_features_depend_on_nothing_known(folder: Path, backbone: Path, children: ChildPool, tmp_path: Path) -> None:
-    _extract(folder, backbone, children, tmp_path / "cache")
-    fill(folder / "one", 3, first=50)
-    warm, cold = (_extract(folder, backbone, children, tmp_path / cache) for cache in ("cache", "other"))
-    np.testing.assert_array_equal(warm[0], cold[0])
-    assert warm[1] == cold[1]
-
-
-def test_a_removed_result_is_made_again(folder: Path, backbone: Path, children: ChildPool, tmp_path: Path) -> None:
-    rows, _, parts = _extract(folder, backbone, children, tmp_path / "cache")
-    for part in parts:
-        shutil.rmtree(part.parent)
-    np.testing.assert_array_equal(_extract(folder, backbone, children, tmp_path / "cache")[0], rows)
 
 
 def test_a_part_of_a_part_has_its_hashes() -> None:

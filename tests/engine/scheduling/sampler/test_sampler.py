@@ -1,7 +1,6 @@
 """The sampler: each candidate once, in a good order, in any way that Optuna is driven."""
 
 import ast
-import csv
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +16,8 @@ from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
 from advisor.engine._scheduling.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
-from advisor.engine._scheduling.sampler.hypervolume import hypervolume
 
 OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
-POOL = Path(__file__).resolve().parents[4].parent / "shared" / "data" / "search" / "timm_pool.csv"
 DIRECTIONS: list[Literal["minimize", "maximize"]] = ["minimize", "maximize"]
 
 
@@ -117,15 +114,6 @@ def test_parameters_outside_the_table_come_from_the_other_sampler() -> None:
     study.optimize(objective)
     assert len({t.params["rate"] for t in study.trials}) == 12
     assert len(set(_params(study))) == 12
-
-
-def test_a_measured_latency_changes_the_order() -> None:
-    sampler = AdvisorSampler(_table(), OBJECTIVES)
-    study = _study(sampler)
-    first = dict(study.ask(sampler.distributions).params)
-    renewed = AdvisorSampler(_table(), OBJECTIVES)
-    renewed.update_known(first, {"latency": 1e4})
-    assert _study(renewed).ask(renewed.distributions).params != first
 
 
 def test_a_sampler_survives_pickling() -> None:
@@ -240,31 +228,6 @@ def test_values_that_are_not_finite_are_passed_over() -> None:
     study = _study(AdvisorSampler(_table(), OBJECTIVES))
     study.optimize(lambda trial: (_objective(trial)[0], float("inf")))
     assert len(set(_params(study))) == 12
-
-
-@pytest.mark.skipif(not POOL.exists(), reason="the pool of published classifiers is not here")
-@pytest.mark.parametrize(("task", "most"), [("imagenet_v2_top1", 10), ("sketch_top1", 14), ("imagenet_r_top1", 14)])
-def test_published_classifiers_are_searched_in_few_evaluations(task: str, most: int) -> None:
-    with POOL.open(newline="", encoding="utf-8") as file:
-        rows = {row["model"]: row for row in csv.DictReader(file)}
-    table = [
-        Candidate(
-            {"model": name},
-            float(row["imagenet_top1"]),
-            {"latency": float(row["cpu_latency_ms"])},
-            {"family": row["family"], "log_params": float(np.log(float(row["params_millions"])))},
-        )
-        for name, row in rows.items()
-    ]
-    values = {name: (float(row["cpu_latency_ms"]), float(row[task])) for name, row in rows.items()}
-    sampler = AdvisorSampler(table, OBJECTIVES)
-    study = optuna.create_study(directions=DIRECTIONS, sampler=sampler)
-    for _ in range(most):
-        trial = study.ask(sampler.distributions)
-        study.tell(trial, values[trial.params["model"]])
-    losses = np.array([(np.log(latency), -accuracy) for latency, accuracy in values.values()])
-    found = np.array([(np.log(t.values[0]), -t.values[1]) for t in study.trials])
-    assert hypervolume(found, losses.max(axis=0)) >= 0.95 * hypervolume(losses, losses.max(axis=0))
 
 
 def test_the_documented_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

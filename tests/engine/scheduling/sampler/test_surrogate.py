@@ -217,10 +217,6 @@ def test_a_front_is_covered_from_the_middle_outwards_to_its_end() -> None:
     assert sorted(prior_order(points)) == list(range(200))
 
 
-def test_an_empty_table_has_no_order() -> None:
-    assert list(prior_order(np.zeros((0, 2)))) == []
-
-
 WORST = 6.0
 
 
@@ -260,11 +256,6 @@ def test_what_is_kept_is_what_nothing_dominates(points: Floats) -> None:
         dominated = (no_worse & (points < point).any(axis=1)).any()
         copied_before = (points[:row] == point).all(axis=1).any()
         assert kept[row] == (not dominated and not copied_before)
-
-
-def test_no_points_have_no_hypervolume() -> None:
-    assert hypervolume([], [1.0, 1.0]) == 0.0
-    assert hypervolume_improvement([], [], [1.0, 1.0]).shape == (0,)
 
 
 @pytest.mark.parametrize(
