@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import filterfalse
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
 from advisor.datasets._folders import (
     HINT,
     companion_folders,
+    describe_system_folders,
     is_companion_name,
     is_system_name,
     read_folders,
@@ -39,13 +41,17 @@ from advisor.datasets._manifests import (
 )
 from advisor.datasets._parts import HOLDOUT, NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
+from advisor.datasets._sources.base import Archive, FolderArchive
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
+from advisor.store import guess_encodings
 
 _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+HALF = re.compile("[\udc80-\udcff]")  # A byte that is not UTF-8, as Python keeps it
+MOST_GUESSES = 3  # Encodings of a label that an error names
 _CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
 _LEFT_OUT_FOLDERS = re.compile(r"!\((.+)\)")  # !(backup|tmp)
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
@@ -234,8 +240,7 @@ class FolderScan:
         """A sentence about the folders that were left out."""
         notes = []
         if self.system_folders:
-            which = "folder is" if len(self.system_folders) == 1 else "folders are"
-            notes.append(f"The system {which} not read: {', '.join(map(repr, sorted(self.system_folders)))}.")
+            notes.append(describe_system_folders(self.system_folders))
         if self.companions:
             shown = some_of(self.companions)
             notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
@@ -344,15 +349,35 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     :data:`LONGEST_LABEL` characters, wherever it comes from.
     """
     listing = without_blanks(_list_files(path, listed))
-    for label in {entry.label for entry in listing.entries}:
-        if len(label) > LONGEST_LABEL or CONTROL.search(label):
-            shown = plain(label[:SHOWN])
-            raise UsageError(
-                f"--data: '{path}' has the label '{shown}', with a control character, bytes that are not UTF-8, or "
-                f"more than {LONGEST_LABEL} characters",
-                "write another name of the class",
-            )
+    labels = {entry.label for entry in listing.entries}
+    bad = sorted(label for label in labels if len(label) > LONGEST_LABEL or CONTROL.search(label))
+    if bad:
+        raise _refused_label(path, bad)
     return listing
+
+
+def _refused_label(path: Path, labels: Sequence[str]) -> UsageError:
+    """Return the error of labels that no model can have, and how they read in other encodings than UTF-8."""
+    shown = plain(labels[0][:SHOWN])
+    bytes_of_labels = [label[:SHOWN].encode(errors="surrogateescape") for label in labels if HALF.search(label)]
+    guesses = guess_encodings(bytes_of_labels)
+    if not guesses:
+        return UsageError(
+            f"--data: '{path}' has the label '{shown}', with a control character, bytes that are not UTF-8, or more "
+            f"than {LONGEST_LABEL} characters",
+            "write another name of the class",
+        )
+    readings = "; ".join(
+        f"as {encoding.name} {some_of(list(map(plain, text.splitlines())))}"
+        for encoding, text in guesses[:MOST_GUESSES]
+    )
+    rename = "rename the folder"
+    if path.suffix.lower() == ".zip":
+        rename = f"unpack it: unzip -O {guesses[0][0].tool} {shlex.quote(str(path))} -d FOLDER"
+    return UsageError(
+        f"--data: '{path}' has the label '{shown}', whose bytes are not UTF-8. Such labels read {readings}",
+        f"{rename}; the names of classes must be UTF-8",
+    )
 
 
 def _list_files(path: Path, listed: Listed) -> Listing:
@@ -467,7 +492,9 @@ def list_archives(
     for file in files:
         part = part_in_name(file, path) if several else ""
         in_folders = list[str]()
-        for count, member in enumerate(archive_of(file).members()):
+        archive = archive_of(file)
+        notes += _left_out_inside(file, archive)
+        for count, member in enumerate(archive.members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))
             if member.fault:
@@ -490,11 +517,21 @@ def list_archives(
     labels = {entry.label for entry in entries}
     refuse_captions(path, labels, len(entries))
     if not labels:
-        why = f"; the first: {rejected[0].reason}" if rejected else ""
+        why = f"; the first: {rejected[0].reason}" if rejected else "".join(f". {note}" for note in notes[:1])
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
     if len(labels) == 1:
         raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
     return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
+
+
+def _left_out_inside(file: Path, archive: Archive) -> Iterator[str]:
+    """Yield a sentence about the system folders and the archives inside a file, which are not read."""
+    if not isinstance(archive, FolderArchive):
+        return
+    if folders := archive.system_folders():
+        yield describe_system_folders(folders)
+    if inner := archive.inner_archives():
+        yield f"'{file.name}' has archives in it that are not read: {some_of(inner)}. Unpack them if they have images."
 
 
 def _is_record(file: Path) -> bool:

@@ -37,6 +37,7 @@ index width height size url md5 sha256 partition fold kfold folds text caption c
 """
 NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
 LONGEST_LABEL = 1000
+CONVERT = "iconv"  # In the hint of an error about the encoding of a table
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
 FOLDERS_OF_TABLES = frozenset({ANNOTATIONS, "labels", "csv", "meta", "metadata", "vott-csv-export"})
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
@@ -132,7 +133,8 @@ def fault_of(path: Path) -> str:
     try:
         _find_columns(path, LABELLED)
     except UsageError as error:
-        return error.message.removeprefix("--data: ")
+        command = f" ({error.hint})" if CONVERT in error.hint else ""
+        return f"{error.message.removeprefix('--data: ')}{command}"
     return ""
 
 

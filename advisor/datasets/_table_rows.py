@@ -17,7 +17,7 @@ from advisor.datasets._json_labels import flat_values, rows_in_json
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
 from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns
-from advisor.store import MAX_BYTES, encoding_of, open_file, parse_json, read_text
+from advisor.store import MAX_BYTES, open_text, parse_json, read_text
 
 MAX_TABLE_BYTES = 2**30
 MAX_LINE = 2**20  # Characters of one line of JSON
@@ -85,12 +85,9 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
     A first line ``sep=;``, as Excel writes it, names the delimiter.
     """
     try:
-        with open_file(path, MAX_TABLE_BYTES) as content:
-            encoding = encoding_of(content.read(2))
-            content.seek(0)
-            with io.TextIOWrapper(content, encoding, newline="") as file:
-                yield _dict_reader(file)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        with open_text(path, MAX_TABLE_BYTES) as file:
+            yield _dict_reader(file)
+    except (OSError, csv.Error) as error:
         raise _unreadable(path, error) from None
 
 
@@ -151,7 +148,7 @@ def _unquoted(cell: str) -> str:
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the objects of a file that has one a line, with their values as text."""
     try:
-        with open_file(path, MAX_TABLE_BYTES) as content, io.TextIOWrapper(content, "utf-8-sig") as file:
+        with open_text(path, MAX_TABLE_BYTES) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
                 if line.strip():
                     row = parse_json(line)
