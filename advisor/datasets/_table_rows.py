@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from advisor.core import ContentError, UsageError, plain, reason_of, require_extra
 from advisor.datasets._category_files import read_category_labels
-from advisor.datasets._json_labels import flat_values, rows_in_json
+from advisor.datasets._json_labels import row_of_line, rows_in_json
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
 from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns
@@ -128,8 +129,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the images of a list with one in each line, and the word beside it; other lines are refused."""
-    text = read_text(path, MAX_TABLE_BYTES)
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = read_text(path, MAX_TABLE_BYTES).splitlines()
+    _refuse_attributes(path, lines[:3])
+    for number, line in enumerate(lines, start=1):
         cells = split_line(line.strip().replace("\t", " ").replace(",", " ").replace(";", " "))
         if cells:
             yield number, dict(zip((PATH, LABEL), map(_unquoted, cells), strict=True))
@@ -138,6 +140,17 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 f"--data: line {number} of '{path}' is not an image and its class: '{plain(line.strip())[:SHOWN]}'",
                 "write 'images/1.jpg cat' in each line, or a CSV file with the columns path and label",
             )
+
+
+def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
+    """Refuse a list of attributes as CelebA has it: their number, their names, and 1 or -1 for each of an image."""
+    if len(lines) > 2 and lines[0].strip().isdecimal() and set(lines[2].split()[1:]) <= {"1", "-1"}:
+        names = lines[1].split()
+        command = f"awk 'NR > 2 {{print $1, $2}}' {shlex.quote(str(path))} > list.txt"
+        raise UsageError(
+            f"--data: '{path}' has {len(names)} attributes for each image, of which several hold: they are no classes",
+            f"keep one as the class, here '{names[0]}': {command}",
+        )
 
 
 def _unquoted(cell: str) -> str:
@@ -154,7 +167,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
                     row = parse_json(line)
                     if not isinstance(row, dict):
                         raise ContentError(f"line {number} is no object")
-                    yield number, flat_values(row)
+                    yield number, row_of_line(row)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 
