@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ classes.txt class_names.txt classnames.txt class_list.txt labels.txt label_names
 categories.txt names.txt synset.txt synsets.txt obj.names _classes.txt
 """
 CLASS_LISTS = tuple(_CLASS_LISTS.split())
+SYNSETS = ("words.txt", "LOC_synset_mapping.txt", "synset_words.txt")
+_SYNSET = re.compile(r"n\d{8}")
 _WHOLE = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
 
 _IMAGE = {"id": object, "file_name": str}
@@ -102,6 +105,28 @@ def class_descriptions(folder: Path) -> Mapping[str, str]:
         rows = csv.reader(read_text(table, MAX_DESCRIPTIONS_BYTES).splitlines())
         return {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
     return {}
+
+
+def synset_names(folder: Path, classes: Sequence[str]) -> tuple[str, Mapping[str, str]]:
+    """Return the name of a file and the names of classes that are synsets of WordNet: ``n01443537`` is a goldfish.
+
+    A name is the first word of the synset; all of its words, if another class has the same. Nothing if the folder, or
+    the one that it is in, has no such file with all of the classes.
+    """
+    if not classes or not all(map(_SYNSET.fullmatch, classes)):
+        return "", {}
+    places = [place / name for place in (folder, folder.parent) for name in SYNSETS]
+    for file in filter(Path.is_file, places):
+        words: dict[str, str] = {}
+        for line in read_text(require_beside(file), MAX_DESCRIPTIONS_BYTES).splitlines():
+            synset, _, text = line.strip().replace("\t", " ").partition(" ")
+            words[synset] = text.strip()
+        if not all(map(words.get, classes)):
+            continue
+        first = {name: words[name].partition(",")[0] for name in classes}
+        counts = Counter(first.values())
+        return file.name, {name: short if counts[short] == 1 else words[name] for name, short in first.items()}
+    return "", {}
 
 
 def require_beside(place: Path, table: Path | None = None) -> Path:

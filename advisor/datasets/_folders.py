@@ -109,6 +109,17 @@ def is_system_name(name: str) -> bool:
     return name.startswith(".") or name.casefold() in SYSTEM_FOLDERS
 
 
+def is_below(names: Names, folders: Collection[Names]) -> bool:
+    """Return whether an image or a folder is in one of some folders."""
+    return any(names[:depth] in folders for depth in range(1, len(names) + 1))
+
+
+def describe_system_folders(names: Collection[str]) -> str:
+    """Return a sentence about folders of an operating system that are not read."""
+    which = "folder is" if len(names) == 1 else "folders are"
+    return f"The system {which} not read: {', '.join(map(repr, sorted(names)))}."
+
+
 def read_folders(
     root: Path, images: Sequence[Names], folders: Collection[Names] = (), depth: str = ""
 ) -> FolderReading:

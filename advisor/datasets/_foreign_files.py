@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from advisor.datasets._folders import is_system_name
 
@@ -19,6 +19,7 @@ FRAMES = "write its frames as images, for example with ffmpeg"
 ForeignKind = tuple[str, str]
 """A kind of file that is not read: what it is, with its article, and what to do."""
 
+SUFFIXES_OF_BOXES = frozenset({".xml", ".json", ".yaml"})
 FOLDERS_OF_BOXES = frozenset({"labels", "annotations"})
 MOST_FILES = 2000  # Of a folder that are looked at
 DICOM_MARK = b"DICM"  # Behind 128 bytes
@@ -70,6 +71,8 @@ KINDS = {
     ".mdb": SHARDS,
     ".lmdb": SHARDS,
     ".rec": SHARDS,
+    ".record": SHARDS,
+    ".tfrec": SHARDS,
     ".beton": SHARDS,
     ".bin": BYTES,
     ".mp4": VIDEO,
@@ -133,6 +136,11 @@ def _files_below(folder: Path) -> Iterator[Path]:
                 yield Path(place, name)
 
 
+def is_annotation_name(name: str) -> bool:
+    """Return whether a file is named as one that has annotations of images."""
+    return PurePath(name).suffix.lower() in SUFFIXES_OF_BOXES
+
+
 def file_of_boxes(path: Path) -> Path | None:
     """Return a file in a folder, or in one of its folders, that looks like one of boxes; None if there is none."""
     with os.scandir(path) as entries:
@@ -141,6 +149,6 @@ def file_of_boxes(path: Path) -> Path | None:
         is_marks = folder.name.casefold() in FOLDERS_OF_BOXES
         for file in sorted(folder.iterdir()):
             suffix = file.suffix.lower()
-            if suffix in (".xml", ".json", ".yaml") or (is_marks and suffix == ".txt"):
+            if suffix in SUFFIXES_OF_BOXES or (is_marks and suffix == ".txt"):
                 return file
     return None

@@ -32,7 +32,9 @@ MAX_PIXELS = 80_000_000
 MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
 MIN_SIDE = 8
 TRUNCATED = "image file is truncated"
+FORMATS_WITH_FRAMES = ("GIF", "PNG", "TIFF", "WEBP")
 _ORIENTATION_TAG = 0x0112
+_PHOTOMETRIC_TAG = 0x0106  # 0: the least value is white
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8", b"II*\0", b"MM\0*")
 END_MARKER = b"\xff\xd9"  # The last two bytes of a JPEG
 FOREIGN_BITS = b"\x35\xa9\x5c" * 100  # What no pixel is made of, if all are there
@@ -269,10 +271,7 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
     completed; raises one of :data:`READ_ERRORS`.
     """
     with open_image(source, reduced=True) as image:
-        # Pillow keeps the upper 8 bits of colours of 16; its tiles say so until they are decoded.
-        cuts_bits = image.mode[0] not in WIDE_MODES and any(
-            ";16" in str(tile[3]) for tile in getattr(image, "tile", ())
-        )
+        is_cut = cuts_bits(image)
         _refuse_colours(image)
         image.draft(None, (side, side))
         try:
@@ -281,7 +280,7 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
             if image.format != "JPEG":
                 raise
         else:
-            if cuts_bits:
+            if is_cut:
                 _refuse_dark(image)
             yield image, False
             return
@@ -292,10 +291,25 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
         yield image, True
 
 
+def cuts_bits(image: Image.Image) -> bool:
+    """Return whether Pillow will keep the upper 8 bits of colours of 16: its tiles say so until they are decoded."""
+    return image.mode[0] not in WIDE_MODES and any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
+
+
+def has_frames(image: Image.Image) -> bool:
+    """Return whether an image has several pages or frames; other views of a photograph, as phones store, are none."""
+    try:
+        return image.format in FORMATS_WITH_FRAMES and bool(getattr(image, "is_animated", False))
+    except READ_ERRORS:
+        return False
+
+
 def _refuse_colours(image: Image.Image) -> None:
-    """Refuse colours that Pillow cannot turn into RGB."""
+    """Refuse colours that Pillow cannot turn into RGB, and values above 8 bits that count from white to black."""
     if image.mode in ("LAB", "HSV"):
         raise ContentError(f"its colours are {image.mode}; save it in RGB")
+    if image.format == "TIFF" and image.mode[0] in WIDE_MODES and image.getexif().get(_PHOTOMETRIC_TAG) == 0:
+        raise ContentError("its values count from white to black, in more than 8 bits; save it as PNG")
 
 
 def _refuse_dark(image: Image.Image) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from advisor.datasets._image_names import is_image_name
@@ -34,6 +34,9 @@ def rows_in_json(content: Any) -> list[Row] | None:
         inner = next(iter(content.values()))
         if not all(map(_is_image, inner)) and (rows := rows_in_json(inner)):
             return rows
+    images = content.get("_via_img_metadata", content)
+    if isinstance(images, dict) and all(map(_is_via_image, images.values())):
+        return [_via_row(value) for value in images.values()]
     if _are_lists_of_columns(content):
         columns = [list(map(text_of_value, values)) for values in content.values()]
         return [dict(zip(content, cells, strict=True)) for cells in zip(*columns, strict=True)]
@@ -41,6 +44,8 @@ def rows_in_json(content: Any) -> list[Row] | None:
     if are_columns and not any(map(is_image_name, content)) and len(set(map(frozenset, content.values()))) == 1:
         numbers = next(iter(content.values()))  # pandas writes the numbers of the rows in each column
         return [{name: text_of_value(cells[row]) for name, cells in content.items()} for row in numbers]
+    if isinstance(content.get("items"), list) and isinstance(content.get("categories"), dict):
+        return list(_datumaro_rows(content["items"], content["categories"].get("label")))
     if isinstance(content.get("files"), list):
         return [_edge_impulse_row(value) for value in content["files"] if isinstance(value, dict)]
     if isinstance(content.get("labels"), dict):
@@ -104,15 +109,65 @@ def _label_of(value: object) -> Row:
 
 
 def _label_studio_rows(task: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield a row for each class that the first annotation of a task chose."""
+    """Yield a row for each class that an annotation of a task chose; several annotations may not agree."""
     data = task["data"] if isinstance(task["data"], dict) else {}
     path = next((value for value in data.values() if _is_image(value)), "")
     annotations = [value for value in task["annotations"] or () if isinstance(value, dict)]
-    results = annotations[0].get("result") if annotations else []
-    for result in results if isinstance(results, list) else ():
-        value = result.get("value") if isinstance(result, dict) and result.get("type") == CHOICES else None
-        for label in value.get(CHOICES) or () if isinstance(value, dict) else ():
-            yield {PATH: path, LABEL: text_of_value(label)}
+    labels: dict[str, None] = {}
+    for annotation in annotations:
+        results = annotation.get("result") if not annotation.get("was_cancelled") else []
+        for result in results if isinstance(results, list) else ():
+            value = result.get("value") if isinstance(result, dict) and result.get("type") == CHOICES else None
+            chosen = value.get(CHOICES) or () if isinstance(value, dict) else ()
+            labels.update(dict.fromkeys(map(text_of_value, chosen)))
+    for label in labels:
+        yield {PATH: path, LABEL: label}
+
+
+def row_of_line(line: Mapping[str, Any]) -> Row:
+    """Return the row that an object in a line stands for: of a Labelbox export, the answer to its first question."""
+    row = line.get("data_row")
+    projects = line.get("projects")
+    if not isinstance(row, dict) or not isinstance(projects, dict):
+        return flat_values(line)
+    answers = [answer for value in projects.values() for answer in _labelbox_answers(value)]
+    path = next((row[key] for key in ("external_id", "global_key", "row_data") if row.get(key)), "")
+    return {PATH: text_of_value(path), LABEL: answers[0] if answers else ""}
+
+
+def _labelbox_answers(project: Any) -> Iterator[str]:
+    labels = project.get("labels") if isinstance(project, dict) else ()
+    for label in labels or ():
+        for question in (label.get("annotations") or {}).get("classifications") or ():
+            if isinstance(question.get("radio_answer"), dict):
+                yield text_of_value(question["radio_answer"].get("name"))
+
+
+def _is_via_image(value: object) -> bool:
+    return isinstance(value, dict) and {"filename", "file_attributes"} <= value.keys()
+
+
+def _via_row(image: Mapping[str, Any]) -> Row:
+    """Return the row of an image of the VGG Image Annotator: its class is its first attribute."""
+    attributes = image["file_attributes"]
+    values = list(attributes.values()) if isinstance(attributes, dict) else []
+    label = values[0] if values else ""
+    if isinstance(label, dict):
+        label = next((name for name, is_ticked in label.items() if is_ticked), "")
+    return {PATH: text_of_value(image["filename"]), LABEL: text_of_value(label)}
+
+
+def _datumaro_rows(items: Sequence[Any], category: Any) -> Iterator[Row]:
+    """Yield a row for each class that Datumaro states of a whole image."""
+    labels = category.get("labels") if isinstance(category, dict) else ()
+    names = [text_of_value(label.get("name")) for label in labels or () if isinstance(label, dict)]
+    for item in items:
+        image = item.get("image") if isinstance(item, dict) else None
+        path = image.get("path") if isinstance(image, dict) else ""
+        for mark in item.get("annotations") or () if image else ():
+            place = mark.get("label_id") if mark.get("type") == "label" else None
+            if isinstance(place, int) and 0 <= place < len(names):
+                yield {PATH: text_of_value(path), LABEL: names[place]}
 
 
 def _edge_impulse_row(file: Mapping[str, Any]) -> Row:

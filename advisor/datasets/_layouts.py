@@ -4,67 +4,50 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import filterfalse
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, readings_of_data, without_password
-from advisor.datasets._dataset import Entry, Listing, Rejected, without_blanks
+from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, without_password
+from advisor.datasets._archives import ALL_FOLDERS, ChosenFolders, archives_in, list_archives, read_choice
+from advisor.datasets._category_files import synset_names
+from advisor.datasets._dataset import Entry, Listing, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
 from advisor.datasets._folders import (
     HINT,
     companion_folders,
+    describe_system_folders,
+    is_below,
     is_companion_name,
     is_system_name,
-    read_folders,
     sole_folders,
 )
-from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind
+from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind, is_annotation_name
 from advisor.datasets._image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
 from advisor.datasets._images import is_candidate
 from advisor.datasets._manifests import (
-    ANNOTATIONS,
     GUESSED_SUFFIXES,
-    LISTED_EVERY,
     LONGEST_LABEL,
     SUFFIXES,
     Listed,
+    describe_fault,
     fault_of,
-    fits,
     is_there,
     labels_of,
     list_manifest,
-    refuse_captions,
 )
 from advisor.datasets._parts import HOLDOUT, NEUTRAL_WORDS, UNLABELLED, part_of, words_of
-from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
+from advisor.datasets._sources import SOURCES, holds_images, kind_of
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
+from advisor.datasets._tables_beside import list_tables, read_with_listed_parts, tables_beside
+from advisor.store import guess_encodings
 
-_TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
-TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
-RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
-_CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
-_LEFT_OUT_FOLDERS = re.compile(r"!\((.+)\)")  # !(backup|tmp)
-_WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
+HALF = re.compile("[\udc80-\udcff]")  # A byte that is not UTF-8, as Python keeps it
+MOST_GUESSES = 3  # Encodings of a label that an error names
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
-
-
-@dataclass(frozen=True)
-class ChosenFolders:
-    """The folders of a path that the user wants to be read."""
-
-    only: frozenset[str] = frozenset()  # names of the upper folders that count; all if it is empty
-    left_out: frozenset[str] = frozenset()  # names of folders that do not count, wherever they are
-
-    def has(self, names: Names) -> bool:
-        """Return whether an image or a folder counts, by its folders and its own name."""
-        return not (self.only and names[0] not in self.only) and self.left_out.isdisjoint(names)
-
-
-ALL_FOLDERS = ChosenFolders()
 
 
 def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS) -> Listing:
@@ -78,20 +61,20 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
         images = list(filter(chosen.has, scan.images))
         scan = replace(scan, images=images, folders=list(filter(chosen.has, scan.folders)))
     scan = scan if depth else scan.without_companions()
-    tables = [] if depth else tables_beside(path, scan)
+    tables = [] if depth else tables_beside(path, scan.images)
     if any(table.stem.casefold() == METADATA for table in tables):
         return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
         if archives := archives_in(path):
             return list_archives(path, archives, depth=depth, chosen=chosen)
-        tables = tables or tables_beside(path, scan, guess=True)
+        tables = tables or tables_beside(path, scan.images, guess=True)
         if tables and scan.images:
             return list_tables(path, tables)
         raise _without_classes(path, scan)
     try:
-        reading = read_folders(path, scan.images, scan.folders, depth)
+        reading, listed = read_with_listed_parts(path, scan.images, scan.folders, depth)
     except UsageError as error:
-        listing, fault = _try_tables(path, tables or tables_beside(path, scan, guess=True))
+        listing, fault = _try_tables(path, tables or tables_beside(path, scan.images, guess=True))
         if listing is None:
             raise _with_names(error, path, scan, fault) from None
         return listing
@@ -101,7 +84,20 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
             return listing
     entries = [Entry(path.joinpath(*scan.images[image.index]), image.label, image.part) for image in reading.images]
     _refuse_undecodable(reading.classes)
-    return Listing(path, entries, reading.classes, notes=(*reading.notes, *scan.notes))
+    rejected = [row for part in listed for row in part.rejected]
+    entries += [entry for part in listed for entry in part.entries]
+    listing = Listing(path, entries, reading.classes, rejected, (*reading.notes, *scan.notes))
+    return name_synsets(listing, path.joinpath(*sole_folders(scan.images)))
+
+
+def name_synsets(listing: Listing, folder: Path) -> Listing:
+    """Return a listing with the names of its classes, if they are synsets of WordNet and a file says their names."""
+    file, names = synset_names(folder, listing.classes)
+    if not names:
+        return listing
+    entries = [replace(entry, label=names[entry.label]) for entry in listing.entries]
+    notes = (*listing.notes, f"The names of the classes are those of '{file}'.")
+    return replace(listing, entries=entries, classes=sorted(names[label] for label in listing.classes), notes=notes)
 
 
 def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str]:
@@ -111,65 +107,7 @@ def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str
     except AmbiguousInput:
         raise
     except UsageError as error:
-        return None, error.message.removeprefix("--data: ")
-
-
-def tables_beside(path: Path, scan: FolderScan, guess: bool = False) -> list[Path]:
-    """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
-
-    ``guess`` as of :func:`.manifests.fits`; then a folder that holds all images counts too, and a text file whose name
-    says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do not count.
-    """
-    tops = {names[0] for names in scan.images if len(names) > 1 and part_of(names[0])}
-    folders = [path, *(path / top for top in sorted(tops))]
-    if (path / ANNOTATIONS).is_dir():
-        folders.append(path / ANNOTATIONS)
-    if guess and (outer := sole_folders(scan.images) or scan.sole_folder):
-        folders.append(path.joinpath(*outer))
-    tables: list[Path] = []
-    for folder in dict.fromkeys(folders):
-        for file in sorted(folder.iterdir()):
-            is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
-            if file.suffix.lower() in TEXT and not _is_list_name(file.stem):
-                continue
-            if is_table and part_of(file.stem) != UNLABELLED and fits(file, guess):
-                tables.append(file)
-    named = [table for table in tables if _part_of_table(table, path)]
-    return named or tables
-
-
-def _is_list_name(stem: str) -> bool:
-    """Return whether the name of a text file is that of a list of images: other text files are not opened."""
-    words = words_of(stem)
-    return any(map(part_of, words)) or set(words) <= TABLE_WORDS | NEUTRAL_WORDS
-
-
-def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
-    """List the images that the tables in a folder name; the name of a table, or its folder, may say the part.
-
-    Raises UsageError as :func:`.manifests.list_manifest`, or if several tables do not say their parts.
-    """
-    parts = {table: _part_of_table(table, path) for table in tables}
-    if len(tables) > 1 and len(set(parts.values()) - {""}) < len(tables):
-        shown = some_of([str(table.relative_to(path)) for table in tables])
-        readings = readings_of_data(tables, "the classes are those of '{}'")
-        raise AmbiguousInput(f"--data: which table has the classes of '{path}': {shown}?", readings)
-    entries: list[Entry] = []
-    rejected: list[Rejected] = []
-    notes: list[str] = []
-    more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
-    for table in tables:
-        listing = list_manifest(table, root=path, more_labels=more_labels)
-        part = parts[table] if len(tables) > 1 else ""
-        entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
-        rejected += listing.rejected
-        notes += [f"The classes are those of '{table.relative_to(path)}'.", *listing.notes]
-    return Listing(path, entries, (), rejected, tuple(notes))
-
-
-def _part_of_table(table: Path, root: Path) -> str:
-    part = part_of(table.stem, TABLE_WORDS) or (part_of(table.parent.name) if table.parent != root else "")
-    return "" if part == UNLABELLED else part
+        return None, describe_fault(error)
 
 
 def _without_classes(path: Path, scan: FolderScan) -> UsageError:
@@ -198,20 +136,26 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan, fault: str = ""
         place = path.joinpath(*folder, pattern)
         reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
         return AmbiguousInput(error.message, [reading])
-    tables = [table for table in sorted(path.iterdir()) if table.suffix.lower() in SUFFIXES and table.is_file()]
+    tables = [table for table in sorted(path.iterdir()) if _may_name_images(table)]
     tables.sort(key=lambda table: part_of(table.stem) in (UNLABELLED, HOLDOUT))
     if fault := fault or next(filter(None, map(fault_of, tables)), ""):
         return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
     if (foreign := foreign_file(path)) is not None:
         file, (what, way_out) = foreign
         return UsageError(error.message, f"'{file.relative_to(path)}' is {what}, which is not read: {way_out}")
-    if marks := file_of_boxes(path):
+    if marks := file_of_boxes(path.joinpath(*sole_folders(scan.images))):
         return UsageError(
             error.message,
             f"'{marks.relative_to(path)}' seems to have boxes: search, plan and data check read them with "
             "--task object-detection",
         )
     return error
+
+
+def _may_name_images(file: Path) -> bool:
+    suffix = file.suffix.lower()
+    is_list = suffix in TEXT and file.stem.casefold().startswith("list")
+    return (suffix in SUFFIXES or is_list) and file.is_file()
 
 
 @dataclass(frozen=True)
@@ -224,18 +168,11 @@ class FolderScan:
     companions: Collection[str] = ()  # folders of masks and the like that were left out
 
     @property
-    def sole_folder(self) -> Names:
-        """The folder that directly holds all images; empty for none, or the folder itself."""
-        places = {names[:-1] for names in self.images}
-        return places.pop() if len(places) == 1 else ()
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """A sentence about the folders that were left out."""
         notes = []
         if self.system_folders:
-            which = "folder is" if len(self.system_folders) == 1 else "folders are"
-            notes.append(f"The system {which} not read: {', '.join(map(repr, sorted(self.system_folders)))}.")
+            notes.append(describe_system_folders(self.system_folders))
         if self.companions:
             shown = some_of(self.companions)
             notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
@@ -248,7 +185,7 @@ class FolderScan:
         images = []
         for names in self.images:
             with_images.update(names[:depth] for depth in range(len(names)))
-            if not _is_below(names, companions):
+            if not is_below(names, companions):
                 images.append(names)
         folders = []
         left_out = set(companions)
@@ -256,13 +193,9 @@ class FolderScan:
             is_named_so = is_companion_name(names[-1]) or set(words_of(names[-1])) <= NEUTRAL_WORDS
             if names not in with_images and words_of(names[-1]) and is_named_so:
                 left_out.add(names)
-            if not _is_below(names, left_out):
+            if not is_below(names, left_out):
                 folders.append(names)
         return replace(self, images=images, folders=folders, companions=list(map("/".join, companions)))
-
-
-def _is_below(names: Names, folders: Collection[Names]) -> bool:
-    return any(names[:depth] in folders for depth in range(1, len(names) + 1))
 
 
 def scan_folder(root: Path) -> FolderScan:
@@ -282,7 +215,10 @@ def scan_folder(root: Path) -> FolderScan:
         system |= {name for name in inner if is_system_name(name) and _holds_images(Path(place, name))}
         inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(Path(place, name))]
         folders += [(*above, name) for name in inner]
-        images += [(*above, name) for name in files if not is_system_name(name) and is_candidate(Path(place, name))]
+        pictures = [name for name in files if not is_system_name(name) and is_candidate(Path(place, name))]
+        images += [(*above, name) for name in pictures]
+        if not pictures and not inner and any(map(is_annotation_name, files)):
+            folders.remove(above)  # No class, but annotations of the images beside it
     return FolderScan(sorted(images), folders, system)
 
 
@@ -344,15 +280,35 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     :data:`LONGEST_LABEL` characters, wherever it comes from.
     """
     listing = without_blanks(_list_files(path, listed))
-    for label in {entry.label for entry in listing.entries}:
-        if len(label) > LONGEST_LABEL or CONTROL.search(label):
-            shown = plain(label[:SHOWN])
-            raise UsageError(
-                f"--data: '{path}' has the label '{shown}', with a control character, bytes that are not UTF-8, or "
-                f"more than {LONGEST_LABEL} characters",
-                "write another name of the class",
-            )
+    labels = {entry.label for entry in listing.entries}
+    bad = sorted(label for label in labels if len(label) > LONGEST_LABEL or CONTROL.search(label))
+    if bad:
+        raise _refused_label(path, bad)
     return listing
+
+
+def _refused_label(path: Path, labels: Sequence[str]) -> UsageError:
+    """Return the error of labels that no model can have, and how they read in other encodings than UTF-8."""
+    shown = plain(labels[0][:SHOWN])
+    bytes_of_labels = [label[:SHOWN].encode(errors="surrogateescape") for label in labels if HALF.search(label)]
+    guesses = guess_encodings(bytes_of_labels)
+    if not guesses:
+        return UsageError(
+            f"--data: '{path}' has the label '{shown}', with a control character, bytes that are not UTF-8, or more "
+            f"than {LONGEST_LABEL} characters",
+            "write another name of the class",
+        )
+    readings = "; ".join(
+        f"as {encoding.name} {some_of(list(map(plain, text.splitlines())))}"
+        for encoding, text in guesses[:MOST_GUESSES]
+    )
+    rename = "rename the folder"
+    if path.suffix.lower() == ".zip":
+        rename = f"unpack it: unzip -O {guesses[0][0].tool} {shlex.quote(str(path))} -d FOLDER"
+    return UsageError(
+        f"--data: '{path}' has the label '{shown}', whose bytes are not UTF-8. Such labels read {readings}",
+        f"{rename}; the names of classes must be UTF-8",
+    )
 
 
 def _list_files(path: Path, listed: Listed) -> Listing:
@@ -371,7 +327,7 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         path = path.parent
     if LABEL_IN_NAME in path.name:
         return list_named_images(path)
-    chosen = _chosen_folders(path)
+    chosen = read_choice(path)
     if chosen != ALL_FOLDERS:
         path = path.parent
     if not path.exists():
@@ -392,17 +348,6 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         what, way_out = kind
         raise UsageError(f"--data: '{path}' is {what}", way_out)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
-
-
-def _chosen_folders(path: Path) -> ChosenFolders:
-    """Return the folders that the last name of a path chooses."""
-    if path.exists():
-        return ALL_FOLDERS
-    if chosen := _CHOSEN_FOLDERS.fullmatch(path.name):
-        return ChosenFolders(only=frozenset(chosen[1].split(",")))
-    if left_out := _LEFT_OUT_FOLDERS.fullmatch(path.name):
-        return ChosenFolders(left_out=frozenset(left_out[1].split("|")))
-    return ALL_FOLDERS
 
 
 def list_named_images(pattern: Path) -> Listing:
@@ -428,129 +373,6 @@ def list_named_images(pattern: Path) -> Listing:
         raise UsageError(f"--data: the pattern '{pattern.name}' {what}", "write for example 'photos/{class}_#.jpg'")
     note = f"{plural(others, 'image does', 'images do')} not fit '{pattern.name}', and {'is' if others == 1 else 'are'}"
     return Listing(folder, entries, notes=(f"{note} not used.",) if others else ())
-
-
-def archives_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below a folder that hold images, sorted, without hidden ones and manifests.
-
-    A pipe or a device of such a name is none: it could not be read to its end.
-    """
-    paths = []
-    for place, inner, names in os.walk(folder):
-        inner[:] = [name for name in inner if not is_system_name(name)]
-        paths += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
-    files = [file for file in paths if file.is_file()]
-    return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
-
-
-def list_archives(
-    path: Path,
-    files: Sequence[Path],
-    listed: Listed = lambda _count: None,
-    depth: str = "",
-    chosen: ChosenFolders = ALL_FOLDERS,
-) -> Listing:
-    """List the images inside files: zips of class folders, shards, and tables; options as of :func:`list_folder`.
-
-    The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
-    ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
-    """
-    sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
-    if len(sets) > 1:
-        shown = some_of([str(folder.relative_to(path)) for folder in sets])
-        readings = readings_of_data(sets, "the images of '{}' are used")
-        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
-    entries: list[Entry] = []
-    rejected: list[Rejected] = []
-    notes: list[str] = []
-    several = len({part for file in files if (part := part_in_name(file, path))}) > 1
-    for file in files:
-        part = part_in_name(file, path) if several else ""
-        in_folders = list[str]()
-        for count, member in enumerate(archive_of(file).members()):
-            if count % LISTED_EVERY == 0:
-                listed(len(entries) + len(in_folders))
-            if member.fault:
-                rejected.append(Rejected(file / member.name, member.fault))
-            elif member.label is not None:
-                entries.append(Entry(file / member.name, member.label, part))
-            elif is_candidate(Path(member.name)) and chosen.has(PurePosixPath(member.name).parts):
-                in_folders.append(member.name)
-        label = _label_of_archive(file, in_folders) if len(files) > 1 and not depth else ""
-        if label:
-            entries += [Entry(file / name, label, part) for name in in_folders]
-            notes.append("Each zip or tar file holds one class, which its folder or its own name says.")
-            continue
-        try:
-            inside = _read_members(file, in_folders, part, depth)
-        except AmbiguousInput as error:
-            raise _asked_of(path, error) from None
-        entries += inside.entries
-        notes += inside.notes
-    labels = {entry.label for entry in entries}
-    refuse_captions(path, labels, len(entries))
-    if not labels:
-        why = f"; the first: {rejected[0].reason}" if rejected else ""
-        raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
-    if len(labels) == 1:
-        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
-    return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
-
-
-def _is_record(file: Path) -> bool:
-    return kind_of(file) in RECORDS
-
-
-def part_in_name(file: Path, root: Path) -> str:
-    """Return the part of a split that the name of a file with images says, or a folder below ``root`` that it is in."""
-    first, *others = _WORD.split(file.stem)
-    last = [word for word in others if word and _is_record(file)]  # ``animals-train`` of TFDS
-    words = [*last[-1:], first, *(file.relative_to(root).parts[:-1] if file != root else ())]
-    parts = (part_of(word) for word in words)
-    return next((part for part in parts if part not in ("", UNLABELLED)), "")
-
-
-def _label_of_archive(file: Path, members: Sequence[str]) -> str:
-    """Return the class of all images inside one of several files; empty if they are in several folders, or in a part.
-
-    Teachable Machine writes the images of the class ``cat`` to ``cat-samples.zip``.
-    """
-    folders = {PurePosixPath(member).parent for member in members}
-    if len(folders) != 1:
-        return ""
-    for name in (folders.pop().name, file.stem.removesuffix("-samples")):
-        words = set(words_of(name))
-        if name and not part_of(name) and not (words and words <= NEUTRAL_WORDS):
-            return name
-    return ""
-
-
-def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
-    """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
-    names = [PurePosixPath(member).parts for member in members]
-    if not any(len(image) > 1 for image in names):
-        return Listing(file, [])
-    companions = () if depth else companion_folders(names)
-    if companions:
-        members = list(filterfalse(lambda member: _is_below(PurePosixPath(member).parts, companions), members))
-        names = [PurePosixPath(member).parts for member in members]
-    if depth:
-        outer = sole_folders(names)
-        names = [image[len(outer) :] for image in names]
-    reading = read_folders(file, names, depth=depth)
-    entries = [Entry(file / members[image.index], image.label, image.part or part) for image in reading.images]
-    return Listing(file, entries, notes=tuple(reading.notes))
-
-
-def _asked_of(path: Path, error: AmbiguousInput) -> AmbiguousInput:
-    """Return a question about folders inside a file as one about the path that the user gave."""
-    readings = []
-    for reading in error.readings:
-        place = Path(reading.options["data"])
-        name = place.name
-        if name in (UPPER, DEEPEST) or _chosen_folders(place) != ALL_FOLDERS:
-            readings.append(Reading({"data": str(path / name)}, reading.meaning))
-    return AmbiguousInput(error.message, readings, error.otherwise)
 
 
 def missing_hint(path: Path, layouts: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,13 @@ _NO_CLASSES = """
 index width height size url md5 sha256 partition fold kfold folds text caption captions prompt description
 """
 NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
+VERTEX_PART = "dataitemresourcelabels.aiplatform.googleapis.com/ml_use"
+_MARKS = (
+    "boundingboxannotations objects annotations region_shape_attributes response.annotations label.objects projects"
+)
+MARKS = frozenset(_MARKS.split())  # Names, or ends of names, of columns that mark objects in an image
 LONGEST_LABEL = 1000
+HINT_OF_MARKS = "a class is one text for each image; objects in images are read with --task object-detection"
 ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
 FOLDERS_OF_TABLES = frozenset({ANNOTATIONS, "labels", "csv", "meta", "metadata", "vott-csv-export"})
 IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
@@ -58,6 +65,7 @@ CAPTION_WORDS = 3  # From this number of words on, a text describes an image
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
 _SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
 _WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
+_OBJECT = re.compile(r"\[?\s*\{.*:.*\}\s*\]?", re.DOTALL)  # A cell that no class can be
 _PIXEL_TITLE = re.compile(r"(?:pixel|px|p)?[_ ]?\d+(?:[x.]\d+)*", re.IGNORECASE)  # pixel0, 1x28, 0.512 for a second 0
 FEWEST_PIXELS = 48  # Columns that are named so, of a table of pixels at least
 NUMBERED = "#"  # Before the number that a name is, among other names
@@ -66,7 +74,7 @@ LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has
 Listed = Callable[[int], None]
 
 SPLIT: dict[str, tuple[str, ...]] = {
-    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage", "ml_use", VERTEX_PART),
     "group": ("group",),
     **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
 }
@@ -132,8 +140,14 @@ def fault_of(path: Path) -> str:
     try:
         _find_columns(path, LABELLED)
     except UsageError as error:
-        return error.message.removeprefix("--data: ")
+        return describe_fault(error)
     return ""
+
+
+def describe_fault(error: UsageError) -> str:
+    """Return why a table does not count, and what to do if that is more than to have the columns."""
+    more = f" ({error.hint})" if error.hint and error.hint != LABELLED.hint else ""
+    return f"{error.message.removeprefix('--data: ')}{more}"
 
 
 def has_edges(path: Path) -> bool:
@@ -192,6 +206,8 @@ def list_manifest(
             several.add(entry.path)
             rejected.append(Rejected(entry.path, f"of several classes: {', '.join(labels_of_one)}"))
     classes = {entry.label for entry in single}.union(more_labels)
+    if 2 * len(several) > len(single):
+        _refuse_attributes(path)
     _refuse_few_classes(path, classes, len(several))
     refuse_captions(path, classes, len(single))
     _refuse_values(path, classes, len(single))
@@ -203,10 +219,25 @@ def list_manifest(
     images = []
     for entry, place in zip(single, paths, strict=True):
         images.append(replace(entry, path=place, label=names.get(entry.label, entry.label)))
+    if has_edges(path):
+        notes = (*notes, f"The boxes of '{path.name}' are not used: --task object-detection reads them.")
     if absent:
         note = f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show."
         notes = (*notes, note)
     return Listing(root, images, (), rejected, notes)
+
+
+def _refuse_attributes(path: Path) -> None:
+    """Refuse a table with a column of 1 and 0 for each of several attributes, of which an image has many."""
+    known = _find_columns(path, LABELLED)
+    if known.flags:
+        number = columns_of(path).index(known.flags[0]) + 1
+        raise UsageError(
+            f"--data: '{path}' has {len(known.flags)} columns of 1 and 0 or -1, and most images have several classes: "
+            "they are attributes",
+            f"keep one as the class, here '{known.flags[0].strip()}': cut -d, -f1,{number} {shlex.quote(str(path))} > "
+            "table.csv",
+        )
 
 
 def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> None:
@@ -361,6 +392,8 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
         guess = _guess_columns(path, columns, names)
         if guess is not None:
             return guess
+        image = "" if "path" in names else _column_of_images(path, columns, list(_first_rows(path, columns)))
+        names |= {"path": image} if image else {}
     pixels = list(filter(_PIXEL_TITLE.fullmatch, columns))
     if "path" not in names and len(pixels) > FEWEST_PIXELS:
         raise UsageError(f"--data: '{path}' has a column for each pixel, as '{pixels[-1]}', and no images", AS_FILES)
@@ -368,8 +401,14 @@ def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
         if name not in names:
             shown = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
             close = nearest(name, map(plain_text, columns))
-            raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", wanted.hint)
+            raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {shown}", _hint_of(columns, wanted))
     return KnownColumns(names, others=_columns_of_other_classes(path, names, plain) if wanted is LABELLED else ())
+
+
+def _hint_of(columns: Sequence[str], wanted: ManifestColumns) -> str:
+    """Return what a table should look like, or how a table is read that marks objects."""
+    words = {word for name in columns for word in (title_of(name), *title_of(name).split("."))}
+    return HINT_OF_MARKS if wanted is LABELLED and words & MARKS else wanted.hint
 
 
 def title_of(column: str) -> str:
@@ -399,7 +438,7 @@ def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str])
     Images are in a column of names of images. Classes are in the only other column, or are the columns of 0 and 1.
     """
     names = dict(names)
-    rows = [row for _, row in islice(rows_of(path, columns), PROBED)]
+    rows = list(_first_rows(path, columns))
     if "path" not in names:
         image = _column_of_images(path, columns, rows)
         if not image:
@@ -415,6 +454,10 @@ def _guess_columns(path: Path, columns: Sequence[str], names: Mapping[str, str])
     if len(flags) < 2 or not rows:
         return None
     return KnownColumns(names, flags, f"The classes are the columns {some_of([name.strip() for name in flags])}.")
+
+
+def _first_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    return (row for _, row in islice(rows_of(path, columns), PROBED))
 
 
 def _column_of_images(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -445,7 +488,10 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
         cells = {name: row.get(column, "") for name, column in known.names.items()}
         if not known.flags:
             label = cells.get("label", "")
-            for one in labels_in_cell(label) or [label]:
+            several = labels_in_cell(label)
+            if wanted is LABELLED and _OBJECT.fullmatch((several or [label.strip()])[0]):
+                raise UsageError(f"--data: row {number} of '{path}' has an object for its label", HINT_OF_MARKS)
+            for one in several or [label]:
                 yield number, {**cells, "label": names.get(one, one)}
             continue
         classes = [flag for flag in known.flags if row.get(flag, "").strip().casefold() in TRUE_WORDS]

@@ -25,7 +25,9 @@ from advisor.datasets._images import (
     SIXTEEN_BITS,
     WIDE_MODES,
     complete_jpeg,
+    cuts_bits,
     decoded_image,
+    has_frames,
     open_image,
     orientation,
     read_bytes,
@@ -83,6 +85,7 @@ class Shot:
     completed: bool = False  # whether the file lacked its end, and all pixels were there
     largest_value: float = EIGHT_BITS  # largest value that its pixels can have, see :func:`.images.value_range`
     highest_value: float = EIGHT_BITS  # largest value that they have, of pixels with more than 8 bits
+    several: bool = False  # whether the file has more pages or frames than the first, which is used
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -104,15 +107,17 @@ def measure(data: bytes) -> Measured:
     with open_image(BytesIO(data), reduced=True) as image:
         width, height = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))
+        is_cut = cuts_bits(image)
+        several = has_frames(image)
     with decoded_image(BytesIO(data), SIDE) as (image, completed):
         largest = value_range(image)
         is_wide = image.mode[0] in WIDE_MODES
-        highest = float(np.asarray(image).max()) if is_wide else largest
+        highest = float(np.asarray(image).max()) if is_wide or is_cut else largest
         shown = to_rgb(image) if is_wide else image
         grey = upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
         colour = shown.convert("RGB")
         small = upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
-        shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed)
+        shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed, several=several)
     values = np.asarray(grey, dtype=np.float32)
     if quality and not completed and np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS:
         complete_jpeg(data)  # The decoder fills missing rows with one colour, and does not say so
@@ -257,6 +262,9 @@ def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
     for largest, count in sorted(Counter(shot.largest_value for shot in shots).items()):
         if largest not in (EIGHT_BITS, SIXTEEN_BITS):
             yield f"{plural(count, 'image has', 'images have')} values from 0 to {largest:,.0f}, scaled to 0 to 255."
+    several = sum(shot.several for shot in shots)
+    if several:
+        yield f"{plural(several, 'image has', 'images have')} several pages or frames: the first one is used."
     dark = [shot.highest_value for shot in shots if shot.highest_value < shot.largest_value * DARK_SHARE]
     if dark:
         yield (

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -13,11 +14,11 @@ from pathlib import Path
 
 from advisor.core import ContentError, UsageError, plain, reason_of, require_extra
 from advisor.datasets._category_files import read_category_labels
-from advisor.datasets._json_labels import flat_values, rows_in_json
+from advisor.datasets._json_labels import row_of_line, rows_in_json
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
 from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns
-from advisor.store import MAX_BYTES, encoding_of, open_file, parse_json, read_text
+from advisor.store import MAX_BYTES, open_text, parse_json, read_text
 
 MAX_TABLE_BYTES = 2**30
 MAX_LINE = 2**20  # Characters of one line of JSON
@@ -85,12 +86,9 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
     A first line ``sep=;``, as Excel writes it, names the delimiter.
     """
     try:
-        with open_file(path, MAX_TABLE_BYTES) as content:
-            encoding = encoding_of(content.read(2))
-            content.seek(0)
-            with io.TextIOWrapper(content, encoding, newline="") as file:
-                yield _dict_reader(file)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        with open_text(path, MAX_TABLE_BYTES) as file:
+            yield _dict_reader(file)
+    except (OSError, csv.Error) as error:
         raise _unreadable(path, error) from None
 
 
@@ -131,8 +129,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the images of a list with one in each line, and the word beside it; other lines are refused."""
-    text = read_text(path, MAX_TABLE_BYTES)
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = read_text(path, MAX_TABLE_BYTES).splitlines()
+    _refuse_attributes(path, lines[:3])
+    for number, line in enumerate(lines, start=1):
         cells = split_line(line.strip().replace("\t", " ").replace(",", " ").replace(";", " "))
         if cells:
             yield number, dict(zip((PATH, LABEL), map(_unquoted, cells), strict=True))
@@ -143,6 +142,17 @@ def _text_rows(path: Path) -> Iterator[tuple[int, Row]]:
             )
 
 
+def _refuse_attributes(path: Path, lines: Sequence[str]) -> None:
+    """Refuse a list of attributes as CelebA has it: their number, their names, and 1 or -1 for each of an image."""
+    if len(lines) > 2 and lines[0].strip().isdecimal() and set(lines[2].split()[1:]) <= {"1", "-1"}:
+        names = lines[1].split()
+        command = f"awk 'NR > 2 {{print $1, $2}}' {shlex.quote(str(path))} > list.txt"
+        raise UsageError(
+            f"--data: '{path}' has {len(names)} attributes for each image, of which several hold: they are no classes",
+            f"keep one as the class, here '{names[0]}': {command}",
+        )
+
+
 def _unquoted(cell: str) -> str:
     """Return a cell without the single quotes around it."""
     return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
@@ -151,13 +161,13 @@ def _unquoted(cell: str) -> str:
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the objects of a file that has one a line, with their values as text."""
     try:
-        with open_file(path, MAX_TABLE_BYTES) as content, io.TextIOWrapper(content, "utf-8-sig") as file:
+        with open_text(path, MAX_TABLE_BYTES) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
                 if line.strip():
                     row = parse_json(line)
                     if not isinstance(row, dict):
                         raise ContentError(f"line {number} is no object")
-                    yield number, flat_values(row)
+                    yield number, row_of_line(row)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 

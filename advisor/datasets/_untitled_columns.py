@@ -9,6 +9,7 @@ from advisor.datasets._image_names import SUFFIXES, is_image_name
 from advisor.datasets._parts import part_of
 
 UNTITLED_EDGES = ("value_1", "value_2", "value_3", "value_4")  # Of a box: two corners, or a corner and sides
+CORNERS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")  # Of a box, turned or not
 PATH = "path"
 LABEL = "label"
 SPLIT = "split"
@@ -35,10 +36,11 @@ def untitled_columns(rows: Sequence[Sequence[str]]) -> list[str] | None:
     others = [place for place in range(width) if not names[place] and any(columns[place])]
     numbers = [place for place in others if all(map(_is_number, filter(None, columns[place])))]
     texts = [place for place in others if place not in numbers]
-    if len(numbers) >= len(UNTITLED_EDGES):
-        for place, edge in zip(numbers, UNTITLED_EDGES, strict=False):
+    edges = CORNERS if len(numbers) >= len(CORNERS) else UNTITLED_EDGES
+    if len(numbers) >= len(edges):
+        for place, edge in zip(numbers, edges, strict=False):
             names[place] = edge
-        others = [*texts, *numbers[len(UNTITLED_EDGES) :]]
+        others = [*texts, *numbers[len(edges) :]]
     parts = [place for place in others if _are_parts(columns[place])]
     if parts and len(others) > 1:
         names[parts[0]] = SPLIT
@@ -76,6 +78,8 @@ def split_line(line: str) -> list[str]:
     if match is None:
         return []
     words = match["rest"].split()
+    if len(words) == 1 + len(UNTITLED_EDGES) and not _is_number(words[0]) and all(map(_is_number, words[1:])):
+        words = words[:1]  # Tiny ImageNet: the class, and the edges of a box
     if len(words) > 1 and any(map(_is_number, words)):
         return []
     return [match["path"], " ".join(words)]

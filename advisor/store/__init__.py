@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         limited_cache,
         require_cache,
     )
+    from advisor.store._encodings import guess_encodings
     from advisor.store._files import (
         ROWS,
         UNREADABLE_ZIP,
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
         integrity_problems,
         seal_problems,
     )
-    from advisor.store._yamlfile import YamlDocument, encoding_of, open_file, read_bytes, read_text, read_yaml
+    from advisor.store._yamlfile import YamlDocument, open_file, open_text, read_bytes, read_text, read_yaml
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -110,12 +111,12 @@ __all__ = [
     "chain_lines",
     "compute_cached_rows",
     "copy_atomically",
-    "encoding_of",
     "ensure_output_dir",
     "entries_of",
     "evict_results",
     "fill_folder",
     "find_changed_file",
+    "guess_encodings",
     "import_path",
     "install",
     "integrity_problems",
@@ -126,6 +127,7 @@ __all__ = [
     "limited_cache",
     "message_type",
     "open_file",
+    "open_text",
     "parse_json",
     "read_bytes",
     "read_cached_sha256",

@@ -1,9 +1,11 @@
 """Read untrusted YAML with a safe loader and limits; errors can name the line of every value."""
 
 import codecs
+import io
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, BinaryIO
 import yaml
 
 from advisor.core import UsageError, show_bytes
+from advisor.store._encodings import refuse_encoding
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
@@ -79,20 +82,42 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> 
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
-    """Return the text of a file without a byte-order mark; UTF-16 is known by its mark.
+    """Return the text of a file without a byte-order mark, in UTF-8 or UTF-16.
 
-    ``errors`` is what :meth:`bytes.decode` does where the text is not UTF-8.
+    ``errors`` is what :meth:`bytes.decode` does where the text is not UTF-8. UsageError names the likeliest encodings.
     """
     data = read_bytes(path, max_bytes)
     try:
-        return data.decode(encoding_of(data), errors)
-    except ValueError as error:
-        raise UsageError(f"{path}: cannot be read ({error})", "give the path of a text file in UTF-8") from error
+        return data.decode(_encoding_of(data), errors)
+    except ValueError:
+        raise refuse_encoding(path, data.splitlines()) from None
 
 
-def encoding_of(beginning: bytes) -> str:
-    """Return the encoding of a text by its first two bytes: UTF-16 if they are its byte-order mark, else UTF-8."""
-    return "utf-16" if beginning[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+@contextmanager
+def open_text(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[io.TextIOWrapper]:
+    """Open a text file to read it line by line, with the ends of lines as written; errors as of :func:`read_text`."""
+    with open_file(path, max_bytes) as content:
+        encoding = _encoding_of(content.read(2))
+        content.seek(0)
+        try:
+            with io.TextIOWrapper(content, encoding, newline="") as file:
+                yield file
+        except UnicodeDecodeError:
+            with open_file(path, max_bytes) as lines:
+                raise refuse_encoding(path, lines) from None
+
+
+def _encoding_of(beginning: bytes) -> str:
+    """Return the encoding of a text by its first two bytes: UTF-16 if they are its byte-order mark, else UTF-8.
+
+    No text begins with NUL: where one of the two bytes is NUL, it is UTF-16 without a mark.
+    """
+    head = beginning[:2]
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    if len(head) < 2 or head.count(0) != 1:
+        return "utf-8-sig"
+    return "utf-16-be" if head[0] == 0 else "utf-16-le"
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:

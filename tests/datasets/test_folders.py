@@ -125,18 +125,6 @@ def test_numbered_and_neutral_folders_in_all_classes_are_no_classes(inner: tuple
     assert read([(name, place, "1.jpg") for name in ANIMALS for place in inner]) == NO_SPLIT
 
 
-def test_system_folders_are_not_read_and_named(tmp_path: Path) -> None:
-    root = make(tmp_path / "photos", cat=3, dog=3)
-    for name in ("@eaDir", "$RECYCLE.BIN", "lost+found", ".ipynb_checkpoints"):
-        make(root, **{name: 1})
-        make(root / "cat", **{name: 1})
-    listing = list_files(root)
-    assert Counter(entry.label for entry in listing.entries) == {"cat": 3, "dog": 3}
-    assert listing.notes == (
-        "The system folders are not read: '$RECYCLE.BIN', '.ipynb_checkpoints', '@eaDir', 'lost+found'.",
-    )
-
-
 def listed_case(name: str) -> Listing:
     return list_files(shared_case(name))
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core import UsageError
 from advisor.datasets import list_files
 from tests.datasets.folders import make
 
@@ -65,11 +64,3 @@ def test_an_image_of_several_classes_is_left_out(root: Path) -> None:
     listing = list_files(root / "table.csv")
     assert [entry.path.name for entry in listing.entries] == ["001.jpg", "100.jpg"]
     assert [row.reason for row in listing.rejected] == ["of several classes: cat, dog"]
-
-
-def test_where_a_table_beside_the_images_does_not_count_the_error_says_why(tmp_path: Path) -> None:
-    make(tmp_path, photos=2)
-    (tmp_path / "table.csv").write_bytes("path,label\n000.jpg,caf\xe9\n".encode("latin-1"))
-    with pytest.raises(UsageError) as refused:
-        list_files(tmp_path)
-    assert "table.csv' cannot be read as CSV in UTF-8" in refused.value.hint

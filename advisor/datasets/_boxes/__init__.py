@@ -224,7 +224,7 @@ def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
         "files of an annotation tool": (tools, list_tools),
         "Pascal VOC (XML files)": (not tools and is_voc(path), list_voc),
         "COCO (JSON files)": (bool(coco_files(path, sure=True)), list_coco),
-        "YOLO (labels or class names)": (is_yolo(path), list_yolo),
+        "YOLO (labels or class names)": (is_yolo(path, by_names=not tools), list_yolo),
         "a table (CSV)": (bool(box_tables(path)), list_box_tables),
     }
     return {name: read for name, (there, read) in formats.items() if there}

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import UsageError
+from advisor.datasets._archives import RECORDS, archives_in, part_in_name
 from advisor.datasets._boxes.values import BoxEntry, BoxListing, are_corners, box_of, of_coco, stated_size
 from advisor.datasets._dataset import Rejected
-from advisor.datasets._layouts import RECORDS, archives_in, part_in_name
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._sources.base import BoxedArchive
 from advisor.datasets._table_rows import PARQUET

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS
 from advisor.datasets._manifests import columns_of_table
-from advisor.datasets._untitled_columns import UNTITLED_EDGES
+from advisor.datasets._untitled_columns import CORNERS as QUADRILATERAL, UNTITLED_EDGES
 
-QUADRILATERAL = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")  # Columns of the corners of a turned box
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 _LABEL_NAMES = (
     "label class cls class_name label_name category_name category name labelname classid class_id annotation_tag"

@@ -6,13 +6,30 @@ files of other forms are not parsed.
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
+import math
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from advisor.core import UsageError
+from advisor.datasets._boxes.marks import (
+    NO_EDGES,
+    MarkedImage,
+    ToolForm,
+    edges_around,
+    edges_from_corner,
+    object_of,
+    objects_in,
+)
+from advisor.datasets._boxes.services import LINE_FORMS, SERVICE_FORMS
 from advisor.datasets._boxes.values import (
     Box,
     BoxEntry,
@@ -28,35 +45,23 @@ from advisor.datasets._boxes.values import (
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._category_files import class_names_beside
 from advisor.datasets._dataset import Rejected
+from advisor.datasets._image_names import is_image_name
 from advisor.datasets._layouts import folders_in, images_in
 from advisor.datasets._manifests import find_by_name, is_there
 from advisor.store import MAX_BYTES, open_file, parse_json, read_text
 
 HINT = "save the annotations again, or export them as COCO"
-SUFFIXES = (".json", ".labels", ".xml", ".txt")
+LINES_OF_JSON = (".jsonl", ".ndjson", ".manifest")
+SUFFIXES = (".json", ".labels", ".xml", ".txt", ".csv", *LINES_OF_JSON)
 PLACES = ("annotations", "labels", "json", "jsons", "ann", "images", "img")  # Folders with files of tools, or images
 HEAD_BYTES = 2**16
 MOST_FOLDERS = 20  # Folders in which those of Supervisely are looked for
-NO_EDGES = (float("nan"),) * 4
+_REGION_LABELS = ("rectanglelabels", "polygonlabels", "ellipselabels", "labels")
 _LINE = re.compile(r"(?P<path>\S[^\n]*?\.\w{3,4})(?P<boxes>(?: +[\d.]+(?:,[\d.]+){4})+)[ \r]*(?:$|\n)")
+_IMAGE_DATA = re.compile(r'"imageData"\s*:\s*"[^"]*"')  # The image itself, which LabelMe writes beside its boxes
+_PNG_SIZE = 16  # Bytes of a PNG before its width and height
+_PNG_HEAD = 24
 PERCENT = 100.0  # Label Studio's unit of a side
-
-
-@dataclass(frozen=True)
-class MarkedImage:
-    """An image with the boxes that a file states."""
-
-    name: str  # its path as written
-    boxes: Sequence[tuple[str, Sequence[Any]]]  # class; left, top, right and bottom
-    size: tuple[int, int] | None = None  # width and height, if the file states them
-
-
-@dataclass(frozen=True)
-class ToolForm:
-    """A form of JSON file."""
-
-    words: Sequence[str]  # what its beginning has
-    read: Callable[[Any, Path], Iterator[MarkedImage]]  # the images of the value that the file holds
 
 
 def form_of(file: Path) -> ToolForm | None:
@@ -66,16 +71,18 @@ def form_of(file: Path) -> ToolForm | None:
     try:
         with open_file(file, MAX_BYTES) as content:
             head = content.read(HEAD_BYTES).decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
+            content.seek(max(HEAD_BYTES, content.seek(0, os.SEEK_END) - HEAD_BYTES))
+            tail = content.read(HEAD_BYTES).decode("utf-8", "replace")  # Behind an image in the middle of the file
     except UsageError:
         return None
-    if file.suffix.lower() == ".xml":
-        return CVAT if all(word in head for word in CVAT.words) else None
-    if file.suffix.lower() == ".txt":
+    suffix = file.suffix.lower()
+    if suffix == ".txt":
         return LINES if _LINE.match(head) else None
-    for form in FORMS:
-        if all(f'"{word}"' in head for word in form.words):
-            return form
-    return None
+    if suffix in (".xml", ".csv"):
+        forms = XML_FORMS if suffix == ".xml" else TABLE_FORMS
+        return next((form for form in forms if all(word in head for word in form.words)), None)
+    forms = LINE_FORMS if suffix in LINES_OF_JSON else FORMS
+    return next((form for form in forms if all(f'"{word}"' in head + tail for word in form.words)), None)
 
 
 def tool_files(path: Path) -> list[tuple[Path, str]]:
@@ -115,10 +122,11 @@ def list_tools(path: Path) -> BoxListing:
             rejected.append(Rejected(file, error.message if isinstance(error, UsageError) else str(error)))
             continue
         for image in marked:
-            places = [base / image.name.replace("\\", "/") for base in bases[file.parent]]
+            places = [Path(os.path.normpath(base / image.name.replace("\\", "/"))) for base in bases[file.parent]]
             place = next(filter(is_there, places), places[0])
             boxes = [box_of(label, edges, line) for line, (label, edges) in enumerate(image.boxes, start=1)]
-            entries.append(BoxEntry(place, tuple(map(_in_order, boxes)), file, part, "", image.size))
+            stated = part_of(image.part) or part
+            entries.append(BoxEntry(place, tuple(map(_in_order, boxes)), file, stated, "", image.size))
     if not entries:
         why = f": {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' names no image{why}", HINT)
@@ -149,45 +157,25 @@ def _marked_images(file: Path) -> list[MarkedImage]:
     form = form_of(file)
     if form is None:
         raise ValueError("it is no file of a known annotation tool")
-    if form is CVAT:
-        return list(_cvat(read_xml(file), file))
+    if form in XML_FORMS:
+        return list(form.read(read_xml(file), file))
     text = read_text(file, MAX_BYTES)
-    return list(form.read(text if form is LINES else parse_json(text), file))
-
-
-def _objects(values: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list, or of an object whose values are objects."""
-    listed = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
-    return [value for value in listed if isinstance(value, dict)]
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _around(points: Any) -> Sequence[float]:
-    """Return the edges of the box around points."""
-    pairs = (
-        [point for point in points if isinstance(point, list) and len(point) == 2] if isinstance(points, list) else []
-    )
-    if len(pairs) < 2:
-        return NO_EDGES
-    across = [number(point[0]) for point in pairs]
-    down = [number(point[1]) for point in pairs]
-    return min(across), min(down), max(across), max(down)
-
-
-def _from_corner(left: Any, top: Any, width: Any, height: Any) -> Sequence[float]:
-    return number(left), number(top), number(left) + number(width), number(top) + number(height)
+    if form is LINES:
+        return list(form.read(text, file))
+    if form in TABLE_FORMS:
+        return list(form.read(list(csv.DictReader(io.StringIO(text))), file))
+    if form in LINE_FORMS and file.suffix.lower() in LINES_OF_JSON:
+        return list(form.read([parse_json(line) for line in text.split("\n") if line.strip()], file))
+    return list(form.read(parse_json(_IMAGE_DATA.sub('"imageData": null', text)), file))
 
 
 def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the image of a LabelMe file: rectangles, polygons, and circles by centre and a point on them."""
-    values = _object(content)
+    values = object_of(content)
     boxes = []
-    for shape in _objects(values.get("shapes")):
+    for shape in objects_in(values.get("shapes")):
         points = shape.get("points")
-        edges = _around(points)
+        edges = edges_around(points)
         if shape.get("shape_type") == "circle" and isinstance(points, list) and len(points) == 2:
             (across, down), (x, y) = points
             radius = ((number(x) - number(across)) ** 2 + (number(y) - number(down)) ** 2) ** 0.5
@@ -199,97 +187,170 @@ def _label_me(content: Any, file: Path) -> Iterator[MarkedImage]:
 
 def _create_ml(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of CreateML: a box is its centre, width and height in pixels."""
-    for image in _objects(content):
+    for image in objects_in(content):
         boxes = []
-        for annotation in _objects(image.get("annotations")):
-            place = _object(annotation.get("coordinates"))
+        for annotation in objects_in(image.get("annotations")):
+            place = object_of(annotation.get("coordinates"))
             width = number(place.get("width"))
             height = number(place.get("height"))
             left = number(place.get("x")) - width / 2
             top = number(place.get("y")) - height / 2
-            boxes.append((str(annotation.get("label", "")), _from_corner(left, top, width, height)))
+            boxes.append((str(annotation.get("label", "")), edges_from_corner(left, top, width, height)))
         yield MarkedImage(str(image.get("image") or image.get("imagefilename") or ""), boxes)
 
 
 def _vott(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of VoTT; a region with several tags has a box for each."""
-    for entry in _objects(_object(content).get("assets")):
-        asset = _object(entry.get("asset"))
+    for entry in objects_in(object_of(content).get("assets")):
+        asset = object_of(entry.get("asset"))
         boxes = []
-        for region in _objects(entry.get("regions")):
-            place = _object(region.get("boundingBox"))
-            edges = _from_corner(*map(place.get, ("left", "top", "width", "height")))
+        for region in objects_in(entry.get("regions")):
+            place = object_of(region.get("boundingBox"))
+            edges = edges_from_corner(*map(place.get, ("left", "top", "width", "height")))
             boxes += [(str(tag), edges) for tag in region.get("tags") or ()]
-        size = _object(asset.get("size"))
+        size = object_of(asset.get("size"))
         yield MarkedImage(str(asset.get("name", "")), boxes, stated_size(size.get("width"), size.get("height")))
 
 
 def _via(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of the VGG Image Annotator; the class is the only attribute of a region, or the first."""
-    values = _object(content)
-    for image in _objects(values.get("_via_img_metadata") or values):
+    values = object_of(content)
+    for image in objects_in(values.get("_via_img_metadata") or values):
         boxes = []
-        for region in _objects(image.get("regions")):
-            shape = _object(region.get("shape_attributes"))
-            attributes = _object(region.get("region_attributes"))
-            points = list(
-                map(list, zip(shape.get("all_points_x") or (), shape.get("all_points_y") or (), strict=False))
-            )
-            corner = _from_corner(*map(shape.get, ("x", "y", "width", "height")))
-            boxes.append((str(next(iter(attributes.values()), "")), _around(points) if points else corner))
+        for region in objects_in(image.get("regions")):
+            boxes.append(_via_region(region.get("shape_attributes"), region.get("region_attributes")))
         yield MarkedImage(str(image.get("filename", "")), boxes)
 
 
+def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Sequence[float]]:
+    """Return the class of a region, and the edges of the box around its shape; a box to tick is a class if it is."""
+    shape = object_of(shape_attributes)
+    label = next(iter(object_of(region_attributes).values()), "")
+    if isinstance(label, dict):
+        label = next((name for name, is_ticked in label.items() if is_ticked), "")
+    across = shape.get("all_points_x")
+    down = shape.get("all_points_y")
+    if isinstance(across, list) and isinstance(down, list):
+        return str(label), edges_around([list(point) for point in zip(across, down, strict=False)])
+    if "cx" in shape:
+        radius = shape.get("r")
+        return str(label), _around_ellipse(
+            *map(shape.get, ("cx", "cy")), shape.get("rx", radius), shape.get("ry", radius)
+        )
+    return str(label), edges_from_corner(*map(shape.get, ("x", "y", "width", "height")))
+
+
+def _around_ellipse(across: Any, down: Any, half_width: Any, half_height: Any) -> Sequence[float]:
+    left = number(across) - number(half_width)
+    top = number(down) - number(half_height)
+    return edges_from_corner(left, top, 2 * number(half_width), 2 * number(half_height))
+
+
+def _via_table(rows: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of the table that the VGG Image Annotator writes, with a row for each region."""
+    boxes: dict[str, list[tuple[str, Sequence[Any]]]] = {}
+    for row in rows:
+        mine = boxes.setdefault(row["filename"], [])
+        shape = parse_json(row["region_shape_attributes"] or "{}")
+        if shape:
+            mine.append(_via_region(shape, parse_json(row["region_attributes"] or "{}")))
+    for name, boxes_of_image in boxes.items():
+        yield MarkedImage(name, boxes_of_image)
+
+
 def _label_studio(content: Any, _file: Path) -> Iterator[MarkedImage]:
-    """Yield the images of Label Studio: edges are percents of the sides. The first annotation of a task counts."""
-    for task in _objects(content):
-        data = _object(task.get("data")) or task
+    """Yield the images of Label Studio. The first annotation of a task counts that was not skipped."""
+    for task in objects_in(content):
+        data = object_of(task.get("data")) or task
         name = next((value for value in data.values() if isinstance(value, str) and "." in value), "")
-        results = _objects(task.get("annotations"))
-        regions = _objects(results[0].get("result")) if results else _objects(task.get("label"))
+        given = [value for value in objects_in(task.get("annotations")) if not value.get("was_cancelled")]
+        regions = objects_in(given[0].get("result")) if given else objects_in(task.get("label"))
         boxes: list[tuple[str, Sequence[Any]]] = []
         size = None
         for region in regions:
-            value = _object(region.get("value")) or region
-            labels = value.get("rectanglelabels") or value.get("polygonlabels") or ()
+            value = object_of(region.get("value")) or region
             size = stated_size(region.get("original_width"), region.get("original_height")) or size
-            if "points" in value:
-                edges = _around(value["points"])
-            else:
-                edges = _from_corner(*map(value.get, ("x", "y", "width", "height")))
-            scale = (size[0] / PERCENT, size[1] / PERCENT) * 2 if size else (1 / PERCENT,) * 4
-            scaled = [edge * factor for edge, factor in zip(edges, scale, strict=True)]
-            boxes += [(str(label), scaled) for label in labels]
+            labels = next((value[kind] for kind in _REGION_LABELS if isinstance(value.get(kind), list)), ())
+            boxes += [(str(label), _label_studio_edges(value, size)) for label in labels]
         yield MarkedImage(name.rpartition("?d=")[2], boxes, size)
+
+
+def _label_studio_edges(value: Mapping[str, Any], size: tuple[int, int] | None) -> Sequence[float]:
+    """Return the edges of a region, whose values are percents of the sides; a box is turned about its first corner."""
+    width, height = (size[0] / PERCENT, size[1] / PERCENT) if size else (1 / PERCENT, 1 / PERCENT)
+    if "points" in value:
+        left, top, right, bottom = edges_around(value["points"])
+    elif "radiusX" in value:
+        left, top, right, bottom = _around_ellipse(*map(value.get, ("x", "y", "radiusX", "radiusY")))
+    else:
+        left, top, right, bottom = edges_from_corner(*map(value.get, ("x", "y", "width", "height")))
+    edges = left * width, top * height, right * width, bottom * height
+    turn = math.radians(number(value.get("rotation") or 0))
+    return edges if not turn or "points" in value else _turned_box(edges, turn, about_centre="radiusX" in value)
+
+
+def _turned_box(edges: Sequence[float], turn: float, about_centre: bool) -> Sequence[float]:
+    """Return the edges of the box around one that is turned clockwise about its first corner, or about its centre."""
+    left, top, right, bottom = edges
+    across, down = ((left + right) / 2, (top + bottom) / 2) if about_centre else (left, top)
+    points = []
+    for x, y in ((left, top), (right, top), (right, bottom), (left, bottom)):
+        along = math.cos(turn) * (x - across) - math.sin(turn) * (y - down)
+        below = math.sin(turn) * (x - across) + math.cos(turn) * (y - down)
+        points.append([across + along, down + below])
+    return edges_around(points)
+
+
+def _label_studio_table(rows: Any, file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of Label Studio's CSV, in which a cell has the regions of an image."""
+    tasks = []
+    for row in rows:
+        cell = next((value for value in row.values() if value and "labels" in value), "[]")
+        image = next((value for value in row.values() if value and is_image_name(value)), "")
+        tasks.append({"image": image, "label": parse_json(cell)})
+    return _label_studio(tasks, file)
 
 
 def _edge_impulse(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of ``bounding_boxes.labels``."""
-    for name, listed in _object(_object(content).get("boundingBoxes")).items():
+    for name, listed in object_of(object_of(content).get("boundingBoxes")).items():
         boxes = []
-        for box in _objects(listed):
-            edges = _from_corner(*map(box.get, ("x", "y", "width", "height")))
+        for box in objects_in(listed):
+            edges = edges_from_corner(*map(box.get, ("x", "y", "width", "height")))
             boxes.append((str(box.get("label", "")), edges))
         yield MarkedImage(str(name), boxes)
 
 
 def _supervisely(content: Any, file: Path) -> Iterator[MarkedImage]:
     """Yield the image of a Supervisely file, which has the name of the image and ``.json``."""
-    values = _object(content)
+    values = object_of(content)
     boxes = []
-    for item in _objects(values.get("objects")):
-        points = _object(item.get("points")).get("exterior")
-        boxes.append((str(item.get("classTitle", "")), _around(points)))
-    size = _object(values.get("size"))
+    for item in objects_in(values.get("objects")):
+        edges = edges_around(object_of(item.get("points")).get("exterior"))
+        if item.get("geometryType") == "bitmap":
+            edges = _around_bitmap(object_of(item.get("bitmap")))
+        boxes.append((str(item.get("classTitle", "")), edges))
+    size = object_of(values.get("size"))
     yield MarkedImage(file.stem, boxes, stated_size(size.get("width"), size.get("height")))
+
+
+def _around_bitmap(bitmap: Mapping[str, Any]) -> Sequence[float]:
+    """Return the edges around a mask: its left upper corner, and the sides that its PNG states in its first bytes."""
+    try:
+        head = zlib.decompressobj().decompress(base64.b64decode(bitmap["data"]), _PNG_HEAD)
+        width, height = struct.unpack(">II", head[_PNG_SIZE:])
+        left, top = bitmap["origin"]
+    except (KeyError, TypeError, ValueError, struct.error, zlib.error):
+        return NO_EDGES
+    return edges_from_corner(left, top, width, height)
 
 
 def _bdd(content: Any, _file: Path) -> Iterator[MarkedImage]:
     """Yield the images of BDD100K and Scalabel."""
-    for image in _objects(content):
+    for image in objects_in(content):
         boxes = []
-        for label in _objects(image.get("labels")):
-            if place := _object(label.get("box2d")):
+        for label in objects_in(image.get("labels")):
+            if place := object_of(label.get("box2d")):
                 boxes.append((str(label.get("category", "")), [place.get(edge) for edge in ("x1", "y1", "x2", "y2")]))
         yield MarkedImage(str(image.get("name", "")), boxes)
 
@@ -303,9 +364,14 @@ def _cvat(root: Any, _file: Path) -> Iterator[MarkedImage]:
             boxes.append((box.attributes.get("label", ""), edges))
         for polygon in image.all("polygon"):
             points = [point.split(",") for point in polygon.attributes.get("points", "").split(";")]
-            boxes.append((polygon.attributes.get("label", ""), _around(points)))
+            boxes.append((polygon.attributes.get("label", ""), edges_around(points)))
         size = stated_size(image.attributes.get("width"), image.attributes.get("height"))
         yield MarkedImage(image.attributes.get("name", ""), boxes, size)
+
+
+def _cvat_tracks(_root: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Refuse the tracks of a film."""
+    raise ValueError("it marks the frames of a film: write them as images, and export 'CVAT for images'")
 
 
 def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
@@ -321,7 +387,8 @@ def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
             yield MarkedImage(match["path"], boxes)
 
 
-CVAT = ToolForm(("<annotations", "<image "), _cvat)
+XML_FORMS = (ToolForm(("<annotations", "<image "), _cvat), ToolForm(("<annotations", "<track "), _cvat_tracks))
+TABLE_FORMS = (ToolForm(("region_shape_attributes",), _via_table), ToolForm(("rectanglelabels",), _label_studio_table))
 LINES = ToolForm((), _lines)
 FORMS = (
     ToolForm(("shapes", "imagePath"), _label_me),
@@ -332,8 +399,10 @@ FORMS = (
     ToolForm(("shape_attributes", "filename"), _via),
     ToolForm(("rectanglelabels",), _label_studio),
     ToolForm(("polygonlabels", "original_width"), _label_studio),
+    ToolForm(("ellipselabels", "original_width"), _label_studio),
     ToolForm(("boundingBoxes",), _edge_impulse),
     ToolForm(("classTitle", "objects"), _supervisely),
     ToolForm(("box2d", "labels"), _bdd),
+    *SERVICE_FORMS,
 )
 """The forms of JSON files; the first that fits counts."""

@@ -24,7 +24,7 @@ from advisor.datasets._boxes.table_forms import (
     UNTITLED,
 )
 from advisor.datasets._dataset import Entry, Listing, Rejected
-from advisor.datasets._layouts import TABLE_WORDS, folders_in
+from advisor.datasets._layouts import folders_in
 from advisor.datasets._manifests import (
     ManifestColumns,
     entry_of,
@@ -34,6 +34,7 @@ from advisor.datasets._manifests import (
     read_rows,
 )
 from advisor.datasets._table_rows import CSV
+from advisor.datasets._tables_beside import TABLE_WORDS
 from advisor.store import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
@@ -243,9 +244,8 @@ def _edges_in(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
         return [row[edge] for edge in EDGES]
     if not any(row[name].strip() for name in QUADRILATERAL):
         return [""] * len(EDGES)
-    corners = [number(row[name]) for name in QUADRILATERAL]
-    across = corners[::2]
-    down = corners[1::2]
+    across = [number(row[name]) for name in QUADRILATERAL[::2] if row[name].strip()]
+    down = [number(row[name]) for name in QUADRILATERAL[1::2] if row[name].strip()]
     return [min(across), min(down), max(across), max(down)]
 
 

@@ -89,9 +89,12 @@ class TextRow:
         return bool(self.form) and self.label.casefold() == UNCOUNTED
 
 
-def is_yolo(path: Path) -> bool:
-    """Return whether a folder has text files of labels, itself or in the folders of its parts, or names of classes."""
-    return bool(label_folders(path)) or strict_names_file(path) is not None
+def is_yolo(path: Path, by_names: bool = True) -> bool:
+    """Return whether a folder has text files of labels, itself or in the folders of its parts, or names of classes.
+
+    ``by_names``: names of classes alone count.
+    """
+    return bool(label_folders(path)) or (by_names and strict_names_file(path) is not None)
 
 
 def list_yolo(path: Path) -> BoxListing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
@@ -11,10 +11,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from advisor.core import ContentError, UsageError, reason_of
 from advisor.datasets._folders import is_system_name
+from advisor.datasets._image_names import is_image_name
 
 REPEATED = "the archive has several files of this name"
 MAX_IMAGE_BYTES = 256 * 2**20
 """Largest image that is read, as a file or from one."""
+
+ARCHIVE_SUFFIXES = frozenset({".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"})
 
 OBJECTS = ("objects", "annotations")
 """Usual names of what has the objects in an image, of their boxes, and of their classes."""
@@ -68,6 +71,17 @@ class Archive(Protocol):
         """
 
 
+@runtime_checkable
+class FolderArchive(Protocol):
+    """A file that holds folders of files, as a zip or tar file does."""
+
+    def system_folders(self) -> Collection[str]:
+        """Return the names of the folders in it that an operating system made, and that are not read."""
+
+    def inner_archives(self) -> Sequence[str]:
+        """Return the names of the archives in it, which are not read."""
+
+
 def name_fault(name: str) -> str:
     """Return why a name inside an archive is not used; empty if it is a path below the archive."""
     if not name or "\0" in name or name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
@@ -78,6 +92,24 @@ def name_fault(name: str) -> str:
 def is_hidden(name: str) -> bool:
     """Return whether a part of a path is hidden, or one that an operating system made."""
     return any(is_system_name(part) and part != ".." for part in PurePosixPath(name).parts)
+
+
+def system_folder_in(name: str) -> str:
+    """Return the folder of an operating system that a file inside an archive is in; empty for none.
+
+    A hidden folder counts if it directly holds an image.
+    """
+    *folders, file = PurePosixPath(name).parts
+    for folder in folders:
+        is_hidden_one = folder.startswith(".")
+        if is_system_name(folder) and not (is_hidden_one and (folder != folders[-1] or not is_image_name(file))):
+            return folder
+    return ""
+
+
+def is_archive_name(name: str) -> bool:
+    """Return whether a file has the name of an archive."""
+    return PurePosixPath(name).suffix.casefold() in ARCHIVE_SUFFIXES
 
 
 def plain_name(name: str) -> str:

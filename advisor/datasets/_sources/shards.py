@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,10 +19,12 @@ from advisor.datasets._sources.base import (
     REPEATED,
     ImageObjects,
     Member,
+    is_archive_name,
     is_hidden,
     name_fault,
     objects_of,
     plain_name,
+    system_folder_in,
     unreadable,
     within_limit,
 )
@@ -44,6 +46,7 @@ class Shard:
         self._places: dict[str, tuple[int, int]] = {}  # offset and size in bytes by name
         self._faults: list[Member] = []
         self._repeated: set[str] = set()
+        self._system_folders: set[str] = set()
         try:
             with tarfile.open(file, "r:") as tar:
                 self._index(tar)
@@ -58,7 +61,10 @@ class Shard:
     def _index(self, tar: tarfile.TarFile) -> None:
         while (info := tar.next()) is not None:
             tar.members = []  # type: ignore[attr-defined]  # it would keep every header
-            if info.isdir() or is_hidden(info.name):
+            if info.isdir():
+                continue
+            if is_hidden(info.name):
+                self._system_folders.add(system_folder_in(info.name))
                 continue
             fault = name_fault(info.name) or ("" if info.isreg() else "a link or device, and no file")
             if fault:
@@ -98,6 +104,14 @@ class Shard:
                 elif extension not in LABELS:
                     yield self._labelled(name, files) if labelled else Member(name)
         yield from self._unusable
+
+    def system_folders(self) -> Collection[str]:
+        """See :class:`.base.FolderArchive`."""
+        return self._system_folders - {""}
+
+    def inner_archives(self) -> Sequence[str]:
+        """See :class:`.base.FolderArchive`."""
+        return list(filter(is_archive_name, self._places))
 
     @property
     def _unusable(self) -> list[Member]:

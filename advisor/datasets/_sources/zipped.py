@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 from advisor.core import ContentError, reason_of
 from advisor.datasets._sources.base import (
     REPEATED,
     Member,
+    is_archive_name,
     is_hidden,
     name_fault,
     plain_name,
     repeated_names,
+    system_folder_in,
     unreadable,
     within_limit,
 )
-from advisor.store import UNREADABLE_ZIP
+from advisor.store import UNREADABLE_ZIP, guess_encodings
 
 SHARED = "it shares its bytes with another file of the archive"
 INFLATED = "its content is far larger than what the archive has of it (a decompression bomb?)"
 
 _MOST_RATIO = 2000  # Of the size of a large file and its compressed size: Deflate reaches 1,032, BZIP2 a million
 _LARGE_BYTES = 16 * 2**20
+_IS_UTF8 = 0x800  # Bit of the flags of a file: its name is UTF-8
+_MOST_NAMES = 50  # That tell the code page of all
 _LOCAL_HEADER_BYTES = 30  # Without the name
 
 
@@ -35,8 +40,9 @@ class ZipFile:
             self._zip = zipfile.ZipFile(file)
         except UNREADABLE_ZIP as error:
             raise unreadable(file, "a zip file", error) from None
-        # Some programs on Windows separate the names of folders by backslashes.
-        names = [plain_name(info.filename.replace("\\", "/")) for info in self._zip.infolist()]
+        written = _names_of(self._zip.infolist())
+        self._written = dict(zip(map(plain_name, written), written, strict=True))
+        names = list(map(plain_name, written))
         self._infos = dict(zip(names, self._zip.infolist(), strict=True))
         self._repeated = repeated_names(names)
         self._shared = _overlapping(self._zip.infolist())
@@ -46,8 +52,16 @@ class ZipFile:
         for name, info in self._infos.items():
             kind = info.external_attr >> 28
             if not info.filename.endswith("/") and not is_hidden(name) and kind in (0, 8):
-                fault = name_fault(info.filename.replace("\\", "/")) or self._fault(name)
+                fault = name_fault(self._written[name]) or self._fault(name)
                 yield Member(name, fault=fault)
+
+    def system_folders(self) -> Collection[str]:
+        """See :class:`.base.FolderArchive`."""
+        return set(filter(None, map(system_folder_in, self._infos)))
+
+    def inner_archives(self) -> Sequence[str]:
+        """See :class:`.base.FolderArchive`."""
+        return [name for name in self._infos if is_archive_name(name) and not is_hidden(name)]
 
     def _fault(self, name: str) -> str:
         """Return why the content of a file is not used; empty if it is."""
@@ -76,6 +90,39 @@ class ZipFile:
         if len(data) != size:
             raise ContentError("damaged: its size is not the one in the directory of the zip file")
         return data
+
+
+def _names_of(infos: Sequence[zipfile.ZipInfo]) -> list[str]:
+    """Return the names of the files in a zip file, with slashes between those of folders.
+
+    A name without the flag for UTF-8 is UTF-8 all the same if its bytes are: macOS writes it so. Otherwise it is in the
+    code page of a DOS, which Python takes for 437. If it seems to be another one, no class may have the wrong name:
+    names of folders keep the bytes, as those in a tar file do.
+    """
+    unsure = {}
+    for info in infos:
+        with suppress(UnicodeEncodeError):  # a field beside the name has it in UTF-8
+            if not info.flag_bits & _IS_UTF8 and not info.filename.isascii():
+                unsure[info.filename] = info.filename.encode("cp437")
+    others = [data for data in unsure.values() if not _is_utf8(data)][:_MOST_NAMES]
+    guesses = guess_encodings(others)
+    are_dos = bool(guesses) and guesses[0][1] == b"\n".join(others).decode("cp437")
+    names = []
+    for info in infos:
+        data = unsure.get(info.filename)
+        name = info.filename
+        if data is not None and (_is_utf8(data) or not (are_dos or PurePosixPath(name).parent.as_posix().isascii())):
+            name = data.decode("utf-8", "surrogateescape")
+        names.append(name.replace("\\", "/"))  # Some programs on Windows write backslashes
+    return names
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _overlapping(infos: Sequence[zipfile.ZipInfo]) -> frozenset[int]:

@@ -131,8 +131,8 @@ WRITERS: Mapping[str, Callable[[Path, Sequence[Photo]], Path]] = {
 }  # fmt: skip
 
 
-def write(path: Path, text: str) -> Path:
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
     """Write a text file and its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding=encoding)
     return path

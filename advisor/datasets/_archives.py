@@ -1,0 +1,195 @@
+"""List the images inside files: zips of class folders, shards, and tables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import filterfalse
+from pathlib import Path, PurePosixPath
+
+from advisor.core import AmbiguousInput, Reading, UsageError, readings_of_data
+from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
+from advisor.datasets._folders import (
+    HINT,
+    companion_folders,
+    describe_system_folders,
+    is_below,
+    is_system_name,
+    read_folders,
+    sole_folders,
+)
+from advisor.datasets._images import is_candidate
+from advisor.datasets._manifests import LISTED_EVERY, Listed, refuse_captions
+from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
+from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
+from advisor.datasets._sources.base import Archive, FolderArchive
+from advisor.datasets._table_rows import PARQUET
+
+RECORDS = frozenset({".tfrecord", ".array_record"})
+_CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
+_LEFT_OUT_FOLDERS = re.compile(r"!\((.+)\)")  # !(backup|tmp)
+_WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
+
+
+@dataclass(frozen=True)
+class ChosenFolders:
+    """The folders of a path that the user wants to be read."""
+
+    only: frozenset[str] = frozenset()  # names of the upper folders that count; all if it is empty
+    left_out: frozenset[str] = frozenset()  # names of folders that do not count, wherever they are
+
+    def has(self, names: Names) -> bool:
+        """Return whether an image or a folder counts, by its folders and its own name."""
+        return not (self.only and names[0] not in self.only) and self.left_out.isdisjoint(names)
+
+
+ALL_FOLDERS = ChosenFolders()
+
+
+def read_choice(path: Path) -> ChosenFolders:
+    """Return the folders that the last name of a path chooses."""
+    if path.exists():
+        return ALL_FOLDERS
+    if chosen := _CHOSEN_FOLDERS.fullmatch(path.name):
+        return ChosenFolders(only=frozenset(chosen[1].split(",")))
+    if left_out := _LEFT_OUT_FOLDERS.fullmatch(path.name):
+        return ChosenFolders(left_out=frozenset(left_out[1].split("|")))
+    return ALL_FOLDERS
+
+
+def archives_in(folder: Path) -> list[Path]:
+    """Return the files anywhere below a folder that hold images, sorted, without hidden ones and manifests.
+
+    A pipe or a device of such a name is none: it could not be read to its end.
+    """
+    paths = []
+    for place, inner, names in os.walk(folder):
+        inner[:] = [name for name in inner if not is_system_name(name)]
+        paths += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
+    files = [file for file in paths if file.is_file()]
+    return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
+
+
+def list_archives(
+    path: Path,
+    files: Sequence[Path],
+    listed: Listed = lambda _count: None,
+    depth: str = "",
+    chosen: ChosenFolders = ALL_FOLDERS,
+) -> Listing:
+    """List the images inside files: zips of class folders, shards, and tables; options as of :func:`list_folder`.
+
+    The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
+    ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
+    """
+    sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
+    if len(sets) > 1:
+        shown = some_of([str(folder.relative_to(path)) for folder in sets])
+        readings = readings_of_data(sets, "the images of '{}' are used")
+        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
+    entries: list[Entry] = []
+    rejected: list[Rejected] = []
+    notes: list[str] = []
+    several = len({part for file in files if (part := part_in_name(file, path))}) > 1
+    for file in files:
+        part = part_in_name(file, path) if several else ""
+        in_folders = list[str]()
+        archive = archive_of(file)
+        notes += _left_out_inside(file, archive)
+        for count, member in enumerate(archive.members()):
+            if count % LISTED_EVERY == 0:
+                listed(len(entries) + len(in_folders))
+            if member.fault:
+                rejected.append(Rejected(file / member.name, member.fault))
+            elif member.label is not None:
+                entries.append(Entry(file / member.name, member.label, part))
+            elif is_candidate(Path(member.name)) and chosen.has(PurePosixPath(member.name).parts):
+                in_folders.append(member.name)
+        label = _label_of_archive(file, in_folders) if len(files) > 1 and not depth else ""
+        if label:
+            entries += [Entry(file / name, label, part) for name in in_folders]
+            notes.append("Each zip or tar file holds one class, which its folder or its own name says.")
+            continue
+        try:
+            inside = _read_members(file, in_folders, part, depth)
+        except AmbiguousInput as error:
+            raise _asked_of(path, error) from None
+        entries += inside.entries
+        notes += inside.notes
+    labels = {entry.label for entry in entries}
+    refuse_captions(path, labels, len(entries))
+    if not labels:
+        why = f"; the first: {rejected[0].reason}" if rejected else "".join(f". {note}" for note in notes[:1])
+        raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
+    if len(labels) == 1:
+        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
+    return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
+
+
+def _left_out_inside(file: Path, archive: Archive) -> Iterator[str]:
+    """Yield a sentence about the system folders and the archives inside a file, which are not read."""
+    if not isinstance(archive, FolderArchive):
+        return
+    if folders := archive.system_folders():
+        yield describe_system_folders(folders)
+    if inner := archive.inner_archives():
+        yield f"'{file.name}' has archives in it that are not read: {some_of(inner)}. Unpack them if they have images."
+
+
+def _is_record(file: Path) -> bool:
+    return kind_of(file) in RECORDS
+
+
+def part_in_name(file: Path, root: Path) -> str:
+    """Return the part of a split that the name of a file with images says, or a folder below ``root`` that it is in."""
+    first, *others = _WORD.split(file.stem)
+    last = [word for word in others if word and _is_record(file)]  # ``animals-train`` of TFDS
+    words = [*last[-1:], first, *(file.relative_to(root).parts[:-1] if file != root else ())]
+    parts = (part_of(word) for word in words)
+    return next((part for part in parts if part not in ("", UNLABELLED)), "")
+
+
+def _label_of_archive(file: Path, members: Sequence[str]) -> str:
+    """Return the class of all images inside one of several files; empty if they are in several folders, or in a part.
+
+    Teachable Machine writes the images of the class ``cat`` to ``cat-samples.zip``.
+    """
+    folders = {PurePosixPath(member).parent for member in members}
+    if len(folders) != 1:
+        return ""
+    for name in (folders.pop().name, file.stem.removesuffix("-samples")):
+        words = set(words_of(name))
+        if name and not part_of(name) and not (words and words <= NEUTRAL_WORDS):
+            return name
+    return ""
+
+
+def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
+    """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
+    names = [PurePosixPath(member).parts for member in members]
+    if not any(len(image) > 1 for image in names):
+        return Listing(file, [])
+    companions = () if depth else companion_folders(names)
+    if companions:
+        members = list(filterfalse(lambda member: is_below(PurePosixPath(member).parts, companions), members))
+        names = [PurePosixPath(member).parts for member in members]
+    if depth:
+        outer = sole_folders(names)
+        names = [image[len(outer) :] for image in names]
+    reading = read_folders(file, names, depth=depth)
+    entries = [Entry(file / members[image.index], image.label, image.part or part) for image in reading.images]
+    return Listing(file, entries, notes=tuple(reading.notes))
+
+
+def _asked_of(path: Path, error: AmbiguousInput) -> AmbiguousInput:
+    """Return a question about folders inside a file as one about the path that the user gave."""
+    readings = []
+    for reading in error.readings:
+        place = Path(reading.options["data"])
+        name = place.name
+        if name in (UPPER, DEEPEST) or read_choice(place) != ALL_FOLDERS:
+            readings.append(Reading({"data": str(path / name)}, reading.meaning))
+    return AmbiguousInput(error.message, readings, error.otherwise)

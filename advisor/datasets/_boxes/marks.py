@@ -1,0 +1,58 @@
+"""What the files of annotation tools and labelling services say of an image, and the forms of such files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.datasets._boxes.values import number
+
+NO_EDGES = (float("nan"),) * 4
+
+
+@dataclass(frozen=True)
+class MarkedImage:
+    """An image with the boxes that a file states."""
+
+    name: str  # its path as written
+    boxes: Sequence[tuple[str, Sequence[Any]]]  # class; left, top, right and bottom
+    size: tuple[int, int] | None = None  # width and height, if the file states them
+    part: str = ""  # its part of a split as written, if the file states it
+
+
+@dataclass(frozen=True)
+class ToolForm:
+    """A form of JSON file."""
+
+    words: Sequence[str]  # what its beginning has
+    read: Callable[[Any, Path], Iterator[MarkedImage]]  # the images of the value that the file holds
+
+
+def objects_in(values: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list, or of an object whose values are objects."""
+    listed = values.values() if isinstance(values, dict) else values if isinstance(values, list) else ()
+    return [value for value in listed if isinstance(value, dict)]
+
+
+def object_of(value: Any) -> Mapping[str, Any]:
+    """Return an object of a file; an empty one for another value."""
+    return value if isinstance(value, dict) else {}
+
+
+def edges_around(points: Any) -> Sequence[float]:
+    """Return the edges of the box around points."""
+    pairs = (
+        [point for point in points if isinstance(point, list) and len(point) == 2] if isinstance(points, list) else []
+    )
+    if len(pairs) < 2:
+        return NO_EDGES
+    across = [number(point[0]) for point in pairs]
+    down = [number(point[1]) for point in pairs]
+    return min(across), min(down), max(across), max(down)
+
+
+def edges_from_corner(left: Any, top: Any, width: Any, height: Any) -> Sequence[float]:
+    """Return the edges of a box of its left upper corner and its sides."""
+    return number(left), number(top), number(left) + number(width), number(top) + number(height)

@@ -1,0 +1,183 @@
+"""Read boxes from the files of labelling services: SageMaker, Vertex AI, Azure ML, Labelbox, Scale AI and Datumaro.
+
+Most have an object in each line for an image, whose address is in a store: the images are found by their names. The
+formats: https://docs.aws.amazon.com/sagemaker/latest/dg/sms-data-output.html,
+https://cloud.google.com/vertex-ai/docs/image-data/object-detection/prepare-data,
+https://learn.microsoft.com/azure/machine-learning/reference-automl-images-schema,
+https://huggingface.co/docs/datasets/image_dataset, https://docs.labelbox.com/reference/export-image-annotations,
+https://scale.com/docs/api-reference/data-engine-reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from advisor.datasets._boxes.marks import (
+    MarkedImage,
+    ToolForm,
+    edges_around,
+    edges_from_corner,
+    object_of,
+    objects_in,
+)
+from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of, number, stated_size
+from advisor.datasets._category_files import class_names_beside, key_of
+from advisor.datasets._sources.base import objects_of
+
+VERTEX_PART = "aiplatform.googleapis.com/ml_use"
+SIDES = ("left", "top", "width", "height")
+Boxes = list[tuple[str, Sequence[Any]]]
+
+
+def _sage_maker(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of Ground Truth's ``output.manifest``; the last labelling job of a line counts."""
+    for line in objects_in(content):
+        boxes: Boxes = []
+        size = None
+        for job, said in line.items():
+            if not isinstance(said, dict) or not isinstance(said.get("annotations"), list):
+                continue
+            names = object_of(object_of(line.get(f"{job}-metadata")).get("class-map"))
+            sizes = objects_in(said.get("image_size"))
+            size = stated_size(sizes[0].get("width"), sizes[0].get("height")) if sizes else None
+            boxes = []
+            for box in objects_in(said["annotations"]):
+                number_of_class = key_of(box.get("class_id"))
+                label = str(names.get(number_of_class, number_of_class))
+                boxes.append((label, edges_from_corner(*map(box.get, SIDES))))
+        yield MarkedImage(str(line.get("source-ref", "")), boxes, size)
+
+
+def _vertex(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of an import file of Vertex AI, whose edges are shares of the sides."""
+    for line in objects_in(content):
+        boxes: Boxes = []
+        for box in objects_in(line.get("boundingBoxAnnotations")):
+            boxes.append((str(box.get("displayName", "")), list(map(box.get, ("xMin", "yMin", "xMax", "yMax")))))
+        part = str(object_of(line.get("dataItemResourceLabels")).get(VERTEX_PART, ""))
+        yield MarkedImage(str(line.get("imageGcsUri", "")), boxes, part=part)
+
+
+def _azure(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of an Azure ML table, whose edges are shares of the sides; polygons give the box around them."""
+    for line in objects_in(content):
+        boxes: Boxes = []
+        for mark in objects_in(line.get("label")):
+            edges: Sequence[Any] = list(map(mark.get, ("topX", "topY", "bottomX", "bottomY")))
+            if isinstance(mark.get("polygon"), list):
+                edges = edges_around([point for polygon in mark["polygon"] for point in _pairs(polygon)])
+            if str(mark.get("isCrowd") or 0) != "1":
+                boxes.append((str(mark.get("label", "")), edges))
+        yield MarkedImage(str(line.get("image_url", "")), boxes)
+
+
+def _pairs(values: Any) -> list[list[Any]]:
+    """Return the points of a list that has their coordinates in a row."""
+    listed = values if isinstance(values, list) else []
+    return [list(point) for point in zip(listed[::2], listed[1::2], strict=False)]
+
+
+def _hugging_face(content: Any, file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of ``metadata.jsonl``: ``objects`` has left, top, width and height as COCO, or two corners."""
+    _, names = class_names_beside(file)
+    images = []
+    for line in objects_in(content):
+        boxes = objects_of(line.get("objects"), names)
+        images.append(
+            MarkedImage(str(line.get("file_name", "")), boxes, stated_size(line.get("width"), line.get("height")))
+        )
+    entries = []
+    for image in images:
+        whole = [box_of(label, edges, 0) for label, edges in image.boxes if len(edges) == len(SIDES)]
+        entries.append(BoxEntry(Path(image.name), tuple(whole), file, size=image.size))
+    corners = are_corners(entries)
+    for image in images:
+        placed: Boxes = []
+        for label, edges in image.boxes:
+            four = edges if len(edges) == len(SIDES) else (None,) * len(SIDES)
+            placed.append((label, four if corners else edges_from_corner(*four)))
+        yield MarkedImage(image.name, placed, image.size)
+
+
+def _labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of a Labelbox export; the first label of the first project that has one counts."""
+    for line in objects_in(content):
+        row = object_of(line.get("data_row"))
+        boxes: Boxes = []
+        for project in objects_in(line.get("projects")):
+            labels = objects_in(project.get("labels"))
+            if labels and not boxes:
+                marks = objects_in(object_of(labels[0].get("annotations")).get("objects"))
+                boxes = [(str(mark.get("name", "")), _labelbox_edges(mark)) for mark in marks]
+        name = next((str(row[key]) for key in ("external_id", "global_key", "row_data") if row.get(key)), "")
+        size = object_of(line.get("media_attributes"))
+        yield MarkedImage(name, boxes, stated_size(size.get("width"), size.get("height")))
+
+
+def _labelbox_edges(mark: Mapping[str, Any]) -> Sequence[float]:
+    polygon = mark.get("polygon")
+    if polygon:
+        return edges_around([[point.get("x"), point.get("y")] for point in objects_in(polygon)])
+    return edges_from_corner(*map(object_of(mark.get("bounding_box") or mark.get("bbox")).get, SIDES))
+
+
+def _old_labelbox(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of Labelbox's older JSON file."""
+    for line in objects_in(content):
+        marks = objects_in(object_of(line.get("Label")).get("objects"))
+        boxes = [(str(mark.get("title") or mark.get("value") or ""), _labelbox_edges(mark)) for mark in marks]
+        yield MarkedImage(str(line.get("External ID") or line.get("Labeled Data") or ""), boxes)
+
+
+def _scale(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of tasks of Scale AI."""
+    for task in objects_in(content):
+        boxes: Boxes = []
+        for mark in objects_in(object_of(task.get("response")).get("annotations")):
+            edges = edges_from_corner(*map(mark.get, SIDES))
+            if mark.get("vertices"):
+                edges = edges_around([[point.get("x"), point.get("y")] for point in objects_in(mark["vertices"])])
+            boxes.append((str(mark.get("label", "")), edges))
+        yield MarkedImage(str(object_of(task.get("params")).get("attachment", "")), boxes)
+
+
+def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
+    """Yield the images of Datumaro: boxes are left, top, width and height; polygons give the box around them."""
+    values = object_of(content)
+    labels = objects_in(object_of(object_of(values.get("categories")).get("label")).get("labels"))
+    names = [str(label.get("name", "")) for label in labels]
+    for item in objects_in(values.get("items")):
+        boxes: Boxes = []
+        for mark in objects_in(item.get("annotations")):
+            place = number(mark.get("label_id"))
+            label = names[int(place)] if 0 <= place < len(names) else ""
+            if mark.get("type") == "bbox" and isinstance(mark.get("bbox"), list) and len(mark["bbox"]) == len(SIDES):
+                boxes.append((label, edges_from_corner(*mark["bbox"])))
+            elif mark.get("type") == "polygon":
+                boxes.append((label, edges_around(_pairs(mark.get("points")))))
+        image = object_of(item.get("image"))
+        size = image.get("size") if isinstance(image.get("size"), list) else []
+        height, width = size if len(size) == 2 else (None, None)
+        yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, stated_size(width, height))
+
+
+LABELBOX = ToolForm(("data_row", "projects"), _labelbox)
+LINE_FORMS = (
+    ToolForm(("source-ref", "annotations"), _sage_maker),
+    ToolForm(("imageGcsUri", "boundingBoxAnnotations"), _vertex),
+    ToolForm(("image_url", "topX"), _azure),
+    ToolForm(("image_url", "polygon"), _azure),
+    ToolForm(("file_name", "objects", "bbox"), _hugging_face),
+    LABELBOX,
+)
+"""The forms of files with an object in each line; the first that fits counts."""
+
+SERVICE_FORMS = (
+    LABELBOX,
+    ToolForm(("Labeled Data", "objects"), _old_labelbox),
+    ToolForm(("attachment", "response"), _scale),
+    ToolForm(("items", "label_id", "categories"), _datumaro),
+)
+"""The forms of whole JSON files."""

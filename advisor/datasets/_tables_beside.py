@@ -1,0 +1,140 @@
+"""Read the tables that lie beside images, or beside their folders: which ones count, and for which part of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.core import AmbiguousInput, UsageError, readings_of_data
+from advisor.datasets._dataset import Entry, Listing, Rejected
+from advisor.datasets._folder_questions import Names, some_of
+from advisor.datasets._folders import FolderReading, PlacedImage, is_below, read_folders, sole_folders
+from advisor.datasets._manifests import ANNOTATIONS, GUESSED_SUFFIXES, fits, is_there, labels_of, list_manifest
+from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
+from advisor.datasets._table_rows import TEXT
+
+_TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
+TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
+
+
+def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:
+    """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
+
+    ``guess`` as of :func:`.manifests.fits`; then a folder that holds all images counts too, and a text file whose name
+    says that it is a list. If some are named as parts of a split, such as ``train.csv``, the others do not count.
+    """
+    tops = {names[0] for names in images if len(names) > 1 and part_of(names[0])}
+    folders = [path, *(path / top for top in sorted(tops))]
+    if (path / ANNOTATIONS).is_dir():
+        folders.append(path / ANNOTATIONS)
+    if guess and (outer := sole_folders(images) or _sole_folder(images)):
+        folders.append(path.joinpath(*outer))
+    tables: list[Path] = []
+    for folder in dict.fromkeys(folders):
+        for file in sorted(folder.iterdir()):
+            is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
+            if file.suffix.lower() in TEXT and not is_list_name(file.stem):
+                continue
+            if is_table and part_of(file.stem) != UNLABELLED and fits(file, guess):
+                tables.append(file)
+    named = [table for table in tables if part_of_table(table, path)]
+    return named or tables
+
+
+def is_list_name(stem: str) -> bool:
+    """Return whether the name of a text file is that of a list of images: other text files are not opened."""
+    words = words_of(stem)
+    return any(map(part_of, words)) or set(words) <= TABLE_WORDS | NEUTRAL_WORDS
+
+
+def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
+    """List the images that the tables in a folder name; the name of a table, or its folder, may say the part.
+
+    Raises UsageError as :func:`.manifests.list_manifest`, or if several tables do not say their parts.
+    """
+    parts = {table: part_of_table(table, path) for table in tables}
+    if len(tables) > 1 and len(set(parts.values()) - {""}) < len(tables):
+        shown = some_of([str(table.relative_to(path)) for table in tables])
+        readings = readings_of_data(tables, "the classes are those of '{}'")
+        raise AmbiguousInput(f"--data: which table has the classes of '{path}': {shown}?", readings)
+    entries: list[Entry] = []
+    rejected: list[Rejected] = []
+    notes: list[str] = []
+    more_labels = labels_of(tables) - {""} if len(tables) > 1 else set[str]()
+    for table in tables:
+        listing = list_manifest(table, root=path, more_labels=more_labels)
+        part = parts[table] if len(tables) > 1 else ""
+        entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
+        rejected += listing.rejected
+        notes += [f"The classes are those of '{table.relative_to(path)}'.", *listing.notes]
+    return Listing(path, entries, (), rejected, tuple(notes))
+
+
+def part_of_table(table: Path, root: Path) -> str:
+    part = part_of(table.stem, TABLE_WORDS) or (part_of(table.parent.name) if table.parent != root else "")
+    return "" if part == UNLABELLED else part
+
+
+def _sole_folder(images: Sequence[Names]) -> Names:
+    """Return the folder that directly holds all images; empty for none, or the folder itself."""
+    places = {names[:-1] for names in images}
+    return places.pop() if len(places) == 1 else ()
+
+
+def listed_parts(path: Path, images: Sequence[Names]) -> Mapping[Names, Listing]:
+    """Return the parts without class folders whose classes a table in their folder states, beside parts with some.
+
+    So is ``val/`` of Tiny ImageNet, beside ``train/n01443537/``. The key is the folder of the part below ``path``.
+    """
+    outer = sole_folders(images)
+    inside: dict[str, list[Names]] = {}
+    for names in images:
+        top, *inner = names[len(outer) :]
+        if inner and part_of(top) not in ("", UNLABELLED):
+            inside.setdefault(top, []).append(tuple(inner))
+    flat = [top for top, inner in inside.items() if all(map(_is_flat, inner))]
+    parts = {}
+    for top in flat if len(flat) < len(inside) else ():
+        folder = path.joinpath(*outer, top)
+        tables = list(filter(_is_guessed_table, sorted(folder.iterdir())))
+        if len(tables) == 1:
+            try:
+                listing = list_manifest(tables[0], root=folder)
+            except UsageError:
+                continue
+            entries = [replace(entry, part=part_of(top)) for entry in listing.entries if is_there(entry.path)]
+            note = f"The classes of '{top}' are those of '{tables[0].relative_to(path)}'."
+            parts[*outer, top] = Listing(folder, entries, (), listing.rejected, (note,))
+    return parts
+
+
+def read_with_listed_parts(
+    path: Path, images: Sequence[Names], folders: Sequence[Names], depth: str
+) -> tuple[FolderReading, Sequence[Listing]]:
+    """Return the reading of folders, and of the parts of :func:`listed_parts` if they have no other classes."""
+    listed = {} if depth else listed_parts(path, images)
+    if listed:
+        indices = [index for index, names in enumerate(images) if not is_below(names, listed)]
+        others = [names for names in folders if not is_below((*names, ""), listed)]
+        reading = read_folders(path, [images[index] for index in indices], others, depth)
+        labels = {entry.label for part in listed.values() for entry in part.entries}
+        if labels <= set(reading.classes):
+            outer = len(next(iter(listed))) - 1
+            placed = []
+            for image in reading.images:
+                index = indices[image.index]
+                placed.append(PlacedImage(index, image.label, image.part or part_of(images[index][outer])))
+            notes = [note for part in listed.values() for note in part.notes]
+            return FolderReading(placed, reading.classes, (*reading.notes, *notes)), list(listed.values())
+    return read_folders(path, images, folders, depth), ()
+
+
+def _is_flat(names: Names) -> bool:
+    """Return whether an image of a part is in no class folder."""
+    return len(names) == 1 or (len(names) == 2 and set(words_of(names[0])) <= NEUTRAL_WORDS)
+
+
+def _is_guessed_table(file: Path) -> bool:
+    is_table = file.suffix.lower() in GUESSED_SUFFIXES and file.is_file()
+    return is_table and (file.suffix.lower() not in TEXT or is_list_name(file.stem)) and fits(file, guess=True)
