@@ -149,8 +149,8 @@ class _Store:
 
     @cached_property
     def _state(self) -> dict[str, Any]:
-        """The listing that is under way, and the size and version of each object by its name in the store."""
-        return {"listing": _Listing(), "objects": {}}
+        """The listing that is under way; of each object, by its name in the store, size and version, and the ETag."""
+        return {"listing": _Listing(), "objects": {}, "tags": {}}
 
     def _watch_s3(self, system: Any) -> None:
         events = system.s3.meta.events
@@ -159,11 +159,16 @@ class _Store:
             context["object"] = f"{params.get('Bucket')}/{params.get('Key')}"
 
         def require_version(parsed: Mapping[str, Any], context: Mapping[str, Any], **_: object) -> None:
-            size, version = self._state["objects"].get(context.get("object"), (0, ""))
+            name = context.get("object")
+            if name not in self._state["objects"]:
+                return
+            size = self._state["objects"][name][0]
             whole = str(parsed.get("ContentRange", "")).rpartition("/")[2]
-            if version and parsed.get("ETag") not in (None, version):
+            tag = parsed.get("ETag")
+            # Where the listing has no ETags, the first answer says which version the others must be of.
+            if tag and self._state["tags"].setdefault(name, tag).strip('"') != tag.strip('"'):
                 raise StoreChangedError("the store sends another version of it")
-            if version and whole.isdecimal() and int(whole) != size:
+            if whole.isdecimal() and int(whole) != size:
                 raise StoreChangedError(f"the store lists {size} bytes, and has {whole}")
 
         def look_at_page(parsed: Mapping[str, Any], **_: object) -> None:
@@ -207,6 +212,7 @@ class _Store:
             listing = self.system.find(self.place, detail=True)
         except Exception as error:  # each store has its own errors
             raise self.refusal(error) from None
+        self._state["tags"] = {name: facts["ETag"] for name, facts in listing.items() if facts.get("ETag")}
         above = len(self.place) - len(self.root)
         files = {name[above:]: facts for name, facts in listing.items() if not name.endswith("/")}
         parts = {name: name.split("/") for name in files}

@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
-from advisor.integrations.mcp import without_lone_surrogates
+from advisor.integrations.mcp import answerable, without_lone_surrogates
 from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
@@ -124,6 +124,11 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
 )
 def test_only_halves_of_characters_are_replaced(line: str, repaired: str) -> None:
     assert without_lone_surrogates(line.encode()) == repaired.encode()
+
+
+@pytest.mark.parametrize("rest", ['"method": "x", "params": ' + "[" * 300, '"method": 7}', "", '"method": "x"}'])
+def test_what_is_no_message_becomes_a_request_that_fails(rest: str) -> None:
+    assert json.loads(answerable(f'{{"id": 7, {rest}'.encode())) == {"jsonrpc": "2.0", "id": 7, "method": "unreadable"}
 
 
 def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is_open(tmp_path: Path) -> None:

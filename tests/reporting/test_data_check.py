@@ -1,6 +1,7 @@
 """The contact sheet in a real browser, and what the terminal says of a data set."""
 
 import io
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monk
     assert [len(group["images"]) for group in copies["groups"]] == [1]
     assert copies["groups"][0]["more"] == 1
     assert "and 1 more" in render(checked)
+
+
+def test_no_class_reorders_a_sentence(tmp_path: Path) -> None:
+    page = render(check_data(make(tmp_path / "data", **{"a\u202eb": 9, "cat": 9}), None))
+    assert "fewer than 50 images in &#39;a\ufffdb&#39; (9)" in page
+    assert "\u202e" not in re.sub('<bdi>.*?</bdi>|alt=".*?"', "", page)
 
 
 def terminal(checked: DataCheck, width: int = 120, **options: Any) -> str:

@@ -13,6 +13,7 @@ from advisor.cli import IntegrationCommand
 from advisor.core import ExitCode, UsageError, install_extra, seconds
 
 _PAIR = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,200}")')
 _ESCAPE = re.compile(_PAIR + rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
 
 ENDING_S = 1.0
@@ -59,11 +60,25 @@ def without_lone_surrogates(line: bytes) -> bytes:
     return _ESCAPE.sub(repair, line)
 
 
-def _repair_input() -> None:
-    """Put a pipe in the place of standard input, into which a thread writes its lines without halves of characters.
+def answerable(line: bytes) -> bytes:
+    """Return a line that the reader of the protocol answers: a request that it cannot read becomes one that fails.
 
-    The reader of the protocol takes a message with one for no message, and its sender waits for ever.
+    The reader drops what is no message, such as JSON of 300 levels, and its sender would wait for ever.
     """
+    from mcp.types import jsonrpc_message_adapter
+
+    text = without_lone_surrogates(line).decode("utf-8", "replace")
+    try:
+        jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError:
+        number = _ID.search(text)
+        if number is not None:
+            text = f'{{"jsonrpc": "2.0", "id": {number[1]}, "method": "unreadable"}}\n'
+    return text.encode()
+
+
+def _repair_input() -> None:
+    """Put a pipe in the place of standard input, into which a thread writes its lines, each of which is answered."""
     source = os.fdopen(os.dup(0), "rb")
     taken, given = os.pipe()
     os.dup2(taken, 0)
@@ -72,7 +87,7 @@ def _repair_input() -> None:
     def pump() -> None:
         with contextlib.suppress(OSError), source, os.fdopen(given, "wb", buffering=0) as target:
             for line in source:
-                target.write(without_lone_surrogates(line))
+                target.write(answerable(line))
 
     threading.Thread(target=pump, daemon=True).start()
 

@@ -43,6 +43,7 @@ def _tried(ground: Ground, arguments: Sequence[str], limit: int, size: int) -> S
     place = ground.fresh()
     command = [sys.executable, "-P", "-m", "advisor", *arguments]
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(ground.folder / "cache"), "NO_COLOR": "1"}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python keeps a module that the limit cut off, for all that follow
     try:
         said = subprocess.run(
             command, cwd=place, capture_output=True, timeout=ground.soon_s, env=environment,
