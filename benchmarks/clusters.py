@@ -43,7 +43,7 @@ from advisor.engine._space.plan import Plan
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, read_settings
 from advisor.integrations.slurm._calls import Call, CallAnswer, CallFolder
-from advisor.isolation import HEAVY, LIGHT, POOLS, TRAINERS, Pause
+from advisor.isolation import HEAVY, LIGHT, TRAINERS, Pause, map_pools
 from advisor.store import RunFolder, cache_root
 from benchmarks.tables import Row, keep
 from tests.builders import RUNTIME, evaluation
@@ -113,7 +113,7 @@ def _measured(folder: Path) -> tuple[float, dict[str, float]]:
     """Return the seconds of an empty call through the executor, and the CPU seconds of starting a child by kind."""
     starts = {}
     for kind, function in STARTS.items():
-        pool, pause = POOLS[kind](folder / "log"), Pause()
+        pool, pause = map_pools()[kind](folder / "log"), Pause()
         pool.call(function, *([()] if kind != TRAINERS else []), pause=pause)
         starts[kind] = pause.cpu_s
         pool.close()

@@ -32,8 +32,8 @@ from advisor.fleet import read_fleet
 from advisor.fleet._answer import Matrix, answer_for, predict_matrix
 from advisor.fleet._choice import choose_files
 from advisor.fleet._phones import Fleet, Phone, compute_speed
+from advisor.fleet._tiers import RULES, KnownPhone, rules_document, set_measured
 from advisor.fleet.selector import TierSelector
-from advisor.fleet.tiers import RULES, KnownPhone, rules_document, set_measured
 
 OUT = Path(__file__).resolve().parent / "results"
 BUDGETS_MS = (5.0, 10.0, 20.0, 33.0, 50.0, 100.0, 200.0)

@@ -49,7 +49,6 @@ PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_0
 DISK_BYTES = 3_000_000_000
 """The weights and results of a search with the default cards took 1.2 GB."""
 
-
 DEMO_IMAGES = "demo-images"
 """Folder of the images of a demonstration, below the folder of runs."""
 

@@ -127,10 +127,10 @@ def count_graph(card: Card) -> Counts:
     from advisor.catalog._weights import mapping
 
     for source in card.weights:
-        if source.port not in mapping.RULES:
+        if source.port not in mapping.map_rules():
             raise UsageError(
-                f"no rule is called '{source.port}'{nearest(source.port, mapping.RULES)}",
-                f"rules: {', '.join(mapping.RULES)}",
+                f"no rule is called '{source.port}'{nearest(source.port, mapping.map_rules())}",
+                f"rules: {', '.join(mapping.map_rules())}",
             )
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     try:

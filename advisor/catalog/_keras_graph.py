@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     for number, operator in enumerate(model.operators):
         inputs = [values.get(index, graph.tensors[index] if index >= 0 else None) for index in operator.inputs]
         node = _Node(model, operator, inputs, f"{operator.name.lower()}.{number}")
-        make = _of_all_axes if node.loses_batch else _MAKERS.get(operator.name)
+        make = _of_all_axes if node.loses_batch else _map_layer_makers().get(operator.name)
         if make is None:
             raise UnsupportedRecipe(f"{name}: training a file with the operator {operator.name} is not supported")
         value = make(node)
@@ -302,7 +302,7 @@ def _of_all_axes(node: _Node) -> Any:
     if rank:
         result = _elementwise(replace(node, inputs=given))
     else:
-        result = _OF_ALL_AXES[node.operator.name](given, node.operator.options)
+        result = _map_tensor_makers()[node.operator.name](given, node.operator.options)
     if tuple(result.shape[1:]) != node.shape:
         raise StageError(f"{node.name} has the shape {tuple(result.shape[1:])}, and {node.shape} in the file")
     return _reshape_value(result, node.shape)
@@ -352,33 +352,40 @@ def _reduce(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
     return getattr(ops, kind)(given[0], axes, keepdims=bool(options.get("keep_dims")))
 
 
-_OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
-    "TRANSPOSE": _transpose,
-    "SLICE": _slice,
-    "STRIDED_SLICE": _slice,
-    "BATCH_MATMUL": _multiply,
-    "CONCATENATION": _join,
-    "SUM": partial(_reduce, "sum"),
-    "MEAN": partial(_reduce, "mean"),
-    "REDUCE_MAX": partial(_reduce, "max"),
-    "FULLY_CONNECTED": _multiply_by_rows,
-}
-"""Operators on values with a batch before all axes that they have in the file."""
-_MAKERS: dict[str, Callable[[_Node], Any]] = {
-    **dict.fromkeys(_OF_ALL_AXES, _of_all_axes),
-    "CONV_2D": _convolution,
-    "DEPTHWISE_CONV_2D": _depthwise,
-    "FULLY_CONNECTED": _dense,
-    "PAD": _pad,
-    "PADV2": _pad,
-    "GELU": _gelu,
-    "MEAN": _mean,
-    "RESHAPE": _reshape,
-    "SOFTMAX": _softmax,
-    "AVERAGE_POOL_2D": _pool,
-    "MAX_POOL_2D": _pool,
-    "RESIZE_NEAREST_NEIGHBOR": _resize,
-    "RESIZE_BILINEAR": _resize,
-    **dict.fromkeys(_ELEMENTWISE, _elementwise),
-    **dict.fromkeys(_UNARY, _unary),
-}
+@cache
+def _map_tensor_makers() -> Mapping[str, Callable[[list[Any], Mapping[str, Any]], Any]]:
+    """Return the functions for operators on values with a batch before all axes that they have in the file."""
+    return {
+        "TRANSPOSE": _transpose,
+        "SLICE": _slice,
+        "STRIDED_SLICE": _slice,
+        "BATCH_MATMUL": _multiply,
+        "CONCATENATION": _join,
+        "SUM": partial(_reduce, "sum"),
+        "MEAN": partial(_reduce, "mean"),
+        "REDUCE_MAX": partial(_reduce, "max"),
+        "FULLY_CONNECTED": _multiply_by_rows,
+    }
+
+
+@cache
+def _map_layer_makers() -> Mapping[str, Callable[[_Node], Any]]:
+    """Return the function that builds the layers of each operator."""
+    return {
+        **dict.fromkeys(_map_tensor_makers(), _of_all_axes),
+        "CONV_2D": _convolution,
+        "DEPTHWISE_CONV_2D": _depthwise,
+        "FULLY_CONNECTED": _dense,
+        "PAD": _pad,
+        "PADV2": _pad,
+        "GELU": _gelu,
+        "MEAN": _mean,
+        "RESHAPE": _reshape,
+        "SOFTMAX": _softmax,
+        "AVERAGE_POOL_2D": _pool,
+        "MAX_POOL_2D": _pool,
+        "RESIZE_NEAREST_NEIGHBOR": _resize,
+        "RESIZE_BILINEAR": _resize,
+        **dict.fromkeys(_ELEMENTWISE, _elementwise),
+        **dict.fromkeys(_UNARY, _unary),
+    }

@@ -27,7 +27,6 @@ Package = Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "checkpoint", "safetensors"]
 
-
 _NEEDED: dict[SourceKind, tuple[str, ...]] = {
     "url": ("url",),
     "huggingface": ("package", "version"),

@@ -52,10 +52,10 @@ def report(
     Example: advisor report runs/latest --prefer size --budget 30ms --to report-30ms
     """
     from advisor import api
-    from advisor.reporting import ANSWER
+    from advisor.reporting import make_answer_rows
 
     check_place(log_to)
-    rows = ANSWER.select(sort, only)
+    rows = make_answer_rows().select(sort, only)
     warn_of_problems(run, artefacts=True)
     with progress("deciding again and writing the report"):
         answer = api.report(run, images=images, to=to, force=force, **limits)
@@ -169,9 +169,9 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:
     from advisor import api
     from advisor.core import describe, plain
-    from advisor.reporting import CANDIDATES
+    from advisor.reporting import make_candidate_rows
 
-    rows = CANDIDATES.select(sort, only)
+    rows = make_candidate_rows().select(sort, only)
     candidates = api.exportable(run)
     number = {candidate.configuration.key: count for count, candidate in enumerate(candidates, start=1)}
     shown = {candidate.configuration.key: describe(candidate) for candidate in rows.of(candidates)}
@@ -224,12 +224,12 @@ def runs(
     Example: advisor runs --filter state=finished
     """
     from advisor import api
-    from advisor.reporting import ROWS, print_runs
+    from advisor.reporting import make_run_rows, print_runs
 
-    rows = ROWS.select(sort, only)
+    rows = make_run_rows().select(sort, only)
     shown = rows.of(api.list_runs(folder))
     if as_json:
-        print_document(runs=[ROWS.row(row) for row in shown])
+        print_document(runs=[make_run_rows().row(row) for row in shown])
     else:
         print_runs(shown)
 

@@ -45,7 +45,6 @@ from advisor.core import (
 ENDS_WITHIN_S = 10.0
 """Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
 
-
 LIMITING = ("budget", "time_limit", "effort", "max_trials", "stop_below", "request", "resume")
 """Options that say how far a search goes. Where nobody may be waiting, a search without any of them has EFFORT."""
 
@@ -77,7 +76,7 @@ def search(
     Example: advisor search --budget 50ms --data photos/
     """
     from advisor import api
-    from advisor.reporting import ANSWER, continue_command
+    from advisor.reporting import continue_command, make_answer_rows
 
     check_place(log_to)
     if demo:
@@ -85,7 +84,7 @@ def search(
             options |= api.demonstrate(options)
     else:
         options |= _not_given(options)
-    rows = ANSWER.select(sort, only)
+    rows = make_answer_rows().select(sort, only)
     run = with_readings(partial(api.search, verbose=verbose, quiet=QUIET.get()), options)
     show_answer(run.view, as_json, rows, brief)
     log_run_to(run.path, log_to)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from advisor.compression._user_model.samples import ALIKE_DB, SampleParts, Samples, compare_on_samples, read_samples
     from advisor.compression._user_model.values import (
         ANY,
-        KINDS,
         Classifiers,
         Compression,
         DelegatedPart,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
         RecipeResult,
         Speed,
         answer,
+        map_file_kinds,
         notes_text,
     )
 else:
@@ -58,7 +58,6 @@ __all__ = [
     "CALIBRATION",
     "FEWEST",
     "IN_FLOAT",
-    "KINDS",
     "PHOTOGRAPHS_VERSION",
     "RECIPES",
     "CalibrationImages",
@@ -93,6 +92,7 @@ __all__ = [
     "from_photographs",
     "lighter_recipes",
     "make_file",
+    "map_file_kinds",
     "notes_text",
     "photograph_crops",
     "prepare_all",

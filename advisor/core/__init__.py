@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ShippedThresholds,
         Threshold,
     )
+    from advisor.core._costs import Costs, parse_costs
     from advisor.core._decision import Decision, decide
     from advisor.core._errors import (
         AdvisorError,
@@ -122,9 +123,15 @@ if TYPE_CHECKING:
         worst_case,
     )
     from advisor.core._forms import FORMS, FileFeatures, Traits, form_of
+    from advisor.core._function_options import (
+        BenchmarkKeywords,
+        CheckDataKeywords,
+        CompressKeywords,
+        DeviceBenchmarkKeywords,
+    )
     from advisor.core._keywords import takes_options
+    from advisor.core._metric import Metric
     from advisor.core._metrics import (
-        BALANCED,
         BALANCED_ACCURACY,
         COST_SAVED,
         LEAST_GROUP_IMAGES,
@@ -134,10 +141,6 @@ if TYPE_CHECKING:
         TOP1,
         TOP5,
         WORST_GROUP,
-        Costs,
-        Metric,
-        Preference,
-        parse_costs,
     )
     from advisor.core._names import (
         ADVISOR,
@@ -161,32 +164,26 @@ if TYPE_CHECKING:
         without_password,
         without_passwords,
     )
-    from advisor.core._options import (
+    from advisor.core._option import (
         CANDIDATES,
         DEVICES,
         GROUPS,
-        LIMITS,
         OUTPUT,
-        PLAN,
         QUESTION,
         RUNNING,
-        SEARCH,
-        BenchmarkKeywords,
-        CheckDataKeywords,
-        CompressKeywords,
-        DeviceBenchmarkKeywords,
-        LimitOptions,
         Option,
         Place,
-        PlanOptions,
-        SearchOptions,
         Table,
         bounded,
         completed,
         flag,
         options_of,
     )
+    from advisor.core._option_tables import LIMITS, PLAN, SEARCH
+    from advisor.core._options import LimitOptions, PlanOptions, SearchOptions
     from advisor.core._posterior import FLOAT, LEAST_ERROR, Answers
+    from advisor.core._preference import Preference
+    from advisor.core._preferences import BALANCED
     from advisor.core._quantity import (
         CONFIDENCE,
         DEVIATIONS,

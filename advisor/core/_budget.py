@@ -23,7 +23,6 @@ PERMISSIVE = frozenset(
 ON = "on "
 """Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
 
-
 NAMES = {
     "latency": "p90 latency",
     "size": "size",

@@ -17,8 +17,8 @@ from advisor.core._evaluation import (
     size_of,
     variant_of,
 )
-from advisor.core._metrics import Preference
 from advisor.core._posterior import Posterior
+from advisor.core._preference import Preference
 from advisor.core._training import recipe_of
 
 if TYPE_CHECKING:

@@ -45,9 +45,6 @@ class Guarantees:
         return tuple(option for option, asked in wanted.items() if asked)
 
 
-NO_GUARANTEES = Guarantees()
-
-
 class Bin(NamedTuple):
     """A bin of answers with about equal probabilities: their mean, the share of right ones (0-1), their number."""
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from advisor.core._budget import Budget
 from advisor.core._choosing import Chooser, costs, front
 from advisor.core._evaluation import Evaluation, Status, accuracy_of, describe, p90_of, size_of, variant_of
-from advisor.core._metrics import BALANCED, PREFERENCES, Preference
 from advisor.core._posterior import Answers, Posterior, not_known
+from advisor.core._preference import Preference
+from advisor.core._preferences import BALANCED, PREFERENCES
 from advisor.core._quantity import Provenance
 from advisor.core._reasons import comparison, not_the_faster, reason
 from advisor.core._relaxation import Relaxation, excess_texts, just_beyond, loosening, overrun, relaxations

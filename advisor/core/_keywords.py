@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
-from advisor.core._options import Table, defaults_of, table_of
+from advisor.core._option import Table, defaults_of, table_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -1,75 +1,30 @@
 """The options of a search: each is declared once, and commands, functions, request files and pages follow from it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType, NoneType
-from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, TypedDict
 
 from advisor.core import _names as names, _units as units
-from advisor.core._errors import UsageError
-from advisor.core._metrics import METRICS, PREFERENCES, parse_preference
+from advisor.core._metrics import METRICS
+from advisor.core._option import (
+    CANDIDATES,
+    DEVICES,
+    OUTPUT,
+    QUESTION,
+    RUNNING,
+    TRAINING,
+    Counts,
+    Flag,
+    Names,
+    Number,
+    Option,
+    Place,
+    Places,
+    Text,
+    Texts,
+)
+from advisor.core._preferences import PREFERENCES, parse_preference
 from advisor.core._tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core._training import choosable
-
-QUESTION = "Question"
-CANDIDATES = "Candidates"
-TRAINING = "Training and compression"
-DEVICES = "Devices"
-RUNNING = "Running"
-OUTPUT = "Output"
-GROUPS = (QUESTION, CANDIDATES, TRAINING, DEVICES, RUNNING, OUTPUT)
-"""Titles of the groups of options, in the order of the help."""
-
-Text = str | None
-Place = str | Path | None
-Texts = str | Sequence[str] | None
-Names = Sequence[str] | None
-Places = Sequence[str | Path] | None
-Counts = Sequence[int | str] | None
-Number = int | None
-Flag = bool | None
-Numbers = Sequence[float] | None
-
-BOUNDS: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "input_size": (16, 2048),
-        "max_trials": (0, 1_000_000),
-        "models": (1, 50),
-        "runs": (1, 10_000),
-        "seed": (0, units.MOST_WHOLE),
-        "threads": (1, 64),
-        "tiers": (0, 3),
-        "tune_training": (0, 100),
-        "workers": (0, 1000),
-    }
-)
-"""Least and largest value of each count, whether an option, a request file or a function gives it."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a search, without its name and type."""
-
-    group: str  #: title of its group
-    metavar: str  #: what stands for its value in the help; empty for a flag
-    text: str  #: what it sets, with its unit
-    default: Any = None  #: value if it is not given; None for the empty value of its type
-    usual: str | None = None  #: what happens if it is not given, for the help; None for ``default``
-    choices: tuple[str, ...] = ()  #: the names that it takes; other ones too if it is parsed
-    #: what turns a text that is given, and the option's name on the command line, into a value.
-    parse: Callable[[Any, str], Any] | None = None
-    joined: bool = False  #: several values may be joined by commas
-    first: bool = False  #: the short help shows it
-    free: bool = False  #: a resumed run may change it, because it does not change what is asked
-    kept: bool = True  #: a request file may give it
-
-    @property
-    def help(self) -> str:
-        """The text with the default."""
-        usual = str(self.default or "") if self.usual is None else self.usual
-        return f"{self.text} Default: {usual}." if usual else self.text
-
 
 _CACHE_SIZE = Option(
     RUNNING,
@@ -467,229 +422,3 @@ class SearchOptions(PlanOptions, total=False):
     extend: Annotated[
         Text, Option(RUNNING, "TIME", "With --resume: continue for this time, such as 30min.", kept=False)
     ]
-
-
-class CompressKeywords(TypedDict, total=False):
-    """The options of :func:`advisor.compress`."""
-
-    calibration: Annotated[
-        Place,
-        Option(
-            QUESTION,
-            "DIR",
-            "Folder of calibration images, labelled or not. Default: those of --data, else bundled photographs.",
-        ),
-    ]
-    data: Annotated[
-        Place, Option(QUESTION, "PATH", "Images in class folders, or for a detector with boxes; measures accuracy.")
-    ]
-    samples: Annotated[
-        Place,
-        Option(
-            QUESTION,
-            "FILE",
-            "An .npz file with samples of each input, for a model of other inputs or outputs. Forms are "
-            "compared with the float file by their outputs.",
-        ),
-    ]
-    max_drop_points: Annotated[
-        float | None,
-        Option(QUESTION, "POINTS", "Percentage points of accuracy that a file may lose against float (needs --data)."),
-    ]
-    to: Annotated[Place, Option(OUTPUT, "DIR", "Folder for the files. Default: MODEL-forms.")]
-    mean: Annotated[
-        Numbers,
-        Option(
-            QUESTION,
-            "NUMBERS",
-            "Value subtracted from RGB 0 to 255, one number or three. Default: the value in the file.",
-        ),
-    ]
-    std: Annotated[
-        Numbers, Option(QUESTION, "NUMBERS", "Value that the difference is divided by. Default: the value in the file.")
-    ]
-    seed: Annotated[int, Option(RUNNING, "N", "Seed of all random draws.", 0, usual="0")]
-    accelerator: Annotated[
-        str,
-        Option(
-            DEVICES,
-            "NAME",
-            "Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, ...",
-            "xnnpack",
-        ),
-    ]
-    learn_s: Annotated[
-        float, Option(RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)
-    ]
-    cache_size: Annotated[Text, _CACHE_SIZE]
-    requantize: Annotated[
-        bool,
-        Option(
-            QUESTION,
-            "",
-            "Start from a quantized file: its weights become floats, with the errors that they have.",
-            False,
-        ),
-    ]
-    force: Annotated[bool, Option(OUTPUT, "", "Replace files that exist.", False)]
-
-
-class BenchmarkKeywords(TypedDict, total=False):
-    """The options of :func:`advisor.benchmark`."""
-
-    threads: Annotated[
-        Sequence[int | str],
-        Option(
-            DEVICES,
-            "COUNTS",
-            "CPU threads: a number or 'all'; repeat, or join by commas. Memory and loading are measured "
-            "with the first.",
-            (1,),
-            usual="1",
-            joined=True,
-        ),
-    ]
-    effort: Annotated[
-        str,
-        Option(
-            RUNNING, "NAME", "Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s).", "quick"
-        ),
-    ]
-    shape: Annotated[
-        Sequence[int] | None, Option(QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open.")
-    ]
-    kernels: Annotated[
-        str, Option(DEVICES, "NAME", "Kernels: default (XNNPACK where it applies) or builtin.", "default")
-    ]
-    runtime: Annotated[
-        Text, Option(DEVICES, "PACKAGE", "Another runtime, in a separate environment: tflite-runtime==2.14.0.")
-    ]
-    cpus: Annotated[Sequence[int] | None, Option(DEVICES, "NUMBERS", "Processors that run the threads. Default: all.")]
-    contended: Annotated[bool, Option(RUNNING, "", "Also measure with a load on the other processors.", False)]
-    sustained_s: Annotated[
-        float | None, Option(RUNNING, "SECONDS", "Also run for this time without a rest, to see it slow down.")
-    ]
-    pipeline: Annotated[
-        bool,
-        Option(
-            RUNNING, "", "Also time the way from an image to an answer, if the file takes one image.", True, usual=""
-        ),
-    ]
-    image: Annotated[Place, Option(QUESTION, "FILE", "Image for end-to-end timing. Default: a bundled photograph.")]
-    force: Annotated[bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)]
-
-
-class DeviceBenchmarkKeywords(TypedDict, total=False):
-    """The options of :func:`advisor.benchmark_device`."""
-
-    device: Annotated[
-        str,
-        Option(
-            DEVICES,
-            "NAME",
-            "Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this "
-            "machine. Measured over its connection, else predicted. Default: this machine.",
-            "",
-        ),
-    ]
-    accelerator: Annotated[
-        str, Option(DEVICES, "NAME", "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.", "")
-    ]
-    ssh: Annotated[
-        str, Option(DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")
-    ]
-    adb: Annotated[str, Option(DEVICES, "SERIAL", "Connect over adb to the phone with this serial.", "")]
-    python: Annotated[
-        str, Option(DEVICES, "PATH", "Python interpreter of the device that has a TFLite runtime (--ssh).", "python3")
-    ]
-    benchmark_model: Annotated[
-        Place, Option(DEVICES, "PATH", "TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
-    ]
-    cores: Annotated[
-        str, Option(DEVICES, "MASK", "Hexadecimal mask of the cores that run the models, such as f0 (--adb).", "")
-    ]
-    threads: Annotated[
-        Sequence[int | str],
-        Option(DEVICES, "COUNTS", "CPU threads: numbers, or 'all'. Default: the thread count of the target.", ()),
-    ]
-    effort: Annotated[str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")]
-    profiles: Annotated[
-        Sequence[str | Path], Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ())
-    ]
-
-
-class CheckDataKeywords(TypedDict, total=False):
-    """The options of :func:`advisor.check_data`."""
-
-    task: Annotated[str, Option(QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK)]
-    fix: Annotated[Place, Option(OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")]
-    card: Annotated[
-        str,
-        Option(
-            CANDIDATES, "NAME", "Model card whose features judge the labels. Default: the best on this machine.", ""
-        ),
-    ]
-    cache_size: Annotated[Text, _CACHE_SIZE]
-    labels: Annotated[bool, Option(QUESTION, "", "Look for wrong labels and crops with a network.", True, usual="")]
-    mirror: Annotated[str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")]
-    offline: Annotated[bool, Option(RUNNING, "", "Open no connection.", False)]
-    catalog: Annotated[
-        Sequence[str | Path], Option(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", ())
-    ]
-
-
-Table = Mapping[str, Option]
-
-Keywords = TypeVar("Keywords")
-
-
-def table_of(declared: type) -> Table:
-    """Return each option of a typed dictionary by its name, with the default that its type has if it states none."""
-    hints = get_type_hints(declared, include_extras=True)
-    return MappingProxyType({name: _with_default(*get_args(hint)) for name, hint in hints.items()})
-
-
-def _with_default(kind: Any, option: Option) -> Option:
-    if option.default is not None:
-        return option
-    kinds = {member for member in get_args(kind) if member is not NoneType}
-    empty = 0 if kinds == {int} else False if kinds == {bool} else "" if kinds <= {str, Path} else ()
-    return replace(option, default=empty)
-
-
-def options_of(declared: type, *without: str) -> Table:
-    """Return the options of a typed dictionary for a command, but those that it declares itself."""
-    return {name: option for name, option in table_of(declared).items() if name not in without}
-
-
-def defaults_of(declared: type) -> Mapping[str, Any]:
-    """Return the default of each key of a typed dictionary, as it is stated."""
-    hints = get_type_hints(declared, include_extras=True)
-    return {name: get_args(hint)[1].default for name, hint in hints.items()}
-
-
-def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
-    """Return a typed dictionary with the stated default of each key that is not given."""
-    return cast("Keywords", {**defaults_of(declared), **given})
-
-
-def bounded(name: str, value: object, shown: str = "") -> int:
-    """Return a count within its :data:`BOUNDS`; UsageError for another value, which ``shown`` can name otherwise."""
-    least, most = BOUNDS[name]
-    number = units.whole_number(str(value), most)
-    if number is None or number < least:
-        raise UsageError(
-            f"{shown or flag(name)}: '{value}' is not a whole number from {least} to {most}",
-            f"write for example {flag(name)} {max(least, 1)}",
-        )
-    return number
-
-
-def flag(name: str) -> str:
-    """Return an option as the command line writes it."""
-    return f"--{name.replace('_', '-')}"
-
-
-LIMITS = table_of(LimitOptions)
-PLAN: Table = table_of(PlanOptions)
-SEARCH = table_of(SearchOptions)

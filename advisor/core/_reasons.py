@@ -15,7 +15,7 @@ from advisor.core._evaluation import (
     size_of,
     variant_of,
 )
-from advisor.core._metrics import Preference
+from advisor.core._preference import Preference
 from advisor.core._quantity import Provenance
 from advisor.core._units import plural, show_bytes, show_ms
 

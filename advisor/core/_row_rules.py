@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from advisor.core._evaluation import Evaluation, Status
@@ -35,7 +36,7 @@ def broken_rule(evaluation: Evaluation, key: object = None) -> str:
     """
     if key not in (None, evaluation.configuration.key):
         return "the key is that of the configuration"
-    return next((words for words, holds in RULES.items() if not holds(evaluation)), "")
+    return next((words for words, holds in list_rules().items() if not holds(evaluation)), "")
 
 
 def _of(name: str, holds: Callable[[Quantity], bool]) -> Rule:
@@ -117,52 +118,56 @@ def _files_fit(row: Evaluation) -> bool:
     return all(re.fullmatch("[0-9a-f]{64}", sha256) and size > 0 for file, sha256, size in files if file)
 
 
-RULES: Mapping[str, Rule] = {
-    **{
-        f"{name} is in {unit}": _of(name, lambda q, unit=unit: q.unit == unit)  # type: ignore[misc]
-        for name, unit in UNITS.items()
-    },
-    **{
-        f"{name} is above zero": _of(name, lambda q: min(q.value, *_ends(q)) > 0)
-        for name in ("latency", "latency_p90", "size")
-    },
-    **{f"the interval of {name} holds its value": _of(name, _holds_value) for name in UNITS},
-    **{
-        f"{name} and its interval are at most 100 %": _of(name, lambda q: max(q.value, *_ends(q)) <= 100 + _CLOSE)
-        for name, unit in UNITS.items()
-        if unit == "%"
-    },
-    **{
-        f"the confidence of {name} is between 0 and 1": _of(name, lambda q: q.level is None or 0 < q.level < 1)
-        for name in UNITS
-    },
-    "an accuracy is at least 0, unless it is the saved cost": lambda row: (
-        COST_SAVED in row.answers.metrics
-        or all(q is None or q.value >= 0 for q in (row.accuracy, row.holdout_accuracy, row.new_conditions))
-    ),
-    "the 90th percentile of the latency is at least its median": lambda row: (
-        not row.latency or not row.latency_p90 or row.latency_p90.value >= row.latency.value * (1 - _CLOSE)
-    ),
-    "the shortest run is at most the median, and this at most the 90th percentile": lambda row: (
-        not row.timing or (_in_order(row.timing.wall_ms) and _in_order(row.timing.cpu_ms))
-    ),
-    "a latency that was timed is measured, with the 90th percentile of its timing": _was_timed,
-    "the timing has the threads of the target": lambda row: (
-        row.configuration.target.threads >= 1
-        and (row.timing is None or row.timing.threads in (None, row.configuration.target.threads))
-    ),
-    "accuracy and recall are the shares of right answers in the confusion matrix": lambda row: all(
-        _counts_fit(*pair) for pair in _judged(row)
-    ),
-    "the accuracy is one of the metrics of its answers": lambda row: all(_is_a_metric(*pair) for pair in _judged(row)),
-    "answers on the hold-out have an accuracy": lambda row: (
-        row.holdout_answers is None or row.holdout_accuracy is not None
-    ),
-    "every share is between 0 and 1": lambda row: all(share is None or 0 <= share <= 1 for share in _shares(row)),
-    "an evaluation that is ok has a file with a size": lambda row: (
-        row.status is not Status.OK or (bool(row.artefact) and row.size is not None)
-    ),
-    "an evaluation has a reason if it is not ok": lambda row: (row.status is Status.OK) != bool(row.reason),
-    "every file has a hash and a size above zero": _files_fit,
-}
-"""Each rule in words, with what says whether an evaluation satisfies it."""
+@cache
+def list_rules() -> Mapping[str, Rule]:
+    """Return each rule in words, with the function that says whether an evaluation satisfies it."""
+    return {
+        **{
+            f"{name} is in {unit}": _of(name, lambda q, unit=unit: q.unit == unit)  # type: ignore[misc]
+            for name, unit in UNITS.items()
+        },
+        **{
+            f"{name} is above zero": _of(name, lambda q: min(q.value, *_ends(q)) > 0)
+            for name in ("latency", "latency_p90", "size")
+        },
+        **{f"the interval of {name} holds its value": _of(name, _holds_value) for name in UNITS},
+        **{
+            f"{name} and its interval are at most 100 %": _of(name, lambda q: max(q.value, *_ends(q)) <= 100 + _CLOSE)
+            for name, unit in UNITS.items()
+            if unit == "%"
+        },
+        **{
+            f"the confidence of {name} is between 0 and 1": _of(name, lambda q: q.level is None or 0 < q.level < 1)
+            for name in UNITS
+        },
+        "an accuracy is at least 0, unless it is the saved cost": lambda row: (
+            COST_SAVED in row.answers.metrics
+            or all(q is None or q.value >= 0 for q in (row.accuracy, row.holdout_accuracy, row.new_conditions))
+        ),
+        "the 90th percentile of the latency is at least its median": lambda row: (
+            not row.latency or not row.latency_p90 or row.latency_p90.value >= row.latency.value * (1 - _CLOSE)
+        ),
+        "the shortest run is at most the median, and this at most the 90th percentile": lambda row: (
+            not row.timing or (_in_order(row.timing.wall_ms) and _in_order(row.timing.cpu_ms))
+        ),
+        "a latency that was timed is measured, with the 90th percentile of its timing": _was_timed,
+        "the timing has the threads of the target": lambda row: (
+            row.configuration.target.threads >= 1
+            and (row.timing is None or row.timing.threads in (None, row.configuration.target.threads))
+        ),
+        "accuracy and recall are the shares of right answers in the confusion matrix": lambda row: all(
+            _counts_fit(*pair) for pair in _judged(row)
+        ),
+        "the accuracy is one of the metrics of its answers": lambda row: all(
+            _is_a_metric(*pair) for pair in _judged(row)
+        ),
+        "answers on the hold-out have an accuracy": lambda row: (
+            row.holdout_answers is None or row.holdout_accuracy is not None
+        ),
+        "every share is between 0 and 1": lambda row: all(share is None or 0 <= share <= 1 for share in _shares(row)),
+        "an evaluation that is ok has a file with a size": lambda row: (
+            row.status is not Status.OK or (bool(row.artefact) and row.size is not None)
+        ),
+        "an evaluation has a reason if it is not ok": lambda row: (row.status is Status.OK) != bool(row.reason),
+        "every file has a hash and a size above zero": _files_fit,
+    }

@@ -27,19 +27,14 @@ if TYPE_CHECKING:
         write_manifest,
         write_rows,
     )
-    from advisor.datasets._checks.image_quality import (
-        MEASURES,
-        OF_ANY_PLACE,
-        Measure,
-        MeasureDistribution,
-        conditions,
-        sizes,
-    )
+    from advisor.datasets._checks.image_measure import Measure
+    from advisor.datasets._checks.image_quality import MEASURES, OF_ANY_PLACE, MeasureDistribution, conditions, sizes
     from advisor.datasets._dataset import Dataset, Entry, LabelledImage, Listing, Rejected, class_order, members_of
     from advisor.datasets._demo import DEMO_NOTE, draw_demo
     from advisor.datasets._division import Division, Overview, divide, divide_boxes, stratified
     from advisor.datasets._duplicates import Pair, cropped_copies, groups, near_duplicates
     from advisor.datasets._grouping import silhouettes
+    from advisor.datasets._image_groups import Grouping
     from advisor.datasets._images import (
         MIN_SIDE,
         READ_ERRORS,
@@ -67,7 +62,6 @@ if TYPE_CHECKING:
         UNGROUPED,
         VALIDATION,
         VALIDATION_SHARE,
-        Grouping,
         Split,
         copies_sentence,
         group_numbers,

@@ -7,156 +7,38 @@ A condition is applied to an image at the model's size: ``apply(load(path, size)
 strength is 0 for none, 1 for everyday, 2 for strong but usable. None needs pixels from outside the image.
 """
 
-import math
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from io import BytesIO
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.random import Generator
-from numpy.typing import NDArray
-from PIL import Image
 
+from advisor.datasets._capture_conditions import (
+    CaptureCondition,
+    Pixels,
+    bend_lens,
+    blur_motion,
+    cast_colour,
+    compress_as_jpeg,
+    crop_off_centre,
+    dim_light,
+    tilt_view,
+)
 from advisor.datasets._images import load
 
-Pixels = NDArray[np.uint8]
-
 VERSION = 1  # Raised when equal images, conditions, strengths and seeds give other pixels
-
-GAMMA = 2.2
-_MESH = 14  # Tiles a side that approximate the lens: the error is below half a pixel at 224 pixels
 
 STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
 AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
 
-
-@dataclass(frozen=True)
-class CaptureCondition:
-    """One capture condition."""
-
-    name: str  # its name in reports
-    change: Callable[[Pixels, float, Generator], Pixels]  # of uint8 (S, S, 3) with strength and generator
-    moves: bool = False  # what is in the image gets another place
-
-
-def _framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Crop a window of 1/(1 + strength / 3) of the sides at the border of the image."""
-    side = len(photo)
-    window = side / (1 + strength / 3)
-    towards = draw.uniform(-1, 1, 2)
-    place = (1 + towards / max(abs(towards))) / 2 * (side - window)
-    left, top = (float(value) for value in place)
-    image = Image.fromarray(photo)
-    box = (left, top, left + window, top + window)
-    return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))
-
-
-def _low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
-    light = ((np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength))[photo]
-    grain = draw.standard_normal(light.shape, dtype=np.float32)
-    light += grain * np.sqrt(light * np.float32(0.002 * strength) + np.float32(1e-6 * strength))
-    return _pixels(np.maximum(light, 0) ** np.float32(1 / GAMMA) * 255)
-
-
-def _colour_cast(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Apply a wrong white balance: gains of red, green and blue with a fixed mean."""
-    angle = draw.uniform(0, 2 * math.pi)
-    warm = math.cos(angle)
-    green = 0.5 * math.sin(angle)
-    gains = np.exp(0.2 * strength * np.array([warm - green / 2, green, -warm - green / 2]))
-    return _pixels(photo * gains.astype(np.float32))
-
-
-def _motion_blur(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Blur along a straight line with a length of 4 % of the side times the strength."""
-    side = len(photo)
-    length = 0.04 * strength * side
-    angle = draw.uniform(0, math.pi)
-    steps = max(1, round(length))
-    ways = (np.arange(steps + 1) / steps - 0.5) * length
-    margin = math.ceil(length / 2)
-    padded = np.pad(photo, ((margin, margin), (margin, margin), (0, 0)), mode="edge")
-    total = np.zeros(photo.shape, np.uint16)
-    for way in ways:
-        down = margin + round(way * math.sin(angle))
-        right = margin + round(way * math.cos(angle))
-        total += padded[down : down + side, right : right + side]
-    return _pixels(total / np.float32(len(ways)))
-
-
-def _jpeg(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """Compress like messenger apps: JPEG of quality 100 * 0.3^strength (30, 9) with halved colour resolution."""
-    if strength <= 0:
-        return photo
-    file = BytesIO()
-    quality = max(1, round(100 * 0.3**strength))
-    Image.fromarray(photo).save(file, "JPEG", quality=quality, subsampling="4:2:0")
-    with Image.open(file) as image:
-        return np.asarray(image.convert("RGB"))
-
-
-def _perspective(photo: Pixels, strength: float, draw: Generator) -> Pixels:
-    """Change the perspective: each corner moves inwards by up to 13 % of the side times the strength."""
-    side = float(len(photo))
-    insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
-    corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))  # from top left, counter-clockwise
-    rows = []
-    quad = []
-    for (u, v), (across, down) in zip(corners, insets.tolist(), strict=True):
-        x, y = (edge - inset if edge else inset for edge, inset in ((u, across), (v, down)))
-        rows += [[u, v, 1, 0, 0, 0, -x * u, -x * v], [0, 0, 0, u, v, 1, -y * u, -y * v]]
-        quad += [x, y]
-    return _transformed(photo, "PERSPECTIVE", np.linalg.solve(np.array(rows), np.array(quad)).tolist())
-
-
-def _fisheye(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
-    """Apply a wide-angle lens: the radius becomes r + strength / 4 * r^3, with the corners fixed."""
-    return _transformed(photo, "MESH", _lens(len(photo), float(strength) / 4))
-
-
-@lru_cache(maxsize=16)
-def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tuple[float, ...]]]:
-    """Return target boxes with their source corners, for Pillow's mesh transform."""
-    cells = min(_MESH, side)  # a cell has at least one pixel
-    edges = [round(side * place / cells) for place in range(cells + 1)]
-    x, y = np.meshgrid(*(2 * np.array(edges) / side - 1 for _ in range(2)))
-    grown = (1 + curve * (x * x + y * y)) / (1 + 2 * curve)
-    across, down = ((values * grown + 1) * side / 2 for values in (x, y))
-    return [
-        (
-            (edges[col], edges[row], edges[col + 1], edges[row + 1]),
-            tuple(
-                float(axis[row + lower, col + right])
-                for lower, right in ((0, 0), (1, 0), (1, 1), (0, 1))
-                for axis in (across, down)
-            ),
-        )
-        for row in range(cells)
-        for col in range(cells)
-    ]
-
-
-def _transformed(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
-    image = Image.fromarray(photo)
-    return np.asarray(image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR))
-
-
-def _pixels(values: NDArray[np.number]) -> Pixels:
-    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)
-
-
 CONDITIONS: tuple[CaptureCondition, ...] = (
-    CaptureCondition("framing", _framing, moves=True),
-    CaptureCondition("low light", _low_light),
-    CaptureCondition("colour cast", _colour_cast),
-    CaptureCondition("motion blur", _motion_blur),
-    CaptureCondition("JPEG", _jpeg),
-    CaptureCondition("perspective", _perspective, moves=True),
-    CaptureCondition("fisheye", _fisheye, moves=True),
+    CaptureCondition("framing", crop_off_centre, moves=True),
+    CaptureCondition("low light", dim_light),
+    CaptureCondition("colour cast", cast_colour),
+    CaptureCondition("motion blur", blur_motion),
+    CaptureCondition("JPEG", compress_as_jpeg),
+    CaptureCondition("perspective", tilt_view, moves=True),
+    CaptureCondition("fisheye", bend_lens, moves=True),
 )
 
 Test = tuple[CaptureCondition, float]

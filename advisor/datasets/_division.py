@@ -17,6 +17,7 @@ from advisor.datasets._dataset import Dataset
 from advisor.datasets._demo import DEMO_NOTE, is_demo
 from advisor.datasets._duplicates import Pair, near_duplicates
 from advisor.datasets._grouping import find_groups
+from advisor.datasets._image_groups import Grouping
 from advisor.datasets._split import (
     HOLDOUT,
     HOLDOUT_SHARE,
@@ -24,7 +25,6 @@ from advisor.datasets._split import (
     TRAIN,
     VALIDATION,
     VALIDATION_SHARE,
-    Grouping,
     Split,
     copies_sentence,
     group_numbers,

@@ -34,7 +34,6 @@ PIECES = 5
 PIECE = 12
 """Images from which on hashes are looked up by their pieces, and the pieces and their bits."""
 
-
 _BITS = [1 << bit for bit in range(PIECE)]
 _CHANGES = (0, *_BITS, *(one ^ other for one, other in combinations(_BITS, 2)))
 """Changes of a piece in two bits at most."""

@@ -27,7 +27,6 @@ _BATCH = re.compile(r"data_batch_\d+|test_batch|batches\.meta|train|test|meta") 
 _IDX = re.compile(r".+[-.]idx[123][-.]ubyte(\.gz)?", re.IGNORECASE)
 PICKLE_MARK = b"\x80"
 
-
 ARRAYS = ("a file of NumPy arrays", AS_FILES)
 HDF5 = ("an HDF5 file", AS_FILES)
 PICKLE = ("a pickle of Python", AS_FILES)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from advisor.core import UsageError
 from advisor.datasets._dataset import Dataset, members_of
-from advisor.datasets._split import UNGROUPED, Grouping, Source
+from advisor.datasets._image_groups import Grouping, Source
+from advisor.datasets._split import UNGROUPED
 from advisor.datasets._survey import Shot, Survey
 
 DIAMETER = 1.2

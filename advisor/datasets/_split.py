@@ -5,10 +5,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from advisor.core import UsageError, Written
+from advisor.core import UsageError
 from advisor.datasets._dataset import Dataset, members_of
+from advisor.datasets._image_groups import Grouping, Source
 
 Group = list[int]  # Indices of images that are never separated: copies, near duplicates
 
@@ -21,47 +21,6 @@ TRAIN = "train"
 VALIDATION = "validation"
 HOLDOUT = "holdout"
 PARTS = (TRAIN, VALIDATION, HOLDOUT)  # Names of the parts, from the one for training to the one that is used last
-
-
-class Source(StrEnum):
-    """The source of the groups, in the words of messages."""
-
-    NONE = ""
-    MANIFEST = "column 'group' of the manifest"
-    CAMERA = "time and camera of each photo"
-    SEQUENCE = "file names in sequence"
-    APPEARANCE = "similar light and background"
-
-
-@dataclass(frozen=True)
-class Grouping(Written):
-    """Groups of images, each taken on one occasion.
-
-    Attributes:
-        of: number of the group of each image of the dataset; empty if the images do not come in groups.
-        source: how the groups were found.
-    """
-
-    entries = ("source", "groups=count", "largest")
-
-    of: tuple[int, ...] = ()
-    source: Source = Source.NONE
-
-    @property
-    def count(self) -> int:
-        """Number of groups."""
-        return len(set(self.of))
-
-    @property
-    def largest(self) -> int:
-        """Images in the largest group, 0 without groups."""
-        return max(Counter(self.of).values(), default=0)
-
-    @property
-    def members(self) -> tuple[tuple[int, ...], ...]:
-        """The indices of each group."""
-        return tuple(map(tuple, members_of(self.of).values()))
-
 
 UNGROUPED: Grouping = Grouping()
 

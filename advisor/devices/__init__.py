@@ -66,7 +66,8 @@ if TYPE_CHECKING:
         remarks,
     )
     from advisor.devices._profiles.loading import Profiles, prefer_tflite, shipped_fleets, shipped_profiles
-    from advisor.devices._profiles.measurements import PRECISIONS, SOURCE, Measurement
+    from advisor.devices._profiles.measurement import Measurement
+    from advisor.devices._profiles.measurements import PRECISIONS, SOURCE
     from advisor.devices._profiles.phones import SeveralPhones, device_names, find_phone, phone_remarks
     from advisor.devices._profiles.runtimes import (
         LITERT,

@@ -19,7 +19,8 @@ from advisor.devices._latency.table import Floats
 from advisor.devices._prediction import CALIBRATED, Predictor
 from advisor.devices._profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
 from advisor.devices._profiles.listing import folder_of, write_profile
-from advisor.devices._profiles.measurements import FORMS, Kernel, Measurement
+from advisor.devices._profiles.measurement import Measurement
+from advisor.devices._profiles.measurements import FORMS, Kernel
 from advisor.devices._profiles.runtimes import local_runtimes
 from advisor.isolation import WAITED_LIMIT, CallLimits, ChildPool, Scratch
 from advisor.tflite import select_output

@@ -19,7 +19,7 @@ from advisor.devices._connections.protocol import Connection, MeasurementJob, Ti
 from advisor.devices._latency.operator_times import model_operators
 from advisor.devices._profiles import DeviceProfile, DeviceTarget
 from advisor.devices._profiles.measurements import Kernel
-from advisor.isolation import EFFORTS
+from advisor.isolation import map_efforts
 from advisor.tflite import CONVOLUTION, DENSE, DEPTHWISE, Work, add_tensor, new_operator, pack, read, sign
 
 _RELU6 = schema.ActivationFunctionType.RELU6
@@ -287,7 +287,7 @@ def time_kernels(
     """
     if not wanted:
         return
-    effort = EFFORTS[EFFORT]
+    effort = map_efforts()[EFFORT]
     least = effort.min_seconds + effort.blocks * effort.pause_seconds
     tell(f"timing {len(wanted)} kernels on {connection.label}, in at least {show_seconds(least * len(wanted))}")
     start = time.monotonic()

@@ -31,7 +31,8 @@ from advisor.devices._latency.posterior import (
 from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of, count_releases, runtime_family
 from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices._profiles.listing import known_devices
-from advisor.devices._profiles.measurements import SOURCE, Measurement
+from advisor.devices._profiles.measurement import Measurement
+from advisor.devices._profiles.measurements import SOURCE
 
 UNLIKE = 10.0
 """Ratio of the ends of an 80 % interval above which no known device is comparable: it says nothing about a budget."""

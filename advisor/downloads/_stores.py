@@ -24,6 +24,7 @@ from typing import Any
 from filelock import FileLock
 
 from advisor.core import UsageError, listed, nearest, plural, require_extra, show_bytes, show_seconds, without_password
+from advisor.downloads._store_kind import StoreKind
 from advisor.store import ArtifactCache, cache_root, copy_atomically, limit_bytes, sha256_json
 
 CONNECTIONS = 16
@@ -47,16 +48,6 @@ _DENIED = re.compile(r"credential|forbidden|access ?denied|\b40[13]\b|token", re
 Say = Callable[[str], None]
 Objects = Mapping[str, tuple[int, str]]
 """Size in bytes and version of each object, by its path in the copy."""
-
-
-@dataclass(frozen=True)
-class StoreKind:
-    """A kind of store: the module and class of fsspec that speak to it, and where it takes its credentials."""
-
-    module: str
-    name: str
-    credentials: str
-
 
 STORES: Mapping[str, StoreKind] = {
     "s3": StoreKind(

@@ -59,18 +59,8 @@ if TYPE_CHECKING:
         input_spec,
         versions,
     )
-    from advisor.engine._pipeline.stage import (
-        Folders,
-        Inputs,
-        Job,
-        Pool,
-        Resources,
-        Results,
-        Scope,
-        Source,
-        Stage,
-        StageName,
-    )
+    from advisor.engine._pipeline.resources import Pool, Resources
+    from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Source, Stage, StageName
     from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, identity, require_classes
     from advisor.engine._pipeline.stages.figures import capture, over_images, score
     from advisor.engine._pipeline.stages.finetuning import finetuned

@@ -25,12 +25,13 @@ from advisor.engine._history.loaded_run import LABELS, CheckedLabels, WrongLabel
 from advisor.engine._pipeline.evaluation.scorer import Scorer, artefact_of, scope_of
 from advisor.engine._pipeline.graph import VariantStages, with_all_before
 from advisor.engine._pipeline.materials import DAMAGED, Images, Purpose, Role
-from advisor.engine._pipeline.stage import Pool, Stage
+from advisor.engine._pipeline.resources import Pool
+from advisor.engine._pipeline.stage import Stage
 from advisor.engine._pipeline.walker import Lookup
 from advisor.engine._question import Execution
 from advisor.engine._space.plan import ANSWER_S
 from advisor.engine._space.resolved import Say
-from advisor.isolation import POOLS
+from advisor.isolation import map_pools
 from advisor.store import RunFolder
 from advisor.training import Suspect
 
@@ -232,7 +233,9 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
     work.say("making the file that learns from all images")
     with contextlib.ExitStack() as held:
         if trains:  # the search has ended its own trainers
-            pool = held.enter_context(contextlib.closing(POOLS[Pool.TRAINERS](work.run.place(work.run.log_file.name))))
+            pool = held.enter_context(
+                contextlib.closing(map_pools()[Pool.TRAINERS](work.run.place(work.run.log_file.name)))
+            )
             walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
         made = await work.result(stages.on_all)
         scope = scope_of(pick)

@@ -45,7 +45,8 @@ from advisor.downloads import FetchOptions
 from advisor.engine._execution import Machine
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import Images, Materials, Part, Role, versions
-from advisor.engine._pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage, StageName
+from advisor.engine._pipeline.resources import Pool
+from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
 from advisor.engine._pipeline.stages.backbone import features
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Question

@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 
 from advisor.core import EXECUTORS, LOCAL, integration, show_bytes
 from advisor.engine._question.values import Execution
-from advisor.isolation import HEAVY, POOLS, ChildPool, Children, MemoryGate, Pause
+from advisor.isolation import HEAVY, ChildPool, Children, MemoryGate, Pause, map_pools
 from advisor.measurement import Host, host
 
 Result = TypeVar("Result")
@@ -258,7 +258,7 @@ class Executor(Protocol):
 
     @property
     def pools(self) -> Mapping[str, Children]:
-        """Child processes by kind: see :data:`advisor.isolation.POOLS`."""
+        """Child processes by kind: see :func:`advisor.isolation.map_pools`."""
 
     @property
     def host(self) -> Host:
@@ -299,7 +299,7 @@ class LocalExecutor:
     @cached_property
     def pools(self) -> Mapping[str, ChildPool]:
         """Child processes by kind."""
-        return {kind: make(self._log()) for kind, make in POOLS.items()}
+        return {kind: make(self._log()) for kind, make in map_pools().items()}
 
     def begin(self) -> None:
         """Start the child that converts networks: where a core is free, it imports TensorFlow while a search plans."""

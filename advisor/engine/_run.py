@@ -37,7 +37,8 @@ from advisor.engine._question import Request
 from advisor.engine._question.values import Execution
 from advisor.engine._rules import rules_of
 from advisor.engine._scheduling.search_loop import SearchLoop
-from advisor.engine._scheduling.stopping import COMPLETE, INTERRUPTED, Stop
+from advisor.engine._scheduling.stop import Stop
+from advisor.engine._scheduling.stopping import COMPLETE, INTERRUPTED
 from advisor.engine._scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine._scheduling.study import Study
 from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, Plan, record_unevaluated, skip_ruled_out

@@ -1,7 +1,7 @@
 """Texts of a bundle: the model card, the README, and code for each platform."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
 from types import MappingProxyType
@@ -92,13 +92,15 @@ def _in_string(text: str) -> str:
     return visible(" ".join(text.splitlines())).replace("\\", "\\\\").replace('"', '\\"')
 
 
-_ENCODERS = MappingProxyType(dict.fromkeys(("cc", "h", "kt", "swift"), _in_comment) | {"py": _in_string})
-"""Encodes the texts in code, by the ending of its file. Names and numbers stay as they are."""
+@cache
+def _map_encoders() -> Mapping[str, Callable[[str], str]]:
+    """Return the function that encodes the texts in code, by the ending of its file."""
+    return MappingProxyType(dict.fromkeys(("cc", "h", "kt", "swift"), _in_comment) | {"py": _in_string})
 
 
 @cache
 def _environment(package: str, language: str) -> Environment:
-    encode = _ENCODERS.get(language, str)
+    encode = _map_encoders().get(language, str)
     environment = Environment(
         autoescape=language == "html",  # noqa: S701 (Markdown escapes where it needs it)
         finalize=lambda value: encode(value) if type(value) is str else value,

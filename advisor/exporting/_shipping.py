@@ -250,9 +250,6 @@ class Page:
     package: str = "advisor.exporting"
 
 
-NO_PAGE = Page()
-
-
 @dataclass(frozen=True)
 class Shipping:
     """Content of a bundle of one task. Each file of code has a template of its name.
@@ -282,7 +279,7 @@ class Shipping:
     answering: Answering
     found: Callable[[Sequence[Any], ShippedModel], tuple[Found, ...]]
     coreml: bool = False
-    page: Page = NO_PAGE
+    page: Page = field(default_factory=Page)
     least: float | None = None
     said: Callable[[Sequence[Found], float], str] = counted
     layer: Callable[[Sequence[Any], ShippedModel], bytes] | None = None

@@ -10,8 +10,8 @@ from typing import Any
 from advisor.core import StageError, UsageError, show_ms
 from advisor.devices import ConnectionSettings, MeasurementJob, SshConnection, known_devices, lock_device, read_document
 from advisor.exporting import check
+from advisor.fleet._tiers import DOCUMENT, FOLDER
 from advisor.fleet.selector import TierSelector
-from advisor.fleet.tiers import DOCUMENT, FOLDER
 from advisor.store import read_json, sha256_file
 
 TIMEOUT_S = 600

@@ -12,7 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from advisor.core import UsageError, first_line, install_extra, without_password
-from advisor.reporting import ANSWER, REPORT_FILES
+from advisor.reporting import REPORT_FILES, make_answer_rows
 from advisor.store import NUMBERS, TEXT, type_of
 
 if TYPE_CHECKING:
@@ -106,6 +106,6 @@ def _metrics(view: RunView) -> Iterator[tuple[str, float]]:
     yield "front_size", float(len(view.decision.front))
     if view.decision.pick is None:
         return
-    for name, value in ANSWER.cells((view, view.decision.pick)).items():
+    for name, value in make_answer_rows().cells((view, view.decision.pick)).items():
         if value is not None and name.endswith((*NUMBERS, "_bytes")) and type_of(name) != TEXT:
             yield f"pick.{name}", float(value)

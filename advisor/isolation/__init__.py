@@ -15,13 +15,13 @@ if TYPE_CHECKING:
         HEAVY,
         LIGHT,
         NETWORK,
-        POOLS,
         TRAINERS,
         WRITES_BELOW,
         CallLimits,
         ChildPool,
         Children,
         Trainers,
+        map_pools,
     )
     from advisor.isolation._process import (
         ENDS_WITH_PARENT,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         waiting_factor,
     )
     from advisor.isolation.agent import (
-        EFFORTS,
         AgentError,
         AgentJson,
         Block,
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
         count_cores,
         import_interpreter,
         input_values,
+        map_efforts,
         new_interpreter,
         one_line,
         parse_numbers,
@@ -74,7 +74,6 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "EFFORTS",
     "ENDS_WITH_PARENT",
     "EXPECTED_BYTES",
     "GPU_DRIVER",
@@ -83,7 +82,6 @@ __all__ = [
     "LIGHT",
     "MEMORY",
     "NETWORK",
-    "POOLS",
     "TRAINERS",
     "UNWANTED",
     "WAITED_LIMIT",
@@ -113,6 +111,8 @@ __all__ = [
     "cpu_s_of_tree",
     "import_interpreter",
     "input_values",
+    "map_efforts",
+    "map_pools",
     "memory_there",
     "new_interpreter",
     "no_follow",

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
@@ -357,6 +357,11 @@ class Trainers(ChildPool):
 _workers = partial(ChildPool, environment=ENDS_WITH_PARENT)
 _converters = partial(ChildPool, environment={**ENDS_WITH_PARENT, IMPORTS: "tensorflow keras advisor.catalog._convert"})
 
-POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: _workers, HEAVY: _converters, TRAINERS: Trainers}
-"""Functions that make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training.
-Their children end with this process when paused."""
+
+@cache
+def map_pools() -> Mapping[str, Callable[[Path | None], ChildPool]]:
+    """Return the function that makes the pool of each kind: without TensorFlow, with it, and with it for training.
+
+    Their children end with this process when paused.
+    """
+    return {LIGHT: _workers, HEAVY: _converters, TRAINERS: Trainers}

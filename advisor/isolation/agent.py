@@ -28,6 +28,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -35,6 +36,9 @@ SCHEMA_VERSION = 1
 EXIT_ERROR = 3
 MAX_RUNS = 200_000
 INPUT_SEED = 20_200
+
+MODELS: dict[str, Any] = {}
+"""Classes by suffix that load and run further files: an agent of another runtime adds its own before it starts."""
 
 
 class Block(TypedDict):
@@ -121,17 +125,22 @@ class Effort:
 # quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
 # profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` suits searches of dozens of artefacts; `survey` suits
 # searches of hundreds, which time the best ones again. `load` shows whether a file runs, its memory and its load time.
-EFFORTS = {
-    effort.name: effort
-    for effort in (
-        Effort("load", 1, 0.0, 0.1, 1, 0.0),
-        Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
-        Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
-        Effort("quick", 64, 6.0, 30.0, 8, 0.1),
-        Effort("normal", 128, 10.0, 60.0, 10, 0.25),
-        Effort("full", 1024, 60.0, 600.0, 20, 1.0),
-    )
-}
+
+
+@cache
+def map_efforts() -> Mapping[str, Effort]:
+    """Return how long a series takes, by the name of the effort."""
+    return {
+        effort.name: effort
+        for effort in (
+            Effort("load", 1, 0.0, 0.1, 1, 0.0),
+            Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
+            Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
+            Effort("quick", 64, 6.0, 30.0, 8, 0.1),
+            Effort("normal", 128, 10.0, 60.0, 10, 0.25),
+            Effort("full", 1024, 60.0, 600.0, 20, 1.0),
+        )
+    }
 
 
 class AgentError(Exception):
@@ -305,13 +314,10 @@ class OnnxModel:
         return lambda: run(binding)
 
 
-MODELS: dict[str, Any] = {".onnx": OnnxModel}
-"""The class that loads and runs a file by its suffix; a :class:`TfliteModel` runs all others."""
-
-
 def model_of(path: str) -> Any:
     """Return the class that loads and runs a file."""
-    return MODELS.get(Path(path).suffix, TfliteModel)
+    suffix = Path(path).suffix
+    return OnnxModel if suffix == ".onnx" else MODELS.get(suffix, TfliteModel)
 
 
 def import_interpreter() -> tuple[Any, str, str]:
@@ -533,7 +539,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Time .tflite files and print one JSON document.")
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2")
-    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
+    parser.add_argument("--effort", choices=sorted(map_efforts()), default="quick")
     parser.add_argument("--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK")
     parser.add_argument("--shape", type=parse_numbers, help="shape of the first input, such as 1,224,224,3")
     parser.add_argument("--sustained", type=float, help="run the first file without a pause for this many seconds")
@@ -552,7 +558,7 @@ def main() -> int:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory_limit, options.memory_limit))
-    effort = EFFORTS[options.effort]
+    effort = map_efforts()[options.effort]
     common = (options.kernels, options.shape)
     if options.sustained:
         first = (options.models[0], options.threads[0], options.sustained, options.windows)

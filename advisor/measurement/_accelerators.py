@@ -175,17 +175,23 @@ class Accelerator(_Strict):
         return f"{operator.name} with {failures[0]}" if all(failures) else ""
 
 
-_FILE = FileKind(
-    "description of an accelerator",
-    Accelerator,
-    {"operators": Operators, "serves": Serves, "keeps": Keeps, "where": Limits},
-    "see the shipped files for examples",
-)
+@cache
+def _describe_accelerator_file() -> FileKind[Accelerator]:
+    """Return how a file that describes an accelerator is validated."""
+    return FileKind(
+        "description of an accelerator",
+        Accelerator,
+        {"operators": Operators, "serves": Serves, "keeps": Keeps, "where": Limits},
+        "see the shipped files for examples",
+    )
 
 
 def read_folder(folder: Path) -> dict[str, Accelerator]:
     """Read every ``*.yaml`` file in a folder; raise UsageError, which names file and line, if one is not valid."""
-    accelerators_read = [_FILE.validate_file(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
+    accelerators_read = [
+        _describe_accelerator_file().validate_file(read_yaml(path, MAX_YAML_BYTES))
+        for path in sorted(folder.glob("*.yaml"))
+    ]
     return {accelerator.name: accelerator for accelerator in accelerators_read}
 
 

@@ -17,7 +17,6 @@ from advisor.measurement._accuracy import Detections, of_other_images, sums_of_u
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
-
 HALF = (0.5,)  # The overlap of mAP@0.5
 MOST_GROUPS = 300  # Groups of images that are left out in turn, at most
 LEAST_SCORE = 0.5  # Score from which a centre counts: the training shifts the scores so that it has the best F1

@@ -23,7 +23,6 @@ _FEATURES = (
     *("neon", "asimd", "asimdhp", "asimddp", "fphp", "i8mm", "bf16", "sve", "sve2", "sme"),
 )
 
-
 OBSERVED_S = 0.5
 PATIENCE_S = 5.0
 TOLERATED = 0.5  # processors that others may take from the threads: the usual load of a desktop

@@ -8,6 +8,7 @@ Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974).
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class Score:
 
 def scores(judged: Judged, names: Iterable[str] = METRICS) -> dict[str, Score]:
     """Return those of some metrics that the images allow, by name."""
-    by_name = {name: SCORES[name](judged) for name in names}
+    by_name = {name: map_scores()[name](judged) for name in names}
     return {name: score for name, score in by_name.items() if score is not None}
 
 
@@ -178,16 +179,18 @@ def worst_group(judged: Judged) -> Score | None:
     return Score(score.figure, shares, note, size)
 
 
-SCORES: Mapping[str, Callable[[Judged], Score | None]] = {
-    TOP1: top1,
-    BALANCED_ACCURACY: mean_recall,
-    MACRO_F1: macro_f1,
-    TOP5: top5,
-    LOG_LOSS: mean_probability,
-    COST_SAVED: cost_saved,
-    WORST_GROUP: worst_group,
-}
-"""The function of each metric."""
+@cache
+def map_scores() -> Mapping[str, Callable[[Judged], Score | None]]:
+    """Return the function of each metric."""
+    return {
+        TOP1: top1,
+        BALANCED_ACCURACY: mean_recall,
+        MACRO_F1: macro_f1,
+        TOP5: top5,
+        LOG_LOSS: mean_probability,
+        COST_SAVED: cost_saved,
+        WORST_GROUP: worst_group,
+    }
 
 
 def _answers_of(judged: Judged) -> Labels:

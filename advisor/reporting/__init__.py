@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         write_at,
         write_own,
     )
-    from advisor.reporting._frames import ANSWER, CANDIDATES, AnswerRows, evaluations_frame, rows_of
+    from advisor.reporting._frames import AnswerRows, evaluations_frame, make_answer_rows, make_candidate_rows, rows_of
     from advisor.reporting._html import summary_html
     from advisor.reporting._listings import (
         CARDS,
@@ -69,13 +69,13 @@ if TYPE_CHECKING:
     from advisor.reporting._risks import Risk, risks_of
     from advisor.reporting._runs import (
         REPORT,
-        ROWS,
-        SORTS,
         RunRow,
         Runs,
         RunState,
         describe_figures,
         figures,
+        make_run_rows,
+        map_sorts,
         print_runs,
     )
     from advisor.reporting._steps import continue_command
@@ -85,8 +85,6 @@ else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
-    "ANSWER",
-    "CANDIDATES",
     "CARDS",
     "COLOURS",
     "DEVICES",
@@ -100,9 +98,7 @@ __all__ = [
     "REPORT",
     "REPORT_FILES",
     "RESULTS",
-    "ROWS",
     "SHOWN",
-    "SORTS",
     "STEPS",
     "TIMINGS",
     "AnswerRows",
@@ -127,6 +123,10 @@ __all__ = [
     "finite",
     "json_for_script",
     "load_view",
+    "make_answer_rows",
+    "make_candidate_rows",
+    "make_run_rows",
+    "map_sorts",
     "on_all_images",
     "print_added_card",
     "print_added_device",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from advisor.core import HOST, Evaluation, Quantity
 from advisor.reporting import _blocks as blocks, _figures as figures, _text as text
+from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
 from advisor.reporting._explanation import NOT_YET, TITLE, explanation, incumbent_sentences, opening
@@ -39,36 +39,17 @@ MAX_FLIPS = 3
 
 REPORT = "report.html"
 
-
-@dataclass(frozen=True)
-class _Layout:
-    """Columns and spacing of the table: ``roomy`` has two spaces between columns, otherwise there is one.
-
-    With ``origins``, rows say where their figures are from if they differ, otherwise the legend does. ``robust`` is the
-    accuracy under capture conditions; ``intervals`` have both ends, otherwise their larger side; ``folded`` has a
-    training recipe on a line above the compression; ``written`` has what a document shows.
-    """
-
-    roomy: bool = False
-    origins: bool = False
-    robust: bool = False
-    intervals: bool = False
-    memory: bool = True
-    folded: bool = False
-    written: bool = False
-
-
-_WRITTEN = _Layout(origins=True, robust=True, intervals=True, written=True)
+_WRITTEN = AnswerLayout(origins=True, robust=True, intervals=True, written=True)
 
 _LAYOUTS = (
-    _Layout(roomy=True, origins=True, robust=True, intervals=True),
-    _Layout(origins=True, robust=True, intervals=True),
-    _Layout(robust=True, intervals=True),
-    _Layout(robust=True),
-    _Layout(),
-    _Layout(folded=True),
-    _Layout(memory=False),
-    _Layout(memory=False, folded=True),
+    AnswerLayout(roomy=True, origins=True, robust=True, intervals=True),
+    AnswerLayout(origins=True, robust=True, intervals=True),
+    AnswerLayout(robust=True, intervals=True),
+    AnswerLayout(robust=True),
+    AnswerLayout(),
+    AnswerLayout(folded=True),
+    AnswerLayout(memory=False),
+    AnswerLayout(memory=False, folded=True),
 )
 """The table has the first of these layouts that the terminal is wide enough for."""
 
@@ -249,7 +230,7 @@ def written_table(view: RunView) -> list[Block]:
     return [_laid_out(view, rows, _WRITTEN)] if rows else []
 
 
-def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> blocks.DataTable:
+def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: AnswerLayout) -> blocks.DataTable:
     cells = [_cells(view, row, rows, layout) for row in rows]
     notes = [text.provenance_note(row) for row in rows]
     columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]
@@ -264,7 +245,7 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> blo
     return blocks.DataTable(columns, shown, looks=[_look(view, row) for row in rows], notes=legend)
 
 
-def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _Layout) -> dict[str, Words]:
+def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: AnswerLayout) -> dict[str, Words]:
     """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
     target, whole, judged = row.configuration.target, layout.intervals, _are_judged(rows)
     recipes = row.configuration.variant_name

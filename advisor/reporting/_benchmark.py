@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
@@ -125,13 +126,13 @@ def print_benchmark(
     names = {file.model: letter for file, letter in zip(found.files, letters, strict=True)}
     timed = timings(found) if timed is None else timed
     latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
-    shown: list[Block] = [*_head(found, names), table_of(LATENCY, latencies), *_reasons(found, names)]
+    shown: list[Block] = [*_head(found, names), table_of(_list_timing_columns(), latencies), *_reasons(found, names)]
     if found.ratios:
         shown.append(table_of(RATIOS, [(names[row.model], row) for row in found.ratios]))
     ran = [(names[file.model], file, file.timing) for file in found.files if file.timing]
     shown.append(table_of(LOADING, ran))
     if loaded := [(names[file.model], row, Span("as requested", "dim")) for file in found.files for row in file.loaded]:
-        shown += [blocks.Heading("With a load on the other processors"), table_of(LATENCY, loaded)]
+        shown += [blocks.Heading("With a load on the other processors"), table_of(_list_timing_columns(), loaded)]
     if pipelines := [(names[file.model], file.pipeline) for file in found.files if file.pipeline]:
         shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
     shown += (Labelled(names[file.model] or "Found", sentence) for file in found.files for sentence in file.advice)
@@ -170,20 +171,23 @@ def _mega(size: int | None) -> float | None:
     return None if size is None else size / 1e6
 
 
-LATENCY: tuple[TableColumn[Timed], ...] = (
-    TableColumn("", lambda row: row[0], left=True),
-    _timed("thr.", lambda row: row.threads),
-    _timed("median ms", lambda row: row.wall.median),
-    _timed("95 % ms", lambda row: span(row.wall.low, row.wall.high)),
-    _timed("p90 ms", lambda row: row.wall.p90),
-    _timed("p99 ms", lambda row: row.wall.p99, WIDE),
-    _timed("min ms", lambda row: row.wall.min, WIDE),
-    _timed("max ms", lambda row: row.wall.max, WIDE),
-    _timed("CV %", lambda row: f"{row.wall.cv:.1%}".rstrip("%"), WIDE),
-    _timed("CPU ms", lambda row: row.cpu.median if row.cpu else None),
-    _timed("runs", lambda row: row.wall.runs, WIDE),
-    TableColumn("verdict", lambda row: row[2], left=True),
-)
+@cache
+def _list_timing_columns() -> tuple[TableColumn[Timed], ...]:
+    """Return the columns of the timings of one file."""
+    return (
+        TableColumn("", lambda row: row[0], left=True),
+        _timed("thr.", lambda row: row.threads),
+        _timed("median ms", lambda row: row.wall.median),
+        _timed("95 % ms", lambda row: span(row.wall.low, row.wall.high)),
+        _timed("p90 ms", lambda row: row.wall.p90),
+        _timed("p99 ms", lambda row: row.wall.p99, WIDE),
+        _timed("min ms", lambda row: row.wall.min, WIDE),
+        _timed("max ms", lambda row: row.wall.max, WIDE),
+        _timed("CV %", lambda row: f"{row.wall.cv:.1%}".rstrip("%"), WIDE),
+        _timed("CPU ms", lambda row: row.cpu.median if row.cpu else None),
+        _timed("runs", lambda row: row.wall.runs, WIDE),
+        TableColumn("verdict", lambda row: row[2], left=True),
+    )
 
 
 def _reasons(benchmark: Benchmark, names: dict[str, str]) -> Iterator[Block]:
@@ -214,17 +218,20 @@ def _status(row: DeviceRow) -> Span:
     return Span(row.status, DEVICE_LOOKS.get(row.status, "command" if row.status == Provenance.PREDICTED else ""))
 
 
-DEVICE: tuple[TableColumn[DeviceRow], ...] = (
-    TableColumn("file", _file_of, left=True),
-    TableColumn("thr.", lambda row: row.threads or None),
-    TableColumn("ms", lambda row: row.latency.value if row.latency else None),
-    TableColumn("interval ms", _ends),
-    TableColumn("first ms", lambda row: row.first_ms),
-    TableColumn("load ms", lambda row: row.load_ms),
-    TableColumn("memory MB", lambda row: _mega(row.memory_bytes)),
-    TableColumn("arena MB", lambda row: row.arena_bytes / 1e6),
-    TableColumn("", _status, left=True),
-)
+@cache
+def _list_device_columns() -> tuple[TableColumn[DeviceRow], ...]:
+    """Return the columns of files on devices."""
+    return (
+        TableColumn("file", _file_of, left=True),
+        TableColumn("thr.", lambda row: row.threads or None),
+        TableColumn("ms", lambda row: row.latency.value if row.latency else None),
+        TableColumn("interval ms", _ends),
+        TableColumn("first ms", lambda row: row.first_ms),
+        TableColumn("load ms", lambda row: row.load_ms),
+        TableColumn("memory MB", lambda row: _mega(row.memory_bytes)),
+        TableColumn("arena MB", lambda row: row.arena_bytes / 1e6),
+        TableColumn("", _status, left=True),
+    )
 
 
 def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
@@ -232,7 +239,9 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
     where = ":".join(filter(None, (found.device, found.target)))
     head = blocks.Paragraph((Span(where, "strong"), f"  {_how(found)}"))
     files = [(Path(model).name, delegation) for model, delegation in found.delegations]
-    blocks.show([head, table_of(DEVICE, found.rows), *_remarks(found), *delegation_lines(files)], console)
+    blocks.show(
+        [head, table_of(_list_device_columns(), found.rows), *_remarks(found), *delegation_lines(files)], console
+    )
 
 
 def _how(benchmark: DeviceBenchmark) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from advisor.core import show_bytes
@@ -30,20 +31,27 @@ class _Line:
         return datetime.fromtimestamp(last, UTC).astimezone().isoformat(" ", "minutes")[:16]
 
 
-KINDS = (
-    TableColumn[_Line]("kind", lambda line: line.name, left=True, whole=True),
-    TableColumn[_Line]("entries", lambda line: str(len(line.entries))),
-    TableColumn[_Line]("size", lambda line: show_bytes(sum_bytes(line.entries))),
-    TableColumn[_Line]("last used", lambda line: line.used, left=True),
-)
+@cache
+def _list_kind_columns() -> tuple[TableColumn[_Line], ...]:
+    """Return the columns of the kinds of results."""
+    return (
+        TableColumn[_Line]("kind", lambda line: line.name, left=True, whole=True),
+        TableColumn[_Line]("entries", lambda line: str(len(line.entries))),
+        TableColumn[_Line]("size", lambda line: show_bytes(sum_bytes(line.entries))),
+        TableColumn[_Line]("last used", lambda line: line.used, left=True),
+    )
 
-RUNS = (
-    TableColumn[_Line]("run", lambda line: line.name, left=True, whole=True),
-    TableColumn[_Line]("state", lambda line: line.state, left=True),
-    TableColumn[_Line]("uses", lambda line: show_bytes(sum_bytes(line.entries))),
-    TableColumn[_Line]("alone", lambda line: show_bytes(sum_bytes(line.alone))),
-    TableColumn[_Line]("last used", lambda line: line.used, left=True),
-)
+
+@cache
+def _list_run_columns() -> tuple[TableColumn[_Line], ...]:
+    """Return the columns of the runs that use results."""
+    return (
+        TableColumn[_Line]("run", lambda line: line.name, left=True, whole=True),
+        TableColumn[_Line]("state", lambda line: line.state, left=True),
+        TableColumn[_Line]("uses", lambda line: show_bytes(sum_bytes(line.entries))),
+        TableColumn[_Line]("alone", lambda line: show_bytes(sum_bytes(line.alone))),
+        TableColumn[_Line]("last used", lambda line: line.used, left=True),
+    )
 
 
 def _kinds(contents: CacheContents) -> list[_Line]:
@@ -67,8 +75,8 @@ def print_cache(found: CacheContents) -> None:
     show(
         [
             Labelled("Cache", share),
-            table_of(KINDS, _kinds(found)),
-            *([table_of(RUNS, runs)] if runs else []),
+            table_of(_list_kind_columns(), _kinds(found)),
+            *([table_of(_list_run_columns(), runs)] if runs else []),
         ]
     )
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from advisor.reporting._classes import class_blocks, metric_blocks
 from advisor.reporting._confidence import unknown_blocks
 from advisor.reporting._explanation import opening
 from advisor.reporting._figures import foreign_runtimes, foundations, key_figures
-from advisor.reporting._frames import ANSWER, COLUMNS, AnswerRows, chosen, evaluations_frame, front_of
+from advisor.reporting._frames import AnswerRows, chosen, evaluations_frame, front_of, make_answer_rows, map_columns
 from advisor.reporting._html import render_html
 from advisor.reporting._risks import risks
 from advisor.reporting._steps import step_blocks
@@ -36,6 +37,8 @@ CLASSES_NAMED = 20
 
 ANSWER_FILE = "recommendation.json"
 PARQUET = "front.parquet"
+REPORT_FILES = (ANSWER_FILE, "front.csv", PARQUET, "report.md", "report.html")
+WRITE_AT = f"{__name__}:write_at"
 SCHEMA_VERSION = 1
 """Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
 
@@ -132,7 +135,7 @@ def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
     """
     names = tuple(name for name in REPORT_FILES if name != PARQUET or find_spec("fastparquet"))
     for name in names:
-        content = RENDERERS[name](view)
+        content = _map_renderers()[name](view)
         # Bytes of file names that are not text are written as escapes.
         data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
         write_atomically(folder / name, data)
@@ -152,9 +155,6 @@ def write_own(run: RunFolder, view: RunView | None = None) -> tuple[Path, ...]:
 def write_at(run: Path) -> None:
     """Write all files of the run in a folder, see :func:`write_own`."""
     write_own(RunFolder.open(run))
-
-
-WRITE_AT = f"{__name__}:{write_at.__name__}"
 
 
 class Writers:
@@ -267,8 +267,8 @@ def front_csv(view: RunView) -> str:
     """Return the front, one line an evaluation, fastest first; a figure that is not known is an empty cell."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(map(text.spreadsheet, ANSWER.cells((view, row)).values()) for row in front_of(view))
+    writer.writerow(map_columns())
+    writer.writerows(map(text.spreadsheet, make_answer_rows().cells((view, row)).values()) for row in front_of(view))
     return buffer.getvalue()
 
 
@@ -281,11 +281,13 @@ def front_parquet(view: RunView) -> bytes:
         return (folder / PARQUET).read_bytes()
 
 
-RENDERERS: Mapping[str, Callable[[RunView], str | bytes]] = {
-    ANSWER_FILE: recommendation_json,
-    "front.csv": front_csv,
-    PARQUET: front_parquet,
-    "report.md": render_markdown,
-    "report.html": render_html,
-}
-REPORT_FILES = tuple(RENDERERS)
+@cache
+def _map_renderers() -> Mapping[str, Callable[[RunView], str | bytes]]:
+    """Return the function that renders each file of :data:`REPORT_FILES`."""
+    return {
+        ANSWER_FILE: recommendation_json,
+        "front.csv": front_csv,
+        PARQUET: front_parquet,
+        "report.md": render_markdown,
+        "report.html": render_html,
+    }

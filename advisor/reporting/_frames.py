@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -189,65 +190,69 @@ def _ends(column: str, unit: str, path: str, *more: str) -> dict[str, str]:
     }
 
 
-COLUMNS: Mapping[str, str] = {
-    "key": "configuration.key",
-    "role": "",
-    "card": "configuration.card",
-    "family": "family",
-    "training": "configuration.training",
-    "compression": "configuration.compression",
-    **{name: f"configuration.target.{name}" for name in ("device", "runtime", "accelerator", "threads")},
-    **_ends("top1", "percent", "accuracy", "provenance"),
-    **_ends("holdout_top1", "percent", "holdout_accuracy"),
-    **_ends("new_conditions_top1", "percent", "new_conditions", "provenance"),
-    **_ends("robust_top1", "percent", "capture.holdout"),
-    "latency_median_ms": "latency.value",
-    "latency_low_ms": "latency.low",
-    "latency_high_ms": "latency.high",
-    "latency_p90_ms": "latency_p90.value",
-    "latency_provenance": "latency.provenance",
-    "size_bytes": "size.value",
-    "size_provenance": "size.provenance",
-    "memory_bytes": "memory.value",
-    "memory_provenance": "memory.provenance",
-    **_ends("drop", "points", "drop"),
-    "meets_budget": "",
-    "contended": "contended",
-    "artefact": "artefact",
-    "artefact_sha256": "artefact_sha256",
-    "metric": "",
-    **{
-        f"{part}{name.replace('-', '_')}_percent": f"{answers}.metrics.{name}.value"
-        for part, answers in (("", "answers"), ("holdout_", "holdout_answers"))
-        for name in METRICS
-        if name != TOP1
-    },
-    "status": "status",
-    "stage": "stage",
-    "reason": "reason",
-    "latency_budget_probability": "budget_probability",
-    "unknown_auroc": "unknown.auroc.value",
-    "unknown_found_share": "unknown.others.found.value",
-    "unknown_kept_share": "unknown.kept.value",
-}
-"""Columns, each with the attribute of an evaluation that it holds, or empty. The columns of top-1 hold the accuracy of
-the run, which ``metric`` names."""
+@cache
+def map_columns() -> Mapping[str, str]:
+    """Return the columns, each with the attribute of an evaluation that it holds, or empty.
+
+    The columns of top-1 hold the accuracy of the run, which ``metric`` names.
+    """
+    return {
+        "key": "configuration.key",
+        "role": "",
+        "card": "configuration.card",
+        "family": "family",
+        "training": "configuration.training",
+        "compression": "configuration.compression",
+        **{name: f"configuration.target.{name}" for name in ("device", "runtime", "accelerator", "threads")},
+        **_ends("top1", "percent", "accuracy", "provenance"),
+        **_ends("holdout_top1", "percent", "holdout_accuracy"),
+        **_ends("new_conditions_top1", "percent", "new_conditions", "provenance"),
+        **_ends("robust_top1", "percent", "capture.holdout"),
+        "latency_median_ms": "latency.value",
+        "latency_low_ms": "latency.low",
+        "latency_high_ms": "latency.high",
+        "latency_p90_ms": "latency_p90.value",
+        "latency_provenance": "latency.provenance",
+        "size_bytes": "size.value",
+        "size_provenance": "size.provenance",
+        "memory_bytes": "memory.value",
+        "memory_provenance": "memory.provenance",
+        **_ends("drop", "points", "drop"),
+        "meets_budget": "",
+        "contended": "contended",
+        "artefact": "artefact",
+        "artefact_sha256": "artefact_sha256",
+        "metric": "",
+        **{
+            f"{part}{name.replace('-', '_')}_percent": f"{answers}.metrics.{name}.value"
+            for part, answers in (("", "answers"), ("holdout_", "holdout_answers"))
+            for name in METRICS
+            if name != TOP1
+        },
+        "status": "status",
+        "stage": "stage",
+        "reason": "reason",
+        "latency_budget_probability": "budget_probability",
+        "unknown_auroc": "unknown.auroc.value",
+        "unknown_found_share": "unknown.others.found.value",
+        "unknown_kept_share": "unknown.kept.value",
+    }
 
 
 def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
     """Return evaluations of a run as a table: one row each, the unit in the name of each column."""
-    return build_frame(tuple(COLUMNS), (_row((view, evaluation)) for evaluation in evaluations))
+    return build_frame(tuple(map_columns()), (_row((view, evaluation)) for evaluation in evaluations))
 
 
 def _row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
     view, evaluation = item
     cells: dict[str, object] = {"role": _role(view, evaluation.configuration.key), "metric": view.metric}
     cells["meets_budget"] = view.budget.met_by(evaluation)
-    return {name: _known(evaluation, name) if path else cells[name] for name, path in COLUMNS.items()}
+    return {name: _known(evaluation, name) if path else cells[name] for name, path in map_columns().items()}
 
 
 def _known(evaluation: Evaluation, column: str) -> object:
-    value = value_at(evaluation, COLUMNS[column])
+    value = value_at(evaluation, map_columns()[column])
     if value is not None and type_of(column) == COUNT:
         return round(value)
     # Bytes of file names that are not text are written as escapes.
@@ -263,13 +268,19 @@ def _role(view: RunView, key: str) -> str:
     return "tie" if key in view.tie_keys else "front" if key in view.front_keys else ""
 
 
-ANSWER: Rows[tuple[RunView, Evaluation]] = Rows(tuple(COLUMNS), _row)
-"""Evaluations of a run, with the run."""
+@cache
+def make_answer_rows() -> Rows[tuple[RunView, Evaluation]]:
+    """Return how evaluations of a run become rows; each comes with its run."""
+    return Rows(tuple(map_columns()), _row)
+
 
 AnswerRows: TypeAlias = "Selection[tuple[RunView, Evaluation]]"
 
-CANDIDATES = rows_of({name: path for name, path in COLUMNS.items() if path})
-"""Evaluations alone."""
+
+@cache
+def make_candidate_rows() -> Rows[Evaluation]:
+    """Return how evaluations alone become rows."""
+    return rows_of({name: path for name, path in map_columns().items() if path})
 
 
 def chosen(view: RunView, evaluations: Sequence[Evaluation], selection: AnswerRows | None) -> tuple[Evaluation, ...]:

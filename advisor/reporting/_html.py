@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from markupsafe import Markup
@@ -222,29 +223,32 @@ def _data(view: RunView) -> Variables | None:
     return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
 
 
-SECTIONS = (
-    Section("answer", "Answer", _answer, folded=False),
-    Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None, folded=False),
-    Section("devices", "Devices", _devices, folded=False),
-    Section("classes", "Classes", _classes, opened=True),
-    Section("metrics", "Metrics", metric_blocks),
-    Section("confidence", "Confidence", confidence),
-    Section("unknown", "Unknown", unknown),
-    Section("images", "Images", _images, opened=True),
-    Section("boxes", "Boxes", _boxes),
-    Section("overlays", "Pixels", _overlays),
-    Section("robustness", "Capture", _robustness),
-    Section("operators", "Operators", _operators),
-    Section("losses", "Losses", _losses),
-    Section("evaluations", "All evaluations", _evaluations),
-    Section("funnel", "Funnel", lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None),
-    Section("failures", "Failures", phrases.failure_blocks),
-    Section("data", "Data", _data),
-    Section("method", "Method", phrases.method),
-)
+@cache
+def list_sections() -> tuple[Section, ...]:
+    """Return the sections of the page in their order."""
+    return (
+        Section("answer", "Answer", _answer, folded=False),
+        Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None, folded=False),
+        Section("devices", "Devices", _devices, folded=False),
+        Section("classes", "Classes", _classes, opened=True),
+        Section("metrics", "Metrics", metric_blocks),
+        Section("confidence", "Confidence", confidence),
+        Section("unknown", "Unknown", unknown),
+        Section("images", "Images", _images, opened=True),
+        Section("boxes", "Boxes", _boxes),
+        Section("overlays", "Pixels", _overlays),
+        Section("robustness", "Capture", _robustness),
+        Section("operators", "Operators", _operators),
+        Section("losses", "Losses", _losses),
+        Section("evaluations", "All evaluations", _evaluations),
+        Section("funnel", "Funnel", lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None),
+        Section("failures", "Failures", phrases.failure_blocks),
+        Section("data", "Data", _data),
+        Section("method", "Method", phrases.method),
+    )
 
 
-def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
+def render_html(view: RunView, sections: Sequence[Section] = list_sections()) -> str:
     """Return the whole page. A section that fails becomes an error card; the other sections are not affected."""
     added = [Section(name, part.TITLE, part.blocks, folded=False) for name, part in report_parts().items()]
     bodies = [(section, _section(section, view)) for section in (sections[0], *added, *sections[1:])]

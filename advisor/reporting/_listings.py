@@ -6,6 +6,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import typer
@@ -46,20 +47,23 @@ def _int8(row: CardRow) -> str:
     return _percent(row.top1_int8) if row.top1_int8 or not row.top1_int8_qat else f"{_percent(row.top1_int8_qat)}*"
 
 
-CARD_COLUMNS: tuple[TableColumn[CardRow], ...] = (
-    TableColumn("card", lambda row: row.card.name, left=True, whole=True),
-    TableColumn("top-1 %", lambda row: _percent(row.top1)),
-    CARD_LATENCY,
-    TableColumn("int8 %", _int8),
-    TableColumn("params M", lambda row: f"{row.card.params / 1e6:.2f}"),
-    TableColumn("MACs M", lambda row: f"{row.card.macs / 1e6:,.0f}"),
-    TableColumn("~MB", lambda row: f"{row.size_bytes / 1e6:.1f}", width=90),
-    TableColumn("licence", lambda row: row.card.licence, left=True, width=WIDE),
-    TableColumn("here", lambda row: "yes" if row.here else "", left=True),
-    TableColumn(
-        "weights from", lambda row: ", ".join(dict.fromkeys(row.weights)) or "no known source", left=True, width=150
-    ),
-)
+@cache
+def _list_card_columns() -> tuple[TableColumn[CardRow], ...]:
+    """Return the columns of the cards."""
+    return (
+        TableColumn("card", lambda row: row.card.name, left=True, whole=True),
+        TableColumn("top-1 %", lambda row: _percent(row.top1)),
+        CARD_LATENCY,
+        TableColumn("int8 %", _int8),
+        TableColumn("params M", lambda row: f"{row.card.params / 1e6:.2f}"),
+        TableColumn("MACs M", lambda row: f"{row.card.macs / 1e6:,.0f}"),
+        TableColumn("~MB", lambda row: f"{row.size_bytes / 1e6:.1f}", width=90),
+        TableColumn("licence", lambda row: row.card.licence, left=True, width=WIDE),
+        TableColumn("here", lambda row: "yes" if row.here else "", left=True),
+        TableColumn(
+            "weights from", lambda row: ", ".join(dict.fromkeys(row.weights)) or "no known source", left=True, width=150
+        ),
+    )
 
 
 def _versions(runtime: LocalRuntime) -> str:
@@ -75,15 +79,18 @@ def _whence(profile: DeviceProfile) -> str:
     return devices.provenance(profile) + ("; not installed" if lacks else "")
 
 
-DEVICE_COLUMNS: tuple[TableColumn[DeviceProfile], ...] = (
-    TableColumn("device", lambda profile: profile.name, left=True, whole=True),
-    TableColumn("kind", lambda profile: profile.kind, left=True, whole=True),
-    TableColumn("SoC", lambda profile: profile.soc, left=True),
-    TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
-    TableColumn("targets", lambda profile: len(profile.targets), width=100),
-    TableColumn("measurements", devices.count_measured, short="known"),
-    TableColumn("from", _whence, left=True, width=130),
-)
+@cache
+def _list_device_columns() -> tuple[TableColumn[DeviceProfile], ...]:
+    """Return the columns of the devices."""
+    return (
+        TableColumn("device", lambda profile: profile.name, left=True, whole=True),
+        TableColumn("kind", lambda profile: profile.kind, left=True, whole=True),
+        TableColumn("SoC", lambda profile: profile.soc, left=True),
+        TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
+        TableColumn("targets", lambda profile: len(profile.targets), width=100),
+        TableColumn("measurements", devices.count_measured, short="known"),
+        TableColumn("from", _whence, left=True, width=130),
+    )
 
 
 def print_cards(rows: Sequence[CardRow]) -> None:
@@ -92,7 +99,7 @@ def print_cards(rows: Sequence[CardRow]) -> None:
         typer.echo("no card passes these filters")
         return
     timed = any(row.latency for row in rows)
-    columns = [column for column in CARD_COLUMNS if timed or column is not CARD_LATENCY]
+    columns = [column for column in _list_card_columns() if timed or column is not CARD_LATENCY]
     shown = table_of(columns, rows)
     if len(rows) <= RICH_ROWS:
         show([shown])
@@ -256,7 +263,7 @@ def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> N
         return
     kinds = dict.fromkeys(profile.kind for profile in profiles) if by_kind else [""]
     groups = ([profile for profile in profiles if kind in ("", profile.kind)] for kind in kinds)
-    show([table_of(DEVICE_COLUMNS, group) for group in groups])
+    show([table_of(_list_device_columns(), group) for group in groups])
     known = sum(map(devices.count_measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")

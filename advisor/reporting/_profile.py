@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,19 @@ def _where(row: OperatorTime | TypeTime) -> blocks.Words:
     return Span(row.where, "warn") if row.where == "builtin" else row.where
 
 
-TYPES: tuple[TableColumn[TypeTime], ...] = (
-    TableColumn("type", lambda row: Span(row.type, "name"), left=True),
-    TableColumn("where", _where, left=True),
-    TableColumn("count", lambda row: row.count),
-    TableColumn("time us", lambda row: row.time_us),
-    TableColumn("share %", lambda row: f"{100 * row.share:.1f}"),
-    TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
-    TableColumn("million MACs", lambda row: row.macs / 1e6 if row.macs else None),
-    TableColumn("data", lambda row: row.data_type, left=True),
-)
+@cache
+def _list_type_columns() -> tuple[TableColumn[TypeTime], ...]:
+    """Return the columns of the types of operators."""
+    return (
+        TableColumn("type", lambda row: Span(row.type, "name"), left=True),
+        TableColumn("where", _where, left=True),
+        TableColumn("count", lambda row: row.count),
+        TableColumn("time us", lambda row: row.time_us),
+        TableColumn("share %", lambda row: f"{100 * row.share:.1f}"),
+        TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
+        TableColumn("million MACs", lambda row: row.macs / 1e6 if row.macs else None),
+        TableColumn("data", lambda row: row.data_type, left=True),
+    )
 
 
 def _outputs(step: Step) -> list[tuple[str, str]]:
@@ -111,7 +115,7 @@ def print_profile(
     shown: list[blocks.Block] = [
         *_head(profile),
         blocks.Heading("By type"),
-        table_of(TYPES, profile.by_type),
+        table_of(_list_type_columns(), profile.by_type),
         blocks.Heading(title),
         _operators_table(rows, everything and steps is None),
         *delegation_lines([("", delegation) for delegation in profile.delegations]),
@@ -236,7 +240,7 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
         profile=profile,
         name=Path(profile.model).name,
         facts=[blocks.Figures(_facts(profile))],
-        types=[table_of(TYPES, profile.by_type)],
+        types=[table_of(_list_type_columns(), profile.by_type)],
         operators=[_operators_table(profile.operators, True)],
         quality=_quality(profile),
         diagnosis=diagnosis_html(diagnosis) if diagnosis else None,

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -148,16 +149,18 @@ def _of_pick(figure: Callable[[Evaluation], Any], none: object) -> Callable[[Run
     return lambda row: figure(row.pick) if row.pick else none
 
 
-SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
-    "name": ("Run", lambda row: row.name, True),
-    "state": ("Status", lambda row: row.state, False),
-    "question": ("Question", lambda row: row.limits, False),
-    "pick": ("Pick", lambda row: row.model, False),
-    "accuracy": ("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
-    "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
-    "size": ("Size", _of_pick(size_of, float("inf")), False),
-}
-"""Columns of the list: heading, key to sort by, and whether the largest comes first."""
+@cache
+def map_sorts() -> Mapping[str, tuple[str, Callable[[RunRow], Any], bool]]:
+    """Columns of the list: heading, key to sort by, and whether the largest comes first."""
+    return {
+        "name": ("Run", lambda row: row.name, True),
+        "state": ("Status", lambda row: row.state, False),
+        "question": ("Question", lambda row: row.limits, False),
+        "pick": ("Pick", lambda row: row.model, False),
+        "accuracy": ("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
+        "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
+        "size": ("Size", _of_pick(size_of, float("inf")), False),
+    }
 
 
 def _values(row: RunRow) -> dict[str, object]:
@@ -178,8 +181,10 @@ def _values(row: RunRow) -> dict[str, object]:
     }
 
 
-ROWS: Rows[RunRow] = Rows(tuple(_values(RunRow("", RunState.DAMAGED))), _values)
-"""Runs, one row each."""
+@cache
+def make_run_rows() -> Rows[RunRow]:
+    """Return how runs become rows, one each."""
+    return Rows(tuple(_values(RunRow("", RunState.DAMAGED))), _values)
 
 
 def print_runs(rows: Sequence[RunRow]) -> None:

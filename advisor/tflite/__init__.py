@@ -16,22 +16,10 @@ if TYPE_CHECKING:
     from advisor.tflite._input_scale import scale_of_input
     from advisor.tflite._layout import TRANSPOSE, simplified, transposes, with_channels_last, without_transposes
     from advisor.tflite._levels import FEATURES, LARGEST_SHARE, VERSION, attach_head, last_width, with_levels
-    from advisor.tflite._macs import (
-        CLAMPS,
-        CONVOLUTION,
-        DENSE,
-        DEPTHWISE,
-        SIZES,
-        OperatorCost,
-        Work,
-        Works,
-        count,
-        counted,
-        form_of,
-        works_of,
-    )
+    from advisor.tflite._macs import CLAMPS, SIZES, OperatorCost, Works, count, counted, form_of, works_of
     from advisor.tflite._metadata import Metadata, describe, described_in, one_line, read_metadata, write_metadata
     from advisor.tflite._model import BUILTINS, LITERT_CUSTOM, custom_operators, opened, read, text_of
+    from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
     from advisor.tflite._postprocess import (
         CENTRE_SCALE,
         CENTRES,

@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
+from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
 from advisor.tflite._values import Model, Operator, Subgraph, Tensor
-
-CONVOLUTION = "CONV_2D"
-DEPTHWISE = "DEPTHWISE_CONV_2D"
-DENSE = "FULLY_CONNECTED"
 
 CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 _PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
 """Operators that read only what they write."""
+
+SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
+"""The numbers that describe an operator, in the order of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,42 +124,6 @@ def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> 
         return "float16" if stored[kernel] == "float16" else "weight_int8"
     return "float32" if weights.startswith("float") else "dynamic_int8"
 
-
-@dataclass(frozen=True, order=True)
-class Work:
-    """One operator as a CPU runs it; ``kind`` is its TFLite name.
-
-    Its output has ``pixels`` positions of ``channels`` values, each computed from ``depth`` input channels (1 of a
-    depthwise convolution) at ``taps`` positions of its kernel (9 for 3x3), ``stride`` apart. ``read`` are the values of
-    its inputs that are not constant.
-    """
-
-    kind: str
-    pixels: int
-    channels: int
-    depth: int = 1
-    taps: int = 1
-    stride: int = 1
-    read: int = 0
-
-    @property
-    def written(self) -> int:
-        """Values of its output."""
-        return self.pixels * self.channels
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates."""
-        return self.written * self.depth * self.taps
-
-    @property
-    def weights(self) -> int:
-        """Values of its kernel."""
-        return self.channels * self.depth * self.taps if self.kind in (CONVOLUTION, DEPTHWISE, DENSE) else 0
-
-
-SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
-"""The numbers that describe an operator, in the order of its fields."""
 
 Works = tuple[tuple[Work, int], ...]
 """Different operators of a network, each with its number."""

@@ -23,7 +23,8 @@ from flatbuffers.table import Table
 from advisor.core import StageError
 from advisor.store import UNREADABLE_ZIP
 from advisor.tflite._model import Model, guarded, opened, read
-from advisor.tflite._verify import Damage, Field, Schema, strings, vectors, verify_tables
+from advisor.tflite._schema_fields import Field, Schema, strings, vectors
+from advisor.tflite._verify import Damage, verify_tables
 
 _IDENTIFIER = b"M001"
 _AXIS_LABELS = 2

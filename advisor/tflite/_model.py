@@ -11,6 +11,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import UsageError
+from advisor.tflite._schema_names import list_names
 from advisor.tflite._values import BITS, OPTIONS, Model, Operator, Quantization, Signature, Subgraph, Tensor
 from advisor.tflite._verify import MAX_FILE_BYTES, Damage, verify
 
@@ -20,6 +21,13 @@ _MAX_RANK = 32  # runtimes accept 8
 
 LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
 """Custom operators that LiteRT has, so that every app with it can run them."""
+
+_TYPES = list_names(schema.TensorType)
+
+_ACTIVATIONS = list_names(schema.ActivationFunctionType)
+
+BUILTINS = list_names(schema.BuiltinOperator)
+"""The names of the builtin operators by their numbers."""
 
 
 def read(source: bytes | Path, name: str = "") -> Model:
@@ -72,17 +80,6 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise UsageError(f"cannot read {path}: {reason}", "Check the path of the .tflite file.") from None
-
-
-def _names(kind: Any) -> dict[int, str]:
-    """Return the names of an enumeration of the schema by their numbers."""
-    return {number: name for name, number in vars(kind).items() if isinstance(number, int)}
-
-
-_TYPES = _names(schema.TensorType)
-_ACTIVATIONS = _names(schema.ActivationFunctionType)
-BUILTINS = _names(schema.BuiltinOperator)
-"""The names of the builtin operators by their numbers."""
 
 
 def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:

@@ -7,9 +7,9 @@ with more parts than its bytes can hold.
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
+
+from advisor.tflite._schema_fields import Field, Schema, strings, vectors
 
 FILE_IDENTIFIER = b"TFL3"
 MAX_FILE_BYTES = 2**31 - 1
@@ -28,38 +28,6 @@ _SHARING = 2
 _OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
     {(10, 111): "VarHandleOptions", (26, 5): "StablehloCustomCallOptions", (26, 21): "StableHLOCompositeOptions"}
 )
-
-
-class Damage(Exception):
-    """A fault of a file; its message follows "is not a usable .tflite file:"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One offset field of a table, at ``slot`` of its vtable.
-
-    ``kind`` is ``vector`` (of scalars or bytes, ``width`` bytes each), ``table``, ``tables`` or ``union``. ``of`` names
-    the table in the schema; empty for one without offset fields that need a visit.
-    """
-
-    slot: int
-    kind: str
-    of: str = ""
-    width: int = 1
-
-
-Schema = Mapping[str, tuple[Field, ...]]
-"""The offset fields of each table by the table's name; the name "" is a table without any."""
-
-
-def vectors(width: int, *slots: int) -> tuple[Field, ...]:
-    """Return fields that hold numbers of ``width`` bytes."""
-    return tuple(Field(slot, "vector", width=width) for slot in slots)
-
-
-strings = partial(vectors, 1)
-"""The same for fields that hold text."""
-
 
 # Slots as in the TensorFlow Lite schema (version 3). Tables that hold only scalars or number vectors, which the reader
 # views without a copy, are checked for their own place alone.
@@ -102,6 +70,10 @@ _SCHEMA: Schema = MappingProxyType(
         "StableHLOCompositeOptions": (*strings(4), *vectors(1, 8)),
     }
 )
+
+
+class Damage(Exception):
+    """A fault of a file; its message follows "is not a usable .tflite file:"."""
 
 
 class _Walk:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from advisor._faces import open_face
 
 if TYPE_CHECKING:
+    from advisor.training._capture_augmentation import CaptureAugmentation
     from advisor.training._detection.boxes import box_detector_head, centre_detector_head
     from advisor.training._expectation import EXPECTATION_VERSION, expect_new_conditions
-    from advisor.training._features import AS_IT_IS, CAPTURED, CaptureAugmentation, extract_features, join_parts
+    from advisor.training._features import AS_IT_IS, CAPTURED, extract_features, join_parts
     from advisor.training._finetune import NO_LIMIT, TuningImages, epochs_done, ship_as_compared, tune
     from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS
-    from advisor.training._finetune.hyperparameters import FINETUNING, Finetuning, TrainingTime, Trials
+    from advisor.training._finetune.finetuning import Finetuning
+    from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime, Trials
     from advisor.training._finetune.network import convert_to_flatbuffer
     from advisor.training._flatgraph import Change, Graph, read_graph
     from advisor.training._flatgraph.retraining import (
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from advisor.training._on_maps import add_last, build_pyramid, convolve_separably
     from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Shape, TrainableHead
     from advisor.training._on_maps.kept import ImageSection, LabelledImages, Labels, list_outputs, objects_of
-    from advisor.training._on_maps.train import HeadKind, TrainingStart, train
+    from advisor.training._on_maps.train import HeadKind, train
+    from advisor.training._on_maps.training_start import TrainingStart
 else:
     __getattr__, __dir__ = open_face(__name__)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError
-from advisor.datasets import InputSpec, load, random_capture, seed_of
+from advisor.datasets import InputSpec, load, random_capture
 from advisor.measurement import Classifier
+from advisor.training._capture_augmentation import CaptureAugmentation
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -29,30 +29,6 @@ OUTPUT_NAME = "features"
 Pixels = NDArray[np.uint8]
 
 MAX_CACHE_BYTES = 4_000_000_000  # Above this size, images are decoded again in each epoch
-
-
-@dataclass(frozen=True)
-class CaptureAugmentation:
-    """One way to change training images."""
-
-    captured: int = 0  # 0 for no change; otherwise a number that, with the file's name, draws the capture condition
-
-    @property
-    def key(self) -> dict[str, bool | float]:
-        """Return the part of a cache key. Its unused entries keep older cache entries valid."""
-        return {"mirrored": False, "zoom": 1.0, "captured": self.captured}
-
-    def apply(self, path: Path, size: int) -> NDArray[np.uint8]:
-        """Return a changed image: uint8, shape (size, size, 3), RGB."""
-        array = load(path, size)
-        return random_capture(array, (seed_of(path), self.captured)) if self.captured else array
-
-    def names(self, hashes: Sequence[str], paths: Sequence[Path]) -> list[bytes]:
-        """Return a key of 32 bytes for each changed image, from the file's hash and, if it draws, its name."""
-        if not self.captured:
-            return [bytes.fromhex(sha) for sha in hashes]
-        return [sha256(f"{sha}/{path.name}".encode()).digest() for sha, path in zip(hashes, paths, strict=True)]
-
 
 AS_IT_IS = CaptureAugmentation()
 CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))  # Each image twice more, as phones take it

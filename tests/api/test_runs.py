@@ -27,7 +27,7 @@ from advisor.core import Evaluation, Status, UsageError
 from advisor.engine import _question as question
 from advisor.engine._history.changes import host_manifest
 from advisor.engine._run import SearchResult
-from advisor.engine._scheduling.stopping import Stop
+from advisor.engine._scheduling.stop import Stop
 from advisor.reporting import _files as files
 from advisor.store import RunFolder
 from tests.builders import evaluation

@@ -156,7 +156,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) 
     names = [name for listed in expected.values() for name in listed] + stages
     for layer, wanted in expected.items():
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
-        mapping.RULES[port].arrays(layers[layer], taken)
+        mapping.map_rules()[port].arrays(layers[layer], taken)
         assert [name for name in names if name not in taken.list_unused()] == wanted
 
 

@@ -227,7 +227,7 @@ def test_a_network_with_attention_becomes_int8(name: str) -> None:
 
 @pytest.mark.integration
 def test_an_operator_that_cannot_be_trained_is_named(monkeypatch: pytest.MonkeyPatch, graph: GraphFile) -> None:
-    monkeypatch.delitem(keras_graph.__globals__["_MAKERS"], "CONV_2D")
+    monkeypatch.delitem(keras_graph.__globals__["_map_layer_makers"](), "CONV_2D")
     with pytest.raises(StageError, match="net: training a file with the operator CONV_2D is not supported"):
         keras_graph(graph.fill_constants(graph.random()), "net")
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core import Budget, CardFacts, DeviceFigures, Evaluation, Status, TuningFacts, decide
 from advisor.core._choosing import Chooser, costs, dominates, front
-from advisor.core._metrics import parse_preference
 from advisor.core._posterior import Posterior
+from advisor.core._preferences import parse_preference
 from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)

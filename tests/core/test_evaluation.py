@@ -27,7 +27,7 @@ from advisor.core import (
     without_password,
     without_passwords,
 )
-from advisor.core._forms import Form
+from advisor.core._form import Form
 from advisor.core._names import check_storage
 from tests.builders import configuration, evaluation
 

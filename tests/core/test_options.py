@@ -36,7 +36,7 @@ from advisor.core import (
     units,
     with_budget_probability,
 )
-from advisor.core._options import Number, Text, table_of
+from advisor.core._option import Number, Text, table_of
 from advisor.core._quantity import SHARES
 from advisor.engine import resolve
 from tests.builders import CHARACTERS, evaluation, present

@@ -25,7 +25,7 @@ from advisor.core import (
     worst_case,
 )
 from advisor.core._expectation import OWN_HOLDOUT, in_new_conditions
-from advisor.core._metrics import PREFERENCES, parse_preference
+from advisor.core._preferences import PREFERENCES, parse_preference
 from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)

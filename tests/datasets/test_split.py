@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings, strategies as st
 from advisor.core import UsageError
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, Grouping, LabelledImage, Split, group_numbers, halved
 from advisor.datasets._dataset import fingerprint
-from advisor.datasets._split import Source, split
+from advisor.datasets._image_groups import Source
+from advisor.datasets._split import split
 
 
 def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:

@@ -221,7 +221,7 @@ def only_all_is_missing(stage: Stage[Any]) -> bool:
 def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = list[str]()
     pool = SimpleNamespace(close=lambda: ended.append("closed"))
-    monkeypatch.setattr(afterwards, "POOLS", {Pool.TRAINERS: lambda _log: pool})
+    monkeypatch.setattr(afterwards, "map_pools", lambda: {Pool.TRAINERS: lambda _log: pool})
     _, made = shipped(tmp_path, right(tmp_path), training=FINETUNE_CACHED, has=only_all_is_missing)
     assert present(made).file
     assert ended == ["closed"]

@@ -19,7 +19,7 @@ import pytest
 from advisor.api import choices
 from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_TOP, HEAD, UsageError, _training as training, in_order
-from advisor.core._training import TrainingRecipe
+from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
 from advisor.engine._decide import Answer, answering
 from advisor.engine._preview import refuse_too_short

@@ -24,7 +24,8 @@ from advisor.exporting._shipping import vector_files
 from advisor.reporting import load_view
 from advisor.reporting._risks import risks, warnings
 from advisor.store import RunFolder
-from advisor.tasks.classification._files import SHIPPING, answers
+from advisor.tasks.classification._files import answers
+from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tflite import Metadata, write_metadata
 from tests.builders import evaluation
 from tests.makers import bundles

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from advisor.fleet._tiers import RULES, core_macs
 from advisor.fleet.selector import TierSelector, plain
-from advisor.fleet.tiers import RULES, core_macs
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail

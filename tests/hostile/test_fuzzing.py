@@ -23,7 +23,7 @@ from PIL import Image
 
 from advisor.catalog._catalogue import read_catalogue_file
 from advisor.core import AdvisorError, parse_licences, units
-from advisor.core._metrics import parse_preference
+from advisor.core._preferences import parse_preference
 from advisor.datasets import load
 from advisor.datasets._boxes import list_boxes
 from advisor.datasets._manifests import list_manifest

@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
-from advisor.integrations.mcp import answerable, without_lone_surrogates
+from advisor.integrations.mcp._command import answerable, without_lone_surrogates
 from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail

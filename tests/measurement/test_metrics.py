@@ -27,10 +27,12 @@ from advisor.core import (
 )
 from advisor.datasets import InputSpec
 from advisor.measurement import Detector, Judged, least_cpu_ms, measure, predict, predict_arrays, predict_pixels, scores
-from advisor.measurement._metrics import SCORES
+from advisor.measurement._metrics import map_scores
 from advisor.measurement._processes import existing_model
 from tests.builders import present
 from tests.measurement import small_models
+
+SCORES = map_scores()
 
 
 def drawn(images: int = 300, classes: int = 6, seed: int = 0, skill: float = 1.5, groups: int = 4) -> Judged:

@@ -27,7 +27,6 @@ from advisor.core import (
     Shares,
     Threshold,
 )
-from advisor.core._confidence_facts import NO_GUARANTEES
 from advisor.reporting import RunView
 from advisor.reporting._confidence import threshold_blocks, unkept
 from advisor.reporting._html import render_html
@@ -38,9 +37,10 @@ from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, run_view, unknown_view, with_pick
 
 
-def confident_view(temperature: float, wanted: Guarantees = NO_GUARANTEES) -> RunView:
+def confident_view(temperature: float, guarantees: Guarantees | None = None) -> RunView:
     """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
     view = judged_view()
+    wanted = guarantees or Guarantees()
     part, precision = Interval(0.031, 0.02, 0.045), Interval(0.97, 0.94, 0.99)
     one = Threshold(0.912, precision, 40, 50)
     facts = ConfidenceFacts(
@@ -210,7 +210,7 @@ def test_refuted_guarantees_are_said(own: ConfidenceFacts, changes: dict[str, An
 def test_guarantees_that_hold_or_were_not_asked_for_say_nothing() -> None:
     own = facts(PRECISION, threshold=FROM)
     assert not said(own, own)
-    assert not said(facts(NO_GUARANTEES))
+    assert not said(facts(Guarantees()))
     assert not said(facts(BOTH, threshold=FROM, coverage=replace(LATER, at=replace(FROM, score=0.95))))
     assert not list(unkept(evaluation("one")))
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from rich.console import Console
 
 from advisor.core import Budget, Evaluation, Status, TuningFacts, accuracy_of, decide, describe, variant_of
-from advisor.core._metrics import parse_preference
+from advisor.core._preferences import parse_preference
 from advisor.engine import CheckedLabels, ExpectedTuning, StageName
 from advisor.engine._history.loaded_run import WrongLabel
 from advisor.reporting import RunView, print_answer

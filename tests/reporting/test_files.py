@@ -20,7 +20,7 @@ from rich.console import Console
 from advisor.core import evaluation_from_json
 from advisor.reporting import RunView, load_view, print_answer, write_all
 from advisor.reporting._blocks import NARROW, WIDE, TableColumn, table, write
-from advisor.reporting._files import COLUMNS, front_csv, front_parquet, recommendation_json, render_markdown
+from advisor.reporting._files import front_csv, front_parquet, map_columns, recommendation_json, render_markdown
 from advisor.reporting._html import QUANTITIES, facets, payload, render_html
 from advisor.store import RunFolder, integrity_problems
 from tests.reporting.test_device_results import ROWS
@@ -66,7 +66,7 @@ def test_recommendation_reads_back_as_the_pick() -> None:
 def test_front_has_a_row_for_each_member_with_stable_columns_and_both_accuracies_of_finalists() -> None:
     view = judged_view()
     rows = list(csv.DictReader(front_csv(view).splitlines()))
-    assert list(rows[0]) == list(COLUMNS)
+    assert list(rows[0]) == list(map_columns())
     assert [row["key"] for row in rows] == [row.configuration.key for row in view.decision.front]
     assert [row["role"] for row in rows].count("pick") == 1
     for row, evaluation in zip(rows, view.decision.front, strict=True):

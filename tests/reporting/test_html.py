@@ -13,7 +13,7 @@ import pytest
 
 from advisor.core import ImageAnswers, Relaxation, TimingFacts
 from advisor.reporting import RunView, _html as html, summary_html
-from advisor.reporting._html import SECTIONS, Section, render_html
+from advisor.reporting._html import Section, list_sections, render_html
 from tests.reporting import views
 
 
@@ -112,7 +112,7 @@ def test_a_section_that_raises_or_has_no_template_becomes_a_card_and_the_report_
     def broken(view: RunView) -> Mapping[str, Any]:
         raise ValueError("<no> such figure")
 
-    sections = [replace(section, variables=broken) if section.id == "funnel" else section for section in SECTIONS]
+    sections = [replace(part, variables=broken) if part.id == "funnel" else part for part in list_sections()]
     sections.append(Section("no_such_template", "Missing", lambda view: {"view": view}))
     page = without_scripts(render_html(views.run_view(), sections))
     assert page.count("This section could not be made") == 2

@@ -11,7 +11,7 @@ import yaml
 
 from advisor.api import search
 from advisor.core import _tasks as tasks
-from advisor.isolation import POOLS, CallLimits, ChildPool, Pause, _child as child
+from advisor.isolation import CallLimits, ChildPool, Pause, _child as child, map_pools
 from advisor.measurement import timing
 from tests.makers.searches import SMALLEST
 from tests.places import PROJECT
@@ -54,7 +54,7 @@ def installed_tasks() -> Iterator[None]:
         for folder in PACKAGES:
             patch.syspath_prepend(folder)
         patch.setenv("PYTHONPATH", os.pathsep.join([*PACKAGES, os.environ["PYTHONPATH"]]))
-        patch.setitem(vars(tasks.TASKS), "_all", dict(tasks._Tasks()))
+        patch.setitem(vars(tasks.TASKS), "_all", dict(tasks.TaskRegistry()))
         yield
 
 
@@ -66,8 +66,8 @@ def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -
         places = {"data": str(data), "catalog": [str(small_catalog)], "out": str(out)}
         with pytest.MonkeyPatch.context() as patch, uncompiled_steps():
             patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-            for kind in POOLS:
-                patch.setitem(POOLS, kind, InThisProcess)
+            for kind in map_pools():
+                patch.setitem(map_pools(), kind, InThisProcess)
             patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice
             search(candidates=["small"], compressions=["float32", "int8"], threads=[1], workers=1, **places, **options)
 

@@ -7,13 +7,13 @@ same numbers, with fewer operators.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
 import keras
 from keras import layers, ops
 
+from advisor.catalog._architectures.convolutions import Convolutions
 from advisor.catalog._graph import Tensor, close_with_classifier, image_input, make_network, round_channels
 
 # Output channels at width 1 and stride of the thirteen separable blocks (table 1 of arXiv 1704.04861).
@@ -56,52 +56,6 @@ _SHUFFLENET_CHANNELS = {
     2.0: (244, 488, 976, 2048),
 }
 _SHUFFLENET_REPEATS = (4, 8, 4)
-
-Parts = Sequence[tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class Convolutions:
-    """Convolutions without bias, each normalized, as one library pads and normalizes them.
-
-    ``limit`` is the largest output of ReLU. With ``pad``, an ending for names of layers, a stride pads both sides by
-    half the kernel, as PyTorch does; TensorFlow's ``same`` does so at stride 1, and pads the far side only at stride 2.
-    ``pointwise`` is the padding of 1x1 convolutions, which changes no number.
-    """
-
-    epsilon: float = 1e-3
-    momentum: float = 0.99
-    limit: float | None = 6.0
-    pad: str = ""
-    pointwise: str = "valid"
-
-    def __call__(
-        self, x: Tensor, filters: int, kernel: int, stride: int, name: str, norm: str, relu: str = ""
-    ) -> Tensor:
-        """Return a convolution (depthwise for 0 filters) after normalization, and after ReLU if that has a name."""
-        x = layers.BatchNormalization(epsilon=self.epsilon, momentum=self.momentum, name=norm)(
-            self.convolution(x, filters, kernel, stride, name)
-        )
-        return layers.ReLU(self.limit, name=relu)(x) if relu else x
-
-    def convolution(self, x: Tensor, filters: int, kernel: int, stride: int, name: str) -> Tensor:
-        """Return the convolution alone."""
-        padding = self.pointwise if kernel == 1 else "same"
-        if self.pad and stride != 1 and kernel != 1:
-            x = layers.ZeroPadding2D(kernel // 2, name=f"{name}{self.pad}")(x)
-            padding = "valid"
-        if filters:
-            return layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=name)(x)
-        return layers.DepthwiseConv2D(kernel, stride, padding=padding, use_bias=False, name=name)(x)
-
-    def add_inverted_residual(
-        self, x: Tensor, filters: int, kernel: int, stride: int, expansion: int, parts: Parts
-    ) -> Tensor:
-        """Widen, filter each channel, narrow; no activation after the last. ``parts`` names the layers of the three."""
-        if expansion > 1:
-            x = self(x, x.shape[-1] * expansion, 1, 1, *parts[0])
-        return self(self(x, 0, kernel, stride, *parts[1]), filters, 1, 1, *parts[2])
-
 
 TORCH = Convolutions(1e-5, limit=None, pad=".pad", pointwise="same")
 """As torchvision built them, with the default epsilon of torch.nn.BatchNorm2d."""

@@ -4,100 +4,15 @@ A layer carries the variable scope it stands for, so that a checkpoint's variabl
 for slashes (``Mixed_3b.Branch_0.Conv2d_0a_1x1``), in V3 with underscores. Slim's batch normalization has no gamma here.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 import keras
 from keras import layers
 
+from advisor.catalog._architectures.slim_layers import Branch, SlimLayers
 from advisor.catalog._graph import Tensor, close_with_classifier, image_input, make_network
 
-Kernel = int | tuple[int, int]
-Branch = tuple[tuple[int, Kernel], ...]
-"""Channels and kernel of each convolution, one after the other."""
-
-_BATCH_NORM_EPSILON = 1e-3  # inception_utils.inception_arg_scope
-
-
-@dataclass(frozen=True)
-class _Slim:
-    """Slim's layers, named as the checkpoint of one network names them.
-
-    ``separator`` stands for the dots of a scope, ``relu`` is the name of the activation in the scope of its
-    convolution, and ``renamed`` has the scopes that do not follow the pattern of :meth:`branch`.
-    """
-
-    separator: str = "."
-    relu: str = "Relu"
-    renamed: Mapping[str, str] = field(default_factory=dict)
-
-    def convolution(
-        self, x: Tensor, filters: int, kernel: Kernel, scope: str, stride: int = 1, padding: str = "same"
-    ) -> Tensor:
-        """Return a bias-free convolution, normalized, then ReLU."""
-        scope = self.renamed.get(scope, scope)
-        x = layers.Conv2D(filters, kernel, stride, padding=padding, use_bias=False, name=self._name(scope))(x)
-        name = self._name(f"{scope}.BatchNorm")
-        x = layers.BatchNormalization(scale=False, epsilon=_BATCH_NORM_EPSILON, name=name)(x)
-        return layers.ReLU(name=self._name(f"{scope}.{self.relu}"))(x)
-
-    def branch(self, x: Tensor, scope: str, *steps: tuple[int, Kernel]) -> Tensor:
-        """Return convolutions one after the other, called ``Conv2d_0a_1x1``, ``Conv2d_0b_3x3`` and so on."""
-        for letter, (filters, kernel) in zip("abcde", steps, strict=False):
-            height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
-            x = self.convolution(x, filters, kernel, f"{scope}.Conv2d_0{letter}_{height}x{width}")
-        return x
-
-    def module(self, x: Tensor, scope: str, branches: tuple[Branch, ...], pooled: int, maximum: bool = False) -> Tensor:
-        """Return three ``branches`` beside a branch that pools first and has ``pooled`` channels."""
-        outputs = [self.branch(x, f"{scope}.Branch_{index}", *steps) for index, steps in enumerate(branches)]
-        return self.join_branches([*outputs, self.pool_and_convolve(x, pooled, f"{scope}.Branch_3", maximum)], scope)
-
-    def pool_and_convolve(self, x: Tensor, filters: int, scope: str, maximum: bool = False) -> Tensor:
-        """Return 3x3 windows pooled at stride 1, then a 1x1 convolution."""
-        if maximum:
-            x = self.max_pool(x, f"{scope}.MaxPool_0a_3x3")
-        else:
-            x = layers.AveragePooling2D(3, 1, padding="same", name=self._name(f"{scope}.AvgPool_0a_3x3"))(x)
-        return self.convolution(x, filters, 1, f"{scope}.Conv2d_0b_1x1")
-
-    def max_pool(self, x: Tensor, scope: str, stride: int = 1, size: int = 3, padding: str = "same") -> Tensor:
-        """Return the maximum of each window."""
-        return layers.MaxPooling2D(size, stride, padding=padding, name=self._name(scope))(x)
-
-    def halving(self, x: Tensor, filters: int, scope: str, padding: str = "valid") -> Tensor:
-        """Return a 3x3 convolution at stride 2."""
-        return self.convolution(x, filters, 3, scope, stride=2, padding=padding)
-
-    def halving_pool(self, x: Tensor, scope: str) -> Tensor:
-        """Return the maximum of 3x3 windows at stride 2, without padding."""
-        return self.max_pool(x, scope, stride=2, padding="valid")
-
-    def reduction(self, x: Tensor, scope: str, *branches: tuple[Branch, int], padding: str = "valid") -> Tensor:
-        """Return branches that each end in a 3x3 convolution at stride 2, of so many channels, beside a maximum."""
-        outputs = []
-        for index, (steps, filters) in enumerate(branches):
-            inner = f"{scope}.Branch_{index}"
-            outputs.append(self.halving(self.branch(x, inner, *steps), filters, f"{inner}.Conv2d_1a_3x3", padding))
-        pool = self.max_pool(x, f"{scope}.Branch_{len(branches)}.MaxPool_1a_3x3", stride=2, padding=padding)
-        return self.join_branches([*outputs, pool], scope)
-
-    def fan(self, x: Tensor, filters: int, scope: str, letters: str) -> list[Tensor]:
-        """Return a 1x3 and a 3x1 convolution of the same input."""
-        kernels = zip(letters, ((1, 3), (3, 1)), strict=True)
-        return [self.convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}") for letter, (h, w) in kernels]
-
-    def join_branches(self, branches: list[Tensor], scope: str) -> Tensor:
-        """Return the branches of a module, channel after channel."""
-        return layers.Concatenate(name=self._name(f"{scope}.concat"))(branches)
-
-    def _name(self, scope: str) -> str:
-        return scope.replace(".", self.separator)
-
-
-_V1 = _Slim(renamed={"Mixed_5b.Branch_2.Conv2d_0b_3x3": "Mixed_5b.Branch_2.Conv2d_0a_3x3"})
-_V2 = _Slim()
-_V3 = _Slim(
+_V1 = SlimLayers(renamed={"Mixed_5b.Branch_2.Conv2d_0b_3x3": "Mixed_5b.Branch_2.Conv2d_0a_3x3"})
+_V2 = SlimLayers()
+_V3 = SlimLayers(
     "_",
     "relu",
     {
@@ -108,7 +23,7 @@ _V3 = _Slim(
         "Mixed_7b.Branch_1.Conv2d_0c_3x1": "Mixed_7b.Branch_1.Conv2d_0b_3x1",
     },
 )
-_V4 = _Slim()
+_V4 = SlimLayers()
 
 
 def inception_v1(input_size: int, classes: int) -> keras.Model:
@@ -140,7 +55,7 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
 
 
 def _add_modules(
-    slim: _Slim, x: Tensor, *rows: tuple[str, int, int, int, int, int, int], maximum: bool = False
+    slim: SlimLayers, x: Tensor, *rows: tuple[str, int, int, int, int, int, int], maximum: bool = False
 ) -> Tensor:
     """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
     for place, filters1, reduce3, three, reduce5, five, pooled in rows:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,45 +216,48 @@ def _session(model: ModelProto) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-FORMATS = (
-    Format(
-        "a .keras file",
-        "Keras",
-        ".keras",
-        lambda file, _: keras_models.check_keras(file),
-        keras_models.convert_keras,
-        tensorflow=True,
-    ),
-    Format(
-        "a SavedModel's folder",
-        "TensorFlow",
-        "",
-        lambda file, _: keras_models.check_saved_model(file),
-        keras_models.convert_saved_model,
-        tensorflow=True,
-    ),
-    Format("a .tflite file", "LiteRT", ".tflite", lambda file, _: read(file), lambda file, _: file.read_bytes()),
-    Format(
-        "an .onnx file",
-        "onnx2tf",
-        ".onnx",
-        _fix_graph,
-        _convert_onnx,
-        lambda file, size: OnnxOriginal(*_fix_graph(file, size)),
-        PACKAGES,
-    ),
-    Format(
-        "a .pt2 file", "PyTorch", ".pt2", _check_pt2, _convert_pt2, lambda file, _: pt2.TorchProgram(file), PACKAGES
-    ),
-)
+@cache
+def list_formats() -> tuple[Format, ...]:
+    """Return the formats of files that users bring, in the order in which a file is compared with them."""
+    return (
+        Format(
+            "a .keras file",
+            "Keras",
+            ".keras",
+            lambda file, _: keras_models.check_keras(file),
+            keras_models.convert_keras,
+            tensorflow=True,
+        ),
+        Format(
+            "a SavedModel's folder",
+            "TensorFlow",
+            "",
+            lambda file, _: keras_models.check_saved_model(file),
+            keras_models.convert_saved_model,
+            tensorflow=True,
+        ),
+        Format("a .tflite file", "LiteRT", ".tflite", lambda file, _: read(file), lambda file, _: file.read_bytes()),
+        Format(
+            "an .onnx file",
+            "onnx2tf",
+            ".onnx",
+            _fix_graph,
+            _convert_onnx,
+            lambda file, size: OnnxOriginal(*_fix_graph(file, size)),
+            PACKAGES,
+        ),
+        Format(
+            "a .pt2 file", "PyTorch", ".pt2", _check_pt2, _convert_pt2, lambda file, _: pt2.TorchProgram(file), PACKAGES
+        ),
+    )
 
 
 def format_of(file: Path) -> Format:
     """Return the format of a file or folder (``UsageError``: it is missing, or of none of the formats)."""
-    taken = ", ".join(known_format.what for known_format in FORMATS)
+    taken = ", ".join(known_format.what for known_format in list_formats())
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", f"give one of: {taken}")
-    for known_format in FORMATS:
+    for known_format in list_formats():
         if known_format.takes(file):
             return known_format
     suffixes = [suffix.lower() for suffix in file.suffixes]

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,7 @@ def download(handle: str, most_bytes: int = MAX_DOWNLOAD_BYTES) -> str:
 
 def is_source(name: str) -> bool:
     """Return whether ``name`` is a model of a package, such as ``timm:resnet18``."""
-    return name.partition(":")[0] in LOADERS and ":" in name
+    return name.partition(":")[0] in _map_loaders() and ":" in name
 
 
 @contextmanager
@@ -191,7 +192,7 @@ def export(source: str, size: int | None, folder: Path) -> LocalModel:
 
     package, _, name = source.partition(":")
     try:
-        model, own_side, evaluated, described, top1 = LOADERS[package](name)
+        model, own_side, evaluated, described, top1 = _map_loaders()[package](name)
     except AdvisorError:
         raise
     except Exception as error:  # packages raise errors of their servers, caches and files
@@ -261,5 +262,7 @@ def _require(package: str, name: str, known: set[str]) -> None:
         )
 
 
-LOADERS: Mapping[str, Callable[[str], _Loaded]] = {"timm": _load_timm, "torchvision": _load_torchvision}
-"""Functions that load a model by its name, by package."""
+@cache
+def _map_loaders() -> Mapping[str, Callable[[str], _Loaded]]:
+    """Return the function that loads a model by its name, by package."""
+    return {"timm": _load_timm, "torchvision": _load_torchvision}

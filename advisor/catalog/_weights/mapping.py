@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import Literal
 
@@ -131,9 +131,11 @@ def map_weights(port: str, layers: Sequence[LayerSpec], tensors: Mapping[str, Ar
     Raises:
         WeightsError: no rule has this name, or a tensor is missing, does not fit, is not finite, or has no place.
     """
-    if port not in RULES:
-        raise WeightsError(f"no rule is called '{port}'{nearest(port, RULES)}", f"there are: {', '.join(RULES)}")
-    rule = RULES[port]
+    if port not in map_rules():
+        raise WeightsError(
+            f"no rule is called '{port}'{nearest(port, map_rules())}", f"there are: {', '.join(map_rules())}"
+        )
+    rule = map_rules()[port]
     tracked = TrackedTensors(tensors)
     weights = dict[str, Array]()
     for layer in layers:
@@ -306,19 +308,24 @@ def _keras(layer: LayerSpec, tensors: TrackedTensors) -> list[Array]:
     return arrays
 
 
-RULES = {
-    "keras": Rule(_keras),
-    "slim_mobilenet_v1": Rule(partial(_slim, _MOBILENET_V1), _SLIM_EXTRA),
-    "slim_mobilenet_v2": Rule(partial(_slim, _MOBILENET_V2), _SLIM_EXTRA),
-    "slim_scopes": Rule(partial(_slim, _DOTTED), _SLIM_EXTRA),
-    "hub_mobilenet_v1": Rule(_map_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
-    "slim_inception_v3": Rule(partial(_slim, _INCEPTION_V3), _SLIM_EXTRA),
-    "slim_inception_v3_folded": Rule(_map_folded_inception_v3, "_shape$"),
-    "efficientnet_lite": Rule(partial(_torch, lambda layer, _: _rename_layer(_EFFICIENTNET_LITE, layer)), _TORCH_EXTRA),
-    "timm_efficientnet_lite": Rule(partial(_torch, _timm_efficientnet_lite), _TORCH_EXTRA),
-    # The graph's layers are named by the paths of PyTorch's modules.
-    "torch_modules": Rule(partial(_torch, lambda layer, _: layer), _TORCH_EXTRA),
-    "torchvision_mobilenet_v2": Rule(partial(_torch, _torchvision_mobilenet_v2), _TORCH_EXTRA),
-    "squeezenet": Rule(_caffe),
-    "gluon_squeezenet": Rule(_gluon),
-}
+@cache
+def map_rules() -> Mapping[str, Rule]:
+    """Return the rules by the names that cards give them."""
+    return {
+        "keras": Rule(_keras),
+        "slim_mobilenet_v1": Rule(partial(_slim, _MOBILENET_V1), _SLIM_EXTRA),
+        "slim_mobilenet_v2": Rule(partial(_slim, _MOBILENET_V2), _SLIM_EXTRA),
+        "slim_scopes": Rule(partial(_slim, _DOTTED), _SLIM_EXTRA),
+        "hub_mobilenet_v1": Rule(_map_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
+        "slim_inception_v3": Rule(partial(_slim, _INCEPTION_V3), _SLIM_EXTRA),
+        "slim_inception_v3_folded": Rule(_map_folded_inception_v3, "_shape$"),
+        "efficientnet_lite": Rule(
+            partial(_torch, lambda layer, _: _rename_layer(_EFFICIENTNET_LITE, layer)), _TORCH_EXTRA
+        ),
+        "timm_efficientnet_lite": Rule(partial(_torch, _timm_efficientnet_lite), _TORCH_EXTRA),
+        # The graph's layers are named by the paths of PyTorch's modules.
+        "torch_modules": Rule(partial(_torch, lambda layer, _: layer), _TORCH_EXTRA),
+        "torchvision_mobilenet_v2": Rule(partial(_torch, _torchvision_mobilenet_v2), _TORCH_EXTRA),
+        "squeezenet": Rule(_caffe),
+        "gluon_squeezenet": Rule(_gluon),
+    }

@@ -34,8 +34,6 @@ _TFLITE_TYPES = ("float32", "float16", "int32", "uint8", "int8")
 # Formats with a module of their own.
 _MODULES = {"torch": "advisor.catalog._weights.torch_files", "checkpoint": "advisor.catalog._weights.checkpoints"}
 
-# The fields of protocol buffers that are read: number, name and type of each, ``*`` for a repeated one.
-
 # caffe.proto: the current form of a layer, and the old one.
 _CAFFE = {
     "Net": ("2 layers OldLayer*", "100 layer Layer*"),

@@ -95,10 +95,6 @@ class Grids:
         return self.depthwise if depthwise else self.dense
 
 
-BYTES = Grids(Grid(8), Grid(8))
-"""8 bits for all kernels."""
-
-
 def spread_errors(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
     """Round weights, (inputs, outputs), to multiples of their steps, (outputs,), such that a layer's output changes
     least.

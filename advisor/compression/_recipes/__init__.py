@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.compression._quantization.grid import BYTES, Grid, Grids
+from advisor.compression._quantization.grid import Grid, Grids
 from advisor.compression._quantization.observe import Inputs
 from advisor.compression._quantization.quantizer import (
     dynamic_rules,
@@ -16,6 +16,7 @@ from advisor.compression._quantization.quantizer import (
     read_shipped_rules,
 )
 from advisor.compression._recipes.base import Edit, Needs, Recipe, RecipeInputs
+from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import Mixed
 from advisor.compression._recipes.retrained import Clustered, PostTraining, Pruned, QuantizationAware
 from advisor.core import UsageError, nearest

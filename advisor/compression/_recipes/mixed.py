@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression._calibration import choose_images, from_images
-from advisor.compression._quantization.grid import BYTES
 from advisor.compression._quantization.quantizer import eight_bit_rules, fitting_images, quantize_model
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs
+from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.retrained import prepare_model
 from advisor.core import UnsupportedRecipe
 from advisor.measurement import predict_arrays

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.compression._calibration import choose_images, from_images
-from advisor.compression._quantization.grid import BYTES, Grids, cluster_weights
+from advisor.compression._quantization.grid import Grids, cluster_weights
 from advisor.compression._quantization.layers import correct_model
 from advisor.compression._quantization.observe import Observation
 from advisor.compression._quantization.quantizer import (
@@ -21,6 +21,7 @@ from advisor.compression._quantization.quantizer import (
     quantize_model,
 )
 from advisor.compression._recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
+from advisor.compression._recipes.byte_grids import BYTES
 from advisor.tflite import count, read
 from advisor.training import Change, Graph, Masked, Rounded, Shared, Weight, read_graph, refit_kernels, round_activation
 

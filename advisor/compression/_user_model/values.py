@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -292,10 +293,12 @@ def _number_classes(true: list[Detections]) -> Mapping[int, int]:
     }
 
 
-KINDS: Mapping[str, Classifiers | Detectors] = dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
-"""The files of each task."""
+@cache
+def map_file_kinds() -> Mapping[str, Classifiers | Detectors]:
+    """Return the files of each task."""
+    return dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
 
 
 def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
     """Return the answers to images, or to bundled photographs, in a child process."""
-    return KINDS[task].answers(path, images, spec, seed)
+    return map_file_kinds()[task].answers(path, images, spec, seed)

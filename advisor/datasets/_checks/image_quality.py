@@ -11,25 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.datasets._checks.findings import Finding, Kind, counted
+from advisor.datasets._checks.image_measure import Measure
 from advisor.datasets._survey import Survey
 
 SMALL_SIDE = 64
 LONG_RATIO = 3.0
 MODEL_SIDE = 224
 FEW = 0.01  # A condition counts as absent if a smaller share of the images shows it
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One measure of an image, and the limits of a well-taken image."""
-
-    name: str  # its name in reports
-    field: str  # of :class:`advisor.datasets._survey.ImageStats`
-    low: float  # below it an image is ``low_word``
-    low_word: str
-    high: float | None = None  # above it an image is ``high_word``; None for no limit
-    high_word: str = ""
-
 
 MEASURES = (
     Measure("brightness (mean luma, 0-255)", "brightness", 40.0, "very dark", 215.0, "very bright"),

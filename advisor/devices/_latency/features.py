@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import FileFeatures, Traits, UsageError
+from advisor.devices._latency.architecture import Architecture
 from advisor.devices._profiles import shipped_profiles
 from advisor.tflite import (
     Model,
@@ -44,6 +45,8 @@ CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 SAME_NETWORK = 0.15
 """Largest difference (natural logarithm) between the MACs of a file and of the model of the same name. Another head
 changes them by a few percent, another input size by much more."""
+
+_PLAIN = Architecture("", "", 80, Traits())
 
 
 @dataclass(frozen=True)
@@ -84,19 +87,6 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
 
 
 Models = Sequence[ModelFeatures]
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """The features that models with the same beginning of their names share."""
-
-    prefix: str  # beginning of the names
-    family: str  # their family
-    layers: float  # operators of their float ``.tflite``
-    traits: Traits  # shape of the architecture
-
-
-_PLAIN = Architecture("", "", 80, Traits())
 
 
 @dataclass(frozen=True)

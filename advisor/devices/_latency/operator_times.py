@@ -12,7 +12,7 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -100,16 +100,24 @@ def _split_values(work: Work, _setting: Setting) -> tuple[float, ...]:
     return 1, work.written * work.taps if work.taps > 1 else work.written + work.read
 
 
-_KINDS: Mapping[str, _Kind] = {
-    # Rows and columns of the tiles of XNNPACK's matrix products (src/configs/gemm-config.c): 1-8 x 4-32.
-    CONVOLUTION: _Kind(_split_convolution, tuple(product((1, 2, 4, 5, 6, 7, 8), (1, 4, 8, 16, 32), (1, 4, 8)))),
-    # Working sets of 8 to 120 kB in float32: caches of the first level have 16 to 64 kB.
-    DEPTHWISE: _Kind(
-        _split_depthwise, tuple(product((1, 8, 16, 32), (*(1000 * 1.2**step for step in range(14)), 1e12)))
-    ),
-    DENSE: _Kind(lambda work, _setting: (1, work.weights, work.channels)),
-}
-_PLAIN = _Kind(_split_values)
+@cache
+def _map_kinds() -> Mapping[str, _Kind]:
+    """Return the kinds of operators, with the settings of which the best is fitted."""
+    return {
+        # Rows and columns of the tiles of XNNPACK's matrix products (src/configs/gemm-config.c): 1-8 x 4-32.
+        CONVOLUTION: _Kind(_split_convolution, tuple(product((1, 2, 4, 5, 6, 7, 8), (1, 4, 8, 16, 32), (1, 4, 8)))),
+        # Working sets of 8 to 120 kB in float32: caches of the first level have 16 to 64 kB.
+        DEPTHWISE: _Kind(
+            _split_depthwise, tuple(product((1, 8, 16, 32), (*(1000 * 1.2**step for step in range(14)), 1e12)))
+        ),
+        DENSE: _Kind(lambda work, _setting: (1, work.weights, work.channels)),
+    }
+
+
+@cache
+def _plain_kind() -> _Kind:
+    """Return the kind of all other operators."""
+    return _Kind(_split_values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +143,8 @@ class OperatorTimes:
     def __init__(self, timed: Iterable[tuple[Work, float]]) -> None:
         self._timed = dict(timed)
         self._fitted = {
-            kind: _fit(_KINDS.get(kind, _PLAIN), r) for kind, r in _group_by_kind(self._timed.items()).items()
+            kind: _fit(_map_kinds().get(kind, _plain_kind()), r)
+            for kind, r in _group_by_kind(self._timed.items()).items()
         }
 
     def covers(self, works: Works) -> bool:

@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from advisor.core import Problems, UsageError, nearest, visible
 from advisor.devices._profiles import phones
-from advisor.devices._profiles.measurements import FORMS, SUFFIX, Kernel, Measurement, read_kernels, read_measurements
+from advisor.devices._profiles.measurement import Measurement
+from advisor.devices._profiles.measurements import FORMS, SUFFIX, Kernel, read_kernels, read_measurements
 from advisor.devices._profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
 from advisor.devices._profiles.values import HOST, TFLITE_RUNTIMES, Cluster, DeviceProfile, DeviceTarget
 from advisor.store import shipped_folder

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.core import MOST, Problems, UsageError, nearest, whole_number
+from advisor.devices._profiles.measurement import Measurement
 from advisor.store import read_text
 from advisor.tflite import SIZES, Work
 
@@ -56,32 +57,6 @@ SOURCE = "kernels measured on the device"  # Beginning of the source of a latenc
 KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9
 _AGAIN = "delete the file, and time the kernels again: advisor devices calibrate --kernels"
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One latency of one model on one target."""
-
-    target: str  # name of the target within its profile, such as ``tflite-npu``
-    model: str  # name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``)
-    precision: str  # form of the artefact, one of :data:`PRECISIONS`
-    latency_ms: float  # milliseconds of one inference at batch size 1
-    statistic: str = "unstated"  # statistic of the repetitions, one of :data:`STATISTICS`
-    peak_memory_bytes: int | None = None  # peak memory as the source defines it, None if not stated
-    flag: str = ""  # the reason why the row is not used for predictions (:data:`FLAGS`), or empty
-    source_repo: str = ""  # repository or site of the figure, or ``calibrated``
-    source_path: str = ""  # file or address in it
-    job: str = ""  # the source's identifier of the run, or empty
-    input_side: int | None = None  # side of the network's square input in pixels, None if not stated
-    graph: str = ""  # version of the network's graph as the source names it; ``unstated`` or empty if it does not
-    # versions of the runtime and its parts, such as ``1.30.0+qairt2.50.0``; ``unstated`` or empty
-    runtime_version: str = ""
-
-    @property
-    def usable(self) -> bool:
-        """True if predictions may use the row."""
-        return not self.flag
-
 
 COLUMNS = tuple(field.name for field in fields(Measurement))
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -216,17 +217,20 @@ class ProfileSchema(_Strict):
     sources: list[Text] = []
 
 
-_PROFILE = FileKind(
-    "profile",
-    ProfileSchema,
-    {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema, "connection": ConnectionSchema},
-    "see docs/devices.md for an example",
-)
+@cache
+def _describe_profile_file() -> FileKind[ProfileSchema]:
+    """Return how a file of a profile is validated."""
+    return FileKind(
+        "profile",
+        ProfileSchema,
+        {"targets": TargetSchema, "cores": ClusterSchema, "limits": LimitsSchema, "connection": ConnectionSchema},
+        "see docs/devices.md for an example",
+    )
 
 
 def profile_from(document: YamlDocument) -> DeviceProfile:
     """Validate a document and return its profile, without measurements; the UsageError names file and line."""
-    data = _PROFILE.validate_file(document)
+    data = _describe_profile_file().validate_file(document)
     problems = Problems()
     cores = tuple(Cluster(**cluster.model_dump()) for cluster in data.cores)
     soc = find_soc(data.soc) if data.targets is None and not cores else None

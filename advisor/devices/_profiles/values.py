@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core import Target, UsageError, nearest
-from advisor.devices._profiles.measurements import Kernel, Measurement
+from advisor.devices._profiles.measurement import Measurement
+from advisor.devices._profiles.measurements import Kernel
 
 if TYPE_CHECKING:
     from advisor.devices._connections.protocol import Connection

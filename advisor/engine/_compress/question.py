@@ -9,7 +9,6 @@ from advisor.catalog import task_of
 from advisor.compression import (
     CALIBRATION,
     FEWEST,
-    KINDS,
     Classifiers,
     Detectors,
     Needs,
@@ -19,6 +18,7 @@ from advisor.compression import (
     choose_images,
     draw_paths,
     find_images,
+    map_file_kinds,
     read_samples,
     recipe,
     require_float,
@@ -108,7 +108,7 @@ class CompressionQuestion:
     @property
     def kind(self) -> Classifiers | Detectors:
         """The kind of files of the task."""
-        return KINDS[self.question.task]
+        return map_file_kinds()[self.question.task]
 
     def path_of(self, name: str) -> Path:
         """Return where a recipe's file goes; a float file that recipes can start from is not copied."""

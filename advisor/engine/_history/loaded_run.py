@@ -31,7 +31,6 @@ LABELS = "labels.json"
 PATHS = ("data", "profiles", "catalog")
 """Options of the question that name files."""
 
-
 CONTINUES_FOR = "10min"
 """Time that a command gives a search that is continued."""
 

@@ -29,7 +29,8 @@ from advisor.engine._history.loaded_run import LoadedRun, input_spec, load_run, 
 from advisor.engine._history.manifest import other_parts
 from advisor.engine._pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
 from advisor.engine._pipeline.materials import Images, Materials, Role, versions
-from advisor.engine._pipeline.stage import Pool, StageAborted, StageName
+from advisor.engine._pipeline.resources import Pool
+from advisor.engine._pipeline.stage import StageAborted, StageName
 from advisor.engine._pipeline.stages.figures import THOROUGH, timing
 from advisor.engine._pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from advisor.core import AdvisorError, RuntimeRefusal, StageError, Status, UnsupportedRecipe
-from advisor.isolation import EXPECTED_BYTES, LIGHT, CallLimits
+from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
+from advisor.isolation import EXPECTED_BYTES, LIGHT
 
 if TYPE_CHECKING:
     from advisor.engine._pipeline.materials import Artefact, Materials, Part
@@ -20,9 +21,11 @@ MODEL = "model.tflite"
 RESULT = "result.json"
 """The file that a job writes, and what it returned, in the folder of its result."""
 
-WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
-
 ROW_BYTES = 40_000  # Of an image whose features a stage holds: two copies of 5,000 floats; EfficientNet-Lite0 has 3,488
+
+LIGHT_WORK = Resources()
+
+ALONE = Resources(Pool.DEVICE)
 
 
 class StageName(StrEnum):
@@ -75,37 +78,6 @@ Job = partial[Any]  # A function of a module with its arguments, to be called in
 
 Epochs = Callable[[Path], tuple[int, int, float] | None]
 """Reads from a folder of checkpoints how many epochs of how many are done, and which share of the job's seconds."""
-
-
-class Pool(StrEnum):
-    """The place of a job."""
-
-    LIGHT = "light"  # A child process without TensorFlow
-    HEAVY = "heavy"  # A child process with TensorFlow
-    TRAINERS = "trainers"  # A child process with TensorFlow that sees the GPU
-    DEVICE = "device"  # The machine that the device is attached to, with nothing else running on it
-
-
-@dataclass(frozen=True)
-class Resources:
-    """The resources of a stage while it runs.
-
-    The expected memory must be free before its job begins; ``limits`` end it. A ``long`` job takes many minutes: it
-    comes after all other jobs, keeps checkpoints and reports epochs.
-    """
-
-    pool: Pool = Pool.LIGHT
-    memory_bytes: int = EXPECTED_BYTES[LIGHT]
-    limits: CallLimits = WORK_LIMITS
-    long: bool = False
-
-    @property
-    def alone(self) -> bool:
-        """True where the stage holds the whole machine."""
-        return self.pool is Pool.DEVICE
-
-
-ALONE = Resources(Pool.DEVICE)
 
 
 def holding(images: int) -> Resources:
@@ -174,7 +146,7 @@ class Stage(Generic[Result]):
     job: Callable[[Materials, Results, Folders], Job]  # the work; what it returns is kept as ``result.json``
     read: Callable[[Path], Result]  # reads the result from the folder
     cost_s: float = 0.0  # rough seconds on the reference machine, see :mod:`advisor.engine._pipeline.cost`
-    resources: Resources = Resources()
+    resources: Resources = LIGHT_WORK
     reads: Callable[[Materials], Part] | None = None  # the images that the job reads; they must not change meanwhile
     unsupported: str = ""  # why the card cannot have this stage; empty where it can
     # called with the job's return value; False if the result must not be cached. None caches every result. A result

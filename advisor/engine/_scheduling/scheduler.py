@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from advisor.core import Configuration
 from advisor.engine._scheduling.belief import CardTraining, FormStep
-from advisor.engine._scheduling.stopping import COMPLETE, Stop, ended_early
+from advisor.engine._scheduling.stop import Stop
+from advisor.engine._scheduling.stopping import COMPLETE, ended_early
 from advisor.engine._scheduling.suggesting import Admits
 from advisor.engine._scheduling.worth import WorthRule
 

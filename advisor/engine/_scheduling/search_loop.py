@@ -20,7 +20,8 @@ from advisor.engine._question import Request
 from advisor.engine._scheduling.belief import CardTraining
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
-from advisor.engine._scheduling.stopping import PickSoFar, Stop, ended_early, finalists, named_files, score
+from advisor.engine._scheduling.stop import Stop
+from advisor.engine._scheduling.stopping import PickSoFar, ended_early, finalists, named_files, score
 from advisor.engine._scheduling.study import Study
 from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, UNDECIDED, Plan, too_large, too_slow

@@ -5,11 +5,12 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from advisor.core import AdvisorError, Decision, Evaluation, Status, accuracy_of, network_of, recipe_of, variant_of
 from advisor.engine._decide import FLOAT
 from advisor.engine._pipeline.evaluation.scorer import Scorer
+from advisor.engine._scheduling.stop import Stop
 from advisor.engine._space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
@@ -40,25 +41,6 @@ FREE_S = 12.0
 YOUNG_S = 3.0
 """Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core; seconds of
 scoring without a rest at first, as early picks change; and seconds in which a score gives way to another pick's."""
-
-
-@dataclass(frozen=True)
-class Stop:
-    """The end of a search: ``complete``, ``time_limit``, ``max_trials``, ``gain`` or ``interrupt``, and its reason."""
-
-    why: str
-    text: str
-
-    @property
-    def early(self) -> bool:
-        """True if something was left to evaluate."""
-        return self.why != "complete"
-
-    @property
-    def reason(self) -> str:
-        """The text without what was left."""
-        return self.text.partition(": ")[0]
-
 
 COMPLETE = Stop("complete", "every configuration was evaluated")
 INTERRUPTED = Stop("interrupt", "interrupted")

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from advisor.core import Budget, Evaluation, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.materials import Role
-from advisor.engine._pipeline.stage import Pool
+from advisor.engine._pipeline.resources import Pool
 from advisor.engine._scheduling.belief import UNKNOWN_IMAGES, AccuracyBelief, CardTraining, FormStep, noise, seen
 from advisor.engine._scheduling.losses import INFEASIBLE, FormCost, Losses, least
 from advisor.engine._scheduling.prices import Prices, TimeLimit, share_of_gain

@@ -49,7 +49,8 @@ from advisor.engine._pipeline.materials import (
     Role,
     Workload,
 )
-from advisor.engine._pipeline.stage import Pool, StageName
+from advisor.engine._pipeline.resources import Pool
+from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.figures import effort_for
 from advisor.engine._question import Execution, Question, Request, require_classes
 from advisor.engine._space.plan import Plan, most_promising_first

@@ -12,7 +12,7 @@ from advisor.core import FORMS, Quantity, StageError, UsageError, require_traini
 from advisor.devices import CALIBRATED, HOST, Measurement, known_devices, local_runtimes
 from advisor.engine._targets.device_prediction import DevicePredictor
 from advisor.engine._targets.target_devices import TargetDevice
-from advisor.isolation import HEAVY, LIGHT, POOLS, CallLimits, ChildPool
+from advisor.isolation import HEAVY, LIGHT, CallLimits, ChildPool, map_pools
 from advisor.measurement import measure, require_quiet
 from advisor.store import ArtifactCache
 
@@ -93,7 +93,7 @@ def _measured(
             tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
     require_quiet((threads,), force=False)
     timed: dict[CardRow, Quantity] = {}
-    with POOLS[kind](Path("/dev/null")) as pool:
+    with map_pools()[kind](Path("/dev/null")) as pool:
         while True:
             known = tuple(_calibrated(device, row, latency) for row, latency in timed.items())
             measured = replace(device, profile=replace(device.profile, measurements=known))

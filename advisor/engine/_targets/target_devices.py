@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,8 +177,8 @@ def form_rejection(form: str, device: TargetDevice) -> str:
 
 
 def rejection(evaluation: Evaluation, device: TargetDevice) -> str:
-    """Return why an artefact cannot run on a target: the first reason of :data:`FILE_RULES`; empty if it can."""
-    return next(filter(None, (reason(evaluation, device) for reason in FILE_RULES)), "")
+    """Return why an artefact cannot run on a target: the first reason of :func:`_list_file_rules`; empty if it can."""
+    return next(filter(None, (reason(evaluation, device) for reason in _list_file_rules())), "")
 
 
 def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
@@ -242,5 +243,10 @@ def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
     return f"its {show_bytes(evaluation.size.value)} do not fit into the {show_bytes(limit)} of {device.label}"
 
 
-FILE_RULES = (_other_form, _file_too_large, _missing_operators, _activations_too_large, _memory_too_small)
-"""The rules that reject a file on a target, in the order of asking; the last three need a file that was read."""
+@cache
+def _list_file_rules() -> tuple[Callable[[Evaluation, TargetDevice], str], ...]:
+    """Return the rules that reject a file on a target, in the order of asking.
+
+    The last three need a file that was read.
+    """
+    return (_other_form, _file_too_large, _missing_operators, _activations_too_large, _memory_too_small)

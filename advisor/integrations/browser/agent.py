@@ -24,13 +24,13 @@ import psutil
 
 from advisor.core import first_line
 from advisor.isolation import (
-    EFFORTS,
     AgentError,
     Block,
     Effort,
     LoadReading,
     busy_seconds,
     count_cores,
+    map_efforts,
     one_line,
     parse_numbers,
     print_document,
@@ -53,7 +53,6 @@ WARM_RUNS = 15
 
 WARM_MS = (300.0, 5000.0)
 """Shortest and longest time of the runs before the first block."""
-
 
 GPU = ("--enable-unsafe-webgpu",)
 SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
@@ -263,7 +262,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="gpu: WebGPU")
     parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
     parser.add_argument("--threads", type=parse_numbers, default=[1], help="thread counts, such as 1,2")
-    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
+    parser.add_argument("--effort", choices=sorted(map_efforts()), default="quick")
     parser.add_argument("--inputs", type=Path, help="values of inputs: return the outputs of the first model instead")
     return parser.parse_args()
 
@@ -275,7 +274,9 @@ def main() -> int:
     common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
     if options.inputs:
         return print_document(lambda: read_outputs(options.models[0], options.inputs, options.threads[0], *common))
-    return print_document(lambda: measure_files(options.models, options.threads, EFFORTS[options.effort], *common))
+    return print_document(
+        lambda: measure_files(options.models, options.threads, map_efforts()[options.effort], *common)
+    )
 
 
 if __name__ == "__main__":

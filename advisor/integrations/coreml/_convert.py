@@ -6,7 +6,7 @@ ML. :class:`Network` keeps it in Core ML's order. Operators that mix dimensions 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,12 @@ class Network:
     def run(self) -> Any:
         """Add every operator and return the value of the first output; UsageError if one has no counterpart here."""
         for operator in self._model.operators:
-            if operator.name not in OPERATORS:
+            if operator.name not in map_operators():
                 raise UsageError(
                     f"--coreml: the model has a {operator.name}, which is not translated",
-                    f"operators that are: {', '.join(sorted(OPERATORS))}",
+                    f"operators that are: {', '.join(sorted(map_operators()))}",
                 )
-            outputs = OPERATORS[operator.name](self, operator)
+            outputs = map_operators()[operator.name](self, operator)
             activation = str(operator.options.get("fused_activation_function", "NONE"))
             for index, value in zip(operator.outputs, outputs, strict=True):
                 self._values[index] = ACTIVATIONS[activation](value)
@@ -270,34 +270,36 @@ def _hard_swish(value: Any) -> Any:
     return Builder.mul(x=value, y=Builder.sigmoid_hard(x=value, alpha=1 / 6, beta=0.5))
 
 
-OPERATORS: Mapping[str, Callable[[Network, Operator], list[Any]]] = {
-    "ADD": partial(_combine, Builder.add),
-    "AVERAGE_POOL_2D": partial(_pool, partial(Builder.avg_pool, exclude_padding_from_average=True)),
-    "CONCATENATION": _join,
-    "CONV_2D": _convolution,
-    "DEPTHWISE_CONV_2D": partial(_convolution, depthwise=True),
-    "DIV": partial(_combine, Builder.real_div),
-    "EXPAND_DIMS": _reshape,
-    "FULLY_CONNECTED": _dense,
-    "HARD_SWISH": partial(_one, _hard_swish),
-    "LOGISTIC": partial(_one, lambda value: Builder.sigmoid(x=value)),
-    "MAX_POOL_2D": partial(_pool, Builder.max_pool),
-    "MEAN": partial(_reduce, Builder.reduce_mean),
-    "MUL": partial(_combine, Builder.mul),
-    "PAD": _pad,
-    "PADV2": _pad,
-    "RELU": partial(_one, lambda value: Builder.relu(x=value)),
-    "RELU6": partial(_one, lambda value: Builder.relu6(x=value)),
-    "RESHAPE": _reshape,
-    "SOFTMAX": _softmax,
-    "SPLIT": _split,
-    "SQUEEZE": _reshape,
-    "STRIDED_SLICE": _slice,
-    "SUB": partial(_combine, Builder.sub),
-    "TANH": partial(_one, lambda value: Builder.tanh(x=value)),
-    "TRANSPOSE": _transpose,
-}
-"""Functions that add an operator to a network, by its name; each returns the outputs before the activation."""
+@cache
+def map_operators() -> Mapping[str, Callable[[Network, Operator], list[Any]]]:
+    """Return the function that adds each operator to a network."""
+    return {
+        "ADD": partial(_combine, Builder.add),
+        "AVERAGE_POOL_2D": partial(_pool, partial(Builder.avg_pool, exclude_padding_from_average=True)),
+        "CONCATENATION": _join,
+        "CONV_2D": _convolution,
+        "DEPTHWISE_CONV_2D": partial(_convolution, depthwise=True),
+        "DIV": partial(_combine, Builder.real_div),
+        "EXPAND_DIMS": _reshape,
+        "FULLY_CONNECTED": _dense,
+        "HARD_SWISH": partial(_one, _hard_swish),
+        "LOGISTIC": partial(_one, lambda value: Builder.sigmoid(x=value)),
+        "MAX_POOL_2D": partial(_pool, Builder.max_pool),
+        "MEAN": partial(_reduce, Builder.reduce_mean),
+        "MUL": partial(_combine, Builder.mul),
+        "PAD": _pad,
+        "PADV2": _pad,
+        "RELU": partial(_one, lambda value: Builder.relu(x=value)),
+        "RELU6": partial(_one, lambda value: Builder.relu6(x=value)),
+        "RESHAPE": _reshape,
+        "SOFTMAX": _softmax,
+        "SPLIT": _split,
+        "SQUEEZE": _reshape,
+        "STRIDED_SLICE": _slice,
+        "SUB": partial(_combine, Builder.sub),
+        "TANH": partial(_one, lambda value: Builder.tanh(x=value)),
+        "TRANSPOSE": _transpose,
+    }
 
 
 def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: str, licence: str, folder: Path) -> None:

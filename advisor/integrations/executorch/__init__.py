@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor.core import StageError, UsageError, message_of
-from advisor.devices import SMALL_DIFFERENCE, HostConnection, PackagedRuntime, compare_export, keep_export
+from advisor.devices import SMALL_DIFFERENCE, PackagedRuntime, compare_export, keep_export
+from advisor.integrations.executorch._connection import ExecutorchConnection
 from advisor.isolation import CallLimits
-
-if TYPE_CHECKING:
-    from advisor.devices import MeasurementJob, Timing
 
 FORMS = ("float32", "pruned_50", "pruned_75", "clustered_16")
 """Forms whose exports compute the same."""
@@ -24,18 +21,14 @@ LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000)
 
 PACKAGES = ("executorch", "torch")
 
-
-class _Connection(HostConnection):
-    """Measures each number of threads in a process of its own: ExecuTorch has one pool of threads for a process."""
-
-    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        """See :class:`advisor.devices.Connection`."""
-        by_count = [super(_Connection, self).measure(replace(job, threads=(count,))) for count in job.threads]
-        return tuple(timing for of_model in zip(*by_count, strict=True) for timing in of_model)
-
-
 RUNTIME = PackagedRuntime(
-    "executorch", TITLE, PACKAGES, "executorch", ("float32",), FORMS, _Connection(Path(__file__).with_name("agent.py"))
+    "executorch",
+    TITLE,
+    PACKAGES,
+    "executorch",
+    ("float32",),
+    FORMS,
+    ExecutorchConnection(Path(__file__).with_name("agent.py")),
 )
 versions = RUNTIME.versions
 

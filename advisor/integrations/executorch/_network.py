@@ -7,6 +7,7 @@ the order of the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         super().__init__()
         self._model = model
         for operator in model.operators:
-            if operator.name not in _STEPS and operator.name not in (*_ELEMENTWISE, *_UNARY):
+            if operator.name not in _map_operators() and operator.name not in (*_ELEMENTWISE, *_UNARY):
                 raise StageError(f"ExecuTorch is not given the operator {operator.name}")
             for place, index in enumerate(operator.inputs):
                 tensor = model.tensors[index] if index >= 0 else None
@@ -79,7 +80,7 @@ class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
             elif name in _ELEMENTWISE:
                 made = [_combine(_ELEMENTWISE[name], given)]
             else:
-                made = list(_STEPS[name](given, operator.options, shape))
+                made = list(_map_operators()[name](given, operator.options, shape))
             fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
             for index, value in zip(operator.outputs, made, strict=True):
                 values[index] = _Value(fused(value.tensor), value.first) if fused else value
@@ -244,25 +245,28 @@ def _multiply(given: Given, options: Options, _: Shape) -> list[_Value]:
     return [_Value(torch.matmul(left, right))]
 
 
-_STEPS: Mapping[str, Callable[[Given, Options, Shape], list[_Value]]] = {
-    "CONV_2D": _convolve,
-    "DEPTHWISE_CONV_2D": _convolve,
-    "FULLY_CONNECTED": _dense,
-    "PAD": _pad,
-    "PADV2": _pad,
-    "AVERAGE_POOL_2D": lambda *given: _pool(False, *given),
-    "MAX_POOL_2D": lambda *given: _pool(True, *given),
-    "MEAN": lambda *given: _reduce(torch.mean, *given),
-    "SUM": lambda *given: _reduce(torch.sum, *given),
-    "REDUCE_MAX": lambda *given: _reduce(torch.amax, *given),
-    "CONCATENATION": _join,
-    "SPLIT": _split,
-    "RESIZE_BILINEAR": _resize,
-    "SLICE": _slice,
-    "STRIDED_SLICE": _slice,
-    "BATCH_MATMUL": _multiply,
-    "RESHAPE": lambda given, _, shape: [_Value(given[0].last.reshape(shape))],
-    "TRANSPOSE": lambda given, _, __: [_Value(given[0].last.permute(given[1].tensor.reshape(-1).tolist()))],
-    "SOFTMAX": lambda given, _, __: [_Value(torch.softmax(given[0].last, -1))],
-    "GELU": lambda given, _, __: [_Value(functional.gelu(given[0].tensor), given[0].first)],
-}
+@cache
+def _map_operators() -> Mapping[str, Callable[[Given, Options, Shape], list[_Value]]]:
+    """Return the function that computes each operator."""
+    return {
+        "CONV_2D": _convolve,
+        "DEPTHWISE_CONV_2D": _convolve,
+        "FULLY_CONNECTED": _dense,
+        "PAD": _pad,
+        "PADV2": _pad,
+        "AVERAGE_POOL_2D": lambda *given: _pool(False, *given),
+        "MAX_POOL_2D": lambda *given: _pool(True, *given),
+        "MEAN": lambda *given: _reduce(torch.mean, *given),
+        "SUM": lambda *given: _reduce(torch.sum, *given),
+        "REDUCE_MAX": lambda *given: _reduce(torch.amax, *given),
+        "CONCATENATION": _join,
+        "SPLIT": _split,
+        "RESIZE_BILINEAR": _resize,
+        "SLICE": _slice,
+        "STRIDED_SLICE": _slice,
+        "BATCH_MATMUL": _multiply,
+        "RESHAPE": lambda given, _, shape: [_Value(given[0].last.reshape(shape))],
+        "TRANSPOSE": lambda given, _, __: [_Value(given[0].last.permute(given[1].tensor.reshape(-1).tolist()))],
+        "SOFTMAX": lambda given, _, __: [_Value(torch.softmax(given[0].last, -1))],
+        "GELU": lambda given, _, __: [_Value(functional.gelu(given[0].tensor), given[0].first)],
+    }

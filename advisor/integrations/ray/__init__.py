@@ -20,7 +20,7 @@ from advisor.core import HOST, StageError, UsageError, install_extra, last_line,
 from advisor.engine import Machine
 from advisor.integrations.ray import _node as ray_node
 from advisor.integrations.ray._node import Arguments, CallResult, Outgoing, read_contents
-from advisor.isolation import EXPECTED_BYTES, POOLS, TRAINERS, CallLimits, Pause
+from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits, Pause, map_pools
 from advisor.measurement import host
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class RayExecutor:
         self.machine = Machine(min(workers or cpus, cpus), separate_measurements=apart)
         self._host_is_a_node = any(self._roster.list_offered(resource_of(HOST)))
         self.host = self.on_device(HOST, host.describe)
-        self.pools = {kind: _RayChildren(self, kind) for kind in POOLS}
+        self.pools = {kind: _RayChildren(self, kind) for kind in map_pools()}
 
     def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
         """Call a measuring function on the node that offers ``device:NAME``, or here if no node offers it.

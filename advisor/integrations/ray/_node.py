@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from advisor.core import AdvisorError
 from advisor.devices import find_version
-from advisor.isolation import POOLS, CallLimits, ChildPool, Pause
+from advisor.isolation import CallLimits, ChildPool, Pause, map_pools
 from advisor.store import sha256_json
 from advisor.version import __version__
 
@@ -289,7 +289,7 @@ def _fetch_files(folder: Path, bundle: object, fetch: Callable[[object], Bundle]
 @functools.cache
 def _pool(kind: str, _gpus: str | None) -> ChildPool:
     """Return the pool of a kind (and GPU); it lives as long as this process, so that imports are paid once."""
-    return POOLS[kind](None)
+    return map_pools()[kind](None)
 
 
 def _fetch(reference: object) -> Bundle:

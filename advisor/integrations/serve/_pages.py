@@ -46,7 +46,6 @@ from advisor.reporting import (
     DRAWN,
     REPORT as REPORT_FILE,
     SHOWN,
-    SORTS,
     RunRow,
     Runs,
     RunState,
@@ -54,6 +53,7 @@ from advisor.reporting import (
     describe_figures,
     environment,
     figures,
+    map_sorts,
     typed_path,
 )
 
@@ -218,8 +218,8 @@ class Pages:
         asked = request.query_params
         words = asked.get("words", "")
         state = asked.get("state", "")
-        sort = asked.get("sort", "") if asked.get("sort", "") in SORTS else "name"
-        _, key, falling = SORTS[sort]
+        sort = asked.get("sort", "") if asked.get("sort", "") in map_sorts() else "name"
+        _, key, falling = map_sorts()[sort]
         falling ^= "turned" in asked
         rows = list(self._runs.rows())
         linked = self._names()
@@ -246,7 +246,10 @@ class Pages:
             state=state,
             sort=sort,
             falling=falling,
-            columns=[(name, SORTS[name][0], _sort_query(name, sort, "turned" in asked, filters)) for name in SORTS],
+            columns=[
+                (name, map_sorts()[name][0], _sort_query(name, sort, "turned" in asked, filters))
+                for name in map_sorts()
+            ],
         )
 
     def show_run(self, request: Request) -> Response:

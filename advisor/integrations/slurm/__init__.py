@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from advisor.core import StageError, UsageError, first_line, last_line, nearest, require_extra
 from advisor.engine import Machine
 from advisor.integrations.slurm._calls import LOOKS_EVERY_S, Call, CallFolder, in_words, serve
-from advisor.isolation import POOLS, TRAINERS, UNWANTED, CallLimits, Pause, TimedOut
+from advisor.isolation import TRAINERS, UNWANTED, CallLimits, Pause, TimedOut, map_pools
 from advisor.measurement import host
 from advisor.store import cache_root, read_yaml
 
@@ -124,7 +124,7 @@ class SlurmExecutor:
         self.calls.make(names)
         self.machine = Machine(AHEAD * workers, separate_measurements=True)
         self.host = host.describe()
-        self.pools = {kind: _SlurmChildren(self, kind) for kind in POOLS}
+        self.pools = {kind: _SlurmChildren(self, kind) for kind in map_pools()}
 
     def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
         """Call a measuring function on this machine."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core import AdvisorError, StageError
-from advisor.isolation import POOLS, CallLimits, ChildPool, Pause
+from advisor.isolation import CallLimits, ChildPool, Pause, map_pools
 from advisor.store import write_atomically
 
 LOOKS_EVERY_S = 0.2
@@ -153,7 +153,7 @@ def _serve(calls: CallFolder, queue: str, job: str, idle_s: float) -> None:
         if not calls.is_dropped(name):
             call = pickle.loads(file.read_bytes())  # noqa: S301  # of our own search, in a folder of this user
             if call.kind not in pools:
-                pools[call.kind] = POOLS[call.kind](None)
+                pools[call.kind] = map_pools()[call.kind](None)
             calls.answer(name, _answer(calls, name, call, pools[call.kind]))
         file.unlink()
         worked = time.monotonic()

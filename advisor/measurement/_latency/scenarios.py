@@ -14,7 +14,8 @@ import numpy as np
 from advisor.core import UsageError, Written, plural
 from advisor.isolation import AgentError, SustainedDocument, agent, new_interpreter
 from advisor.measurement._latency import LatencyResult, ModelTiming
-from advisor.measurement._latency.timing import DEFAULT, Setup
+from advisor.measurement._latency.setup import Setup
+from advisor.measurement._latency.timing import DEFAULT
 from advisor.measurement._processes import call_json, existing_model, run_json
 from advisor.tflite import read_metadata
 

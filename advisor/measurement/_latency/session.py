@@ -17,7 +17,8 @@ from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
 from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
-from advisor.measurement._latency.timing import Setup, compare_with_first, interleave_files, measure, thread_counts
+from advisor.measurement._latency.setup import Setup
+from advisor.measurement._latency.timing import compare_with_first, interleave_files, measure, thread_counts
 from advisor.measurement._processes import detector_notes, read_model
 from advisor.store import cache_root, fill_folder, install
 

@@ -3,14 +3,12 @@
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import truediv
 from pathlib import Path
 from typing import cast
 
 from advisor.core import RuntimeRefusal, UsageError, nearest, plural
 from advisor.isolation import (
-    EFFORTS,
     WAITED_LIMIT,
     AgentError,
     AgentJson,
@@ -19,6 +17,7 @@ from advisor.isolation import (
     SeriesDocument,
     agent,
     compute_waited_share,
+    map_efforts,
     new_interpreter,
     one_line,
     set_inputs,
@@ -33,13 +32,16 @@ from advisor.measurement._latency import (
     compare_pairs,
     summarise_blocks,
 )
-from advisor.measurement._processes import CHILD_MEMORY_LIMIT, existing_model, run_json
+from advisor.measurement._latency.setup import Setup
+from advisor.measurement._processes import existing_model, run_json
 
 CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes
 IDLE_NEIGHBOUR = 0.5  # part of another processor that must be idle for one thread, because processors share caches
 OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/stat cannot show less
 
 SCREEN_RUNS = 5
+
+DEFAULT = Setup()
 
 
 def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
@@ -104,34 +106,13 @@ def disturbance(result: LatencyResult) -> tuple[bool, float]:
     return result.contended, lost if lost is not None else (result.others_cores or 0.0)
 
 
-@dataclass(frozen=True)
-class Setup:
-    """The way to load a file; kernels are ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
-
-    The shape is that of the first input, if the file does not state it. ``python`` is the interpreter of an environment
-    with another runtime. Threads are pinned to ``cpus``, if given.
-    """
-
-    kernels: str = "default"
-    shape: tuple[int, ...] | None = None
-    python: Path | None = None
-    cpus: tuple[int, ...] | None = None
-
-    def options(self) -> list[str]:
-        """Return the agent's options."""
-        shape = ["--shape", ",".join(map(str, self.shape))] if self.shape else []
-        cpus = ["--cpus", ",".join(map(str, self.cpus))] if self.cpus else []
-        return ["--kernels", self.kernels, "--memory-limit", str(CHILD_MEMORY_LIMIT), *shape, *cpus]
-
-
-DEFAULT = Setup()
-
-
 def effort_named(name: str) -> Effort:
     """Return an effort by name; raise UsageError if there is none of this name."""
-    if name not in EFFORTS:
-        raise UsageError(f"unknown effort '{name}'{nearest(name, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
-    return EFFORTS[name]
+    if name not in map_efforts():
+        raise UsageError(
+            f"unknown effort '{name}'{nearest(name, map_efforts())}", f"efforts: {', '.join(map_efforts())}"
+        )
+    return map_efforts()[name]
 
 
 def measure(

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from advisor.core import Provenance, Quantity, StageError, UsageError
-from advisor.isolation import EFFORTS, AgentError, Effort, Load, input_values, new_interpreter, one_line, set_inputs
+from advisor.isolation import AgentError, Effort, Load, input_values, map_efforts, new_interpreter, one_line, set_inputs
 from advisor.measurement import _host as host
 from advisor.measurement._accelerators import accelerator
 from advisor.measurement._delegation import delegate_operators
@@ -110,7 +110,7 @@ def run_on_gpu(path: str, effort: str) -> dict[str, object]:
         first = gpu.run()
         agreement = _compare(gpu, path)
         load = Load()
-        rows = _time_blocks(gpu, EFFORTS[effort])
+        rows = _time_blocks(gpu, map_efforts()[effort])
     return {
         "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
         "adapter": adapter,

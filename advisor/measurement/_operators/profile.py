@@ -33,13 +33,6 @@ SIDE = 768  # three float32 matrices of this size (7 MB) fit into the caches, so
 COPY_BYTES = 64 * 2**20  # larger than the caches of small machines
 SECONDS = 0.3
 
-# Find the operator of the file that each event of the profiler belongs to.
-#
-# Builtin kernels report the index of the operator. XNNPACK fuses operators and names only its own kernels, so its
-# events are matched by kind and order: if a kind has as many events as the graph has remaining operators of this
-# kind, they are matched in the order in which the runtime executes its partitions. If the counts differ, the kind
-# gets no operator.
-
 # The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
 _LINEAR = "CONV_2D FULLY_CONNECTED"
 _KINDS = (

@@ -24,7 +24,7 @@ from advisor.engine import (
     confidence,
     confidence as metrics,
 )
-from advisor.exporting import COUNT, TOLERANCES, Answer, Found, Page, ShippedModel, Shipping
+from advisor.exporting import COUNT, TOLERANCES, Answer, Found, ShippedModel
 from advisor.isolation import Scratch
 from advisor.measurement import OutOfFold
 from advisor.store import RunFolder, answers_file
@@ -135,20 +135,6 @@ def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[fl
         path.write_bytes(content)
         rows: list[list[float]] = predict_pixels(path, pixels, view).tolist()
     return rows
-
-
-SHIPPING = Shipping(
-    "classifies images",
-    "probabilities",
-    "classifier_card.md.j2",
-    {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
-    "edgetpu/classify_edgetpu.py",
-    classified,
-    found,
-    coreml=True,
-    page=Page("classes.js"),
-    said=lambda labels, least: labels[0].label if labels and labels[0].score >= least else "unknown",
-)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from advisor.core import (
     UsageError,
 )
 from advisor.engine import Images, Role
-from advisor.exporting import COUNT, LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed, check, runners, shipping
+from advisor.exporting import COUNT, LOOKED_AT, Found, Page, ShippedModel, agreed, check, runners, shipping
 from advisor.measurement import (
     NEAR,
     BoxAnswers,
@@ -49,7 +49,6 @@ from advisor.tflite import (
     ENDS,
     Metadata,
     Model,
-    Suppression,
     count,
     cut_postprocess,
     form_of,
@@ -142,19 +141,6 @@ def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int,
     return tolerance, list(itertools.compress(rows, same))[:COUNT]
 
 
-SHIPPING = Shipping(
-    "finds objects in images",
-    "boxes",
-    "detector_card.md.j2",
-    {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
-    "",
-    detected,
-    found,
-    page=PAGE,
-    least=Suppression().score,
-)
-
-
 def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the centres that the app shows."""
     seen = find_centres(outputs[0], model.threshold or 0.0)
@@ -166,19 +152,6 @@ def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, d
     """See :data:`Answering`: the scores of a map."""
     tolerance, rows = agreed(model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max)
     return tolerance, [(place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows]
-
-
-COUNTER = Shipping(
-    "counts objects in images",
-    "scores",
-    "counter_card.md.j2",
-    {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
-    "",
-    marked,
-    counted,
-    page=PAGE,
-    least=average_precision.LEAST_SCORE,
-)
 
 
 @dataclass(frozen=True, eq=False)

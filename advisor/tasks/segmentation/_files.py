@@ -15,7 +15,7 @@ from PIL import Image
 from advisor.core import ImageAnswers, Interval
 from advisor.datasets import InputSpec
 from advisor.engine import Images, Role, percent
-from advisor.exporting import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
+from advisor.exporting import LOOKED_AT, Found, ShippedModel, agreed
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
 from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.segmentation._masks import BACKGROUND, IGNORED, Classes, Mask
@@ -70,21 +70,6 @@ def masked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, d
 
 def _runs(mask: NDArray[np.int64]) -> list[int]:
     return [number for label, run in groupby(mask.tolist()) for number in (label, len(list(run)))]
-
-
-SHIPPING = Shipping(
-    "tells the class of each pixel",
-    "masks",
-    "segmenter_card.md.j2",
-    {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
-    "",
-    masked,
-    found,
-    page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
-    said=lambda answers, _least: ", ".join(answer.label for answer in answers) or "nothing",
-    layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels),
-    package=__package__,
-)
 
 
 class Segmenter(Runner[Classes]):

@@ -15,7 +15,8 @@ from advisor.datasets import InputSpec
 from advisor.tflite import attach_head, with_levels
 from advisor.training._features import join_parts
 from advisor.training._finetune.finetune import FINETUNE_VERSION, WEIGHTS, Finetuned, finetune, read_progress
-from advisor.training._finetune.hyperparameters import FINETUNING, Finetuning, TrainingTime
+from advisor.training._finetune.finetuning import Finetuning
+from advisor.training._finetune.hyperparameters import FINETUNING, TrainingTime
 from advisor.training._finetune.network import FinetuneData, convert_to_flatbuffer
 from advisor.training._head import Head
 

@@ -25,7 +25,7 @@ from advisor.core import StageError, UsageError, parse
 from advisor.store import read_json
 from advisor.training._features import Batches, Pixels
 from advisor.training._finetune import network
-from advisor.training._finetune.hyperparameters import Finetuning
+from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.maps import MapBatches, Maps, halve_network
 from advisor.training._finetune.network import FinetuneData, first_head
 from advisor.training._loop import Timer, run_training

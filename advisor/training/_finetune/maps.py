@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from advisor.core import StageError
 from advisor.isolation import usable_cores
 from advisor.training._features import Batches, Pixels, change_pixels
-from advisor.training._finetune.hyperparameters import Finetuning
+from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.network import convert_to_flatbuffer
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.datasets import InputSpec
 from advisor.tflite import LARGEST_SHARE, pack, sign, unpack
-from advisor.training._finetune.hyperparameters import Finetuning
+from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._head import Head, fit_head, train_head
 from advisor.training._head.trials import ALL_LEVELS, GRID
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.training._convolution import fold_norms
 from advisor.training._features import Pixels, augment_images, mix_images
-from advisor.training._finetune.hyperparameters import Finetuning
+from advisor.training._finetune.finetuning import Finetuning
 from advisor.training._finetune.maps import Floats, Maps
 from advisor.training._loop import Adam
 from advisor.training._steps import Steps, find_halvable

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from advisor.training._loop import Timer
 from advisor.training._on_maps import with_maps
 from advisor.training._on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit, tell_nobody
 from advisor.training._on_maps.kept import MOST_COPIES, LabelledImages, keep_maps, keep_photographs, list_outputs
+from advisor.training._on_maps.training_start import WEIGHTS, TrainingStart
 
 if TYPE_CHECKING:
     import keras
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from advisor.catalog import Card
     from advisor.downloads import WeightsFile
 
-
 FINETUNING = Hyperparameters(epochs=14)
 """Hyperparameters that train head and backbone together.
 
 On BCCD's validation part, with the upper 65 % of MobileNetV2: 14 epochs gave an mAP@0.5 of 89.5 % and an mAP of 53.3,
 the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
 
-WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
+NEW = TrainingStart()
+"""A new head on a frozen backbone, without a time limit."""
 
 
 @dataclass(frozen=True)
@@ -71,28 +72,6 @@ class Trained:
         for name, arrays in zip(WEIGHTS, (self.head, self.backbone), strict=True):
             if arrays:
                 np.savez(path.with_name(name), *arrays)
-
-
-class TrainingStart(NamedTuple):
-    """Where a training starts, and when it ends."""
-
-    path: Path | None = None  # the float file of an earlier training, with :data:`WEIGHTS` beside it
-    share: float = 0.0  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
-    goes_on: bool = False  # the earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
-    seconds: float | None = None  # after which it ends with the epochs that it has then; None for no limit
-
-    def weights(self) -> Iterator[list[NDArray[np.float32]]]:
-        """Yield the arrays of each of :data:`WEIGHTS`, in their order; none for a file that is not there."""
-        for name in WEIGHTS:
-            if self.path is None or not (file := self.path.with_name(name)).exists():
-                yield []
-                continue
-            with np.load(file, allow_pickle=False) as arrays:
-                yield list(arrays.values())
-
-
-NEW = TrainingStart()
-"""A new head on a frozen backbone, without a time limit."""
 
 
 def train(

@@ -107,6 +107,6 @@ def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> Non
     kernel, bias = np.arange(256 * 11, dtype=np.float32).reshape(1, 1, 256, 11), np.arange(11, dtype=np.float32)
     head = "MobilenetV1/Logits/Conv2d_1c_1x1"
     taken = TrackedTensors({f"{head}/weights": kernel, f"{head}/biases": bias})
-    found = mapping.RULES["slim_mobilenet_v1"].arrays(logits, taken)
+    found = mapping.map_rules()["slim_mobilenet_v1"].arrays(logits, taken)
     assert np.array_equal(found[0], kernel[0, 0, :, 1:])
     assert np.array_equal(found[1], bias[1:])

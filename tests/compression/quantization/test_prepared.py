@@ -7,9 +7,10 @@ import pytest
 
 from advisor.compression import Grids, PreparedModel, RecipeInputs, prepare_all, recipe
 from advisor.compression._quantization import observe as observing
-from advisor.compression._quantization.grid import BYTES, Grid
+from advisor.compression._quantization.grid import Grid
 from advisor.compression._quantization.layers import correct_model
 from advisor.compression._quantization.observe import observe_activations
+from advisor.compression._recipes.byte_grids import BYTES
 from advisor.tflite import add_buffer, pack, read, unpack
 
 GRIDS = (BYTES, Grids(Grid(8), None))

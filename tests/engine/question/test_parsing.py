@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from advisor.core import TASKS, Budget, Costs, UsageError
-from advisor.core._metrics import PREFERENCES
+from advisor.core._preferences import PREFERENCES
 from advisor.engine import Execution, Question, Request, resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS
 from advisor.engine._question.values import LEAST_GAIN, collect_options, read_file

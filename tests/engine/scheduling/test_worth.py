@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import BALANCED, Budget, Evaluation, Status
-from advisor.core._metrics import parse_preference
+from advisor.core._preferences import parse_preference
 from advisor.engine import Question, StageName
 from advisor.engine._scheduling.belief import CardTraining, FormStep
 from advisor.engine._scheduling.prices import TimeLimit

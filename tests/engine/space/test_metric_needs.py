@@ -10,7 +10,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.datasets import UNGROUPED, Dataset, Grouping, LabelledImage, Split
 from advisor.datasets._dataset import fingerprint
-from advisor.datasets._split import Source
+from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
 from advisor.engine._space.resolved import read_images, require_metrics
 from tests.datasets.folders import fill

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from advisor.core import StageError, UsageError, install_extra
 from advisor.devices import MeasurementJob
 from advisor.downloads import FetchOptions
-from advisor.integrations import browser as connection
-from advisor.integrations.browser import LITERT, BrowserConnection, chromium_program, fetch_package
+from advisor.integrations.browser import LITERT, _chromium as connection
+from advisor.integrations.browser._chromium import BrowserConnection, chromium_program, fetch_package
 from advisor.integrations.browser.agent import BrowserPage, open_page
 from advisor.isolation import AgentError
 from tests.makers.browsers import chromium, require_runtime

@@ -25,11 +25,12 @@ from advisor.core import ShippedThresholds, UsageError
 from advisor.datasets import load
 from advisor.exporting import Bundle, prepare
 from advisor.exporting._bundle import export
-from advisor.exporting._shipping import NO_PAGE, parts_of
+from advisor.exporting._shipping import Page as BundlePage, parts_of
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
-from advisor.tasks.classification._files import SHIPPING, answers
+from advisor.tasks.classification._files import answers
+from advisor.tasks.classification._shipping import SHIPPING
 from advisor.tasks.detection import DETECTION
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import evaluation_of, ran
@@ -265,7 +266,7 @@ def test_it_can_be_left_out(trained: RunFolder, tmp_path: Path) -> None:
 
 def test_a_task_without_a_script_gets_no_page() -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
-        parts_of(["web"])["web"].check(replace(DETECTION.shipping(), page=NO_PAGE))
+        parts_of(["web"])["web"].check(replace(DETECTION.shipping(), page=BundlePage()))
 
 
 def test_the_bundle_describes_the_page(made: Bundle) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from advisor.integrations.serve import bind_socket
 from advisor.integrations.serve._access import HOST, Access, ImpatientConnection
+from advisor.integrations.serve._command import bind_socket
 from advisor.integrations.serve._pages import Pages
 from advisor.reporting import Runs
 from advisor.store import RunFolder

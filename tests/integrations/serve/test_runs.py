@@ -14,7 +14,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.engine import Snapshot
 from advisor.engine._remaining import write_snapshot
-from advisor.reporting import SORTS, RunRow, Runs, RunState, figures, load_view, print_runs, write_all
+from advisor.reporting import RunRow, Runs, RunState, figures, load_view, map_sorts, print_runs, write_all
 from advisor.store import cache_root
 from advisor.tasks.detection import DETECTION
 from tests.builders import evaluation
@@ -175,7 +175,7 @@ def test_an_accuracy_of_imagenet_is_named_and_sorted_behind_those_of_own_images(
     published = RunRow("p", RunState.FINISHED, pick=evaluation("p", accuracy=90, half_width=None))
     own = RunRow("o", RunState.FINISHED, pick=evaluation("o", accuracy=70))
     nothing = RunRow("n", RunState.FINISHED)
-    key, falls = SORTS["accuracy"][1:]
+    key, falls = map_sorts()["accuracy"][1:]
     assert sorted([published, nothing, own], key=key, reverse=falls) == [own, published, nothing]
     assert figures(published.pick)[0] == "90.0 % (ImageNet)"
     assert figures(own.pick)[0] == "70.0 %"

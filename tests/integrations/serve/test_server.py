@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from advisor.core import UsageError
-from advisor.integrations import serve
-from advisor.integrations.serve import _access as access, _pages as pages
+from advisor.integrations.serve import COMMAND, _access as access, _command as command, _pages as pages
 from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
@@ -26,7 +25,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(UsageError, match=f"--port: {port} cannot be used .Address already in use") as refused:
-            serve.start(tmp_path, port, print)
+            command.start(tmp_path, port, print)
     assert "free one" in refused.value.hint
 
 
@@ -93,8 +92,8 @@ def test_the_command_answers_until_interrupted_and_gives_its_address(starts_proc
 
 
 def test_people_read_its_address_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(serve, "start", lambda _runs, _port, tell: tell("http://127.0.0.1:8000/token/"))
-    serve.COMMAND.run(as_json=False, port=0, show=False)
+    monkeypatch.setattr(command, "start", lambda _runs, _port, tell: tell("http://127.0.0.1:8000/token/"))
+    COMMAND.run(as_json=False, port=0, show=False)
     assert capsys.readouterr().out == "http://127.0.0.1:8000/token/\n"
 
 

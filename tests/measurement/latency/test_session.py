@@ -17,7 +17,7 @@ from advisor.core import UsageError
 from advisor.measurement import Benchmark, benchmark, benchmark_on_gpu, measure, session
 from advisor.measurement._latency.scenarios import _read_normalization
 from advisor.measurement._latency.session import Runtime, interpreter, parse_runtime, refuse_newer_python
-from advisor.measurement._latency.timing import Setup
+from advisor.measurement._latency.setup import Setup
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import OPERATOR
 from tests.builders import present

@@ -26,8 +26,9 @@ from advisor.engine._pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine._pipeline.evaluation.scorer import Scored, artefact_of, scope_of
 from advisor.engine._pipeline.graph import ALWAYS, FLOAT, VariantStages
 from advisor.engine._pipeline.materials import Purpose, Role, Workload
+from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.rule import RuleNeeds, Rules
-from advisor.engine._pipeline.stage import Pool, StageAborted, StageName
+from advisor.engine._pipeline.stage import StageAborted, StageName
 from advisor.engine._pipeline.stages.backbone import screen
 from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, timing
 from advisor.engine._pipeline.stages.finetuning import was_shortened

@@ -26,7 +26,6 @@ from advisor.training import HEAD_VERSION
 MOST_IMAGES = 3000
 """Images that a head is refitted to, at most. Of larger sets, some are enough to match the float file's logits."""
 
-
 MOST_TARGETS = 100_000
 """Images times classes up to which a head is refitted. On 81 classes of groceries a refit took 83 CPU seconds, more
 than all else of a head; matched logits take a tenth of that and lose a point."""

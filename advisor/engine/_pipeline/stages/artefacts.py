@@ -22,14 +22,12 @@ from advisor.core import recipe_of
 from advisor.datasets import InputSpec
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials, Purpose, Role, input_spec, versions
+from advisor.engine._pipeline.resources import WORK_LIMITS, Pool, Resources
 from advisor.engine._pipeline.stage import (
     RESULT,
-    WORK_LIMITS,
     Folders,
     Inputs,
     Job,
-    Pool,
-    Resources,
     Results,
     Scope,
     Stage,

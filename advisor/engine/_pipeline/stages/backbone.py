@@ -21,7 +21,8 @@ from advisor.engine._pipeline.materials import (
     read_result,
     versions,
 )
-from advisor.engine._pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage, StageName
+from advisor.engine._pipeline.resources import Pool, Resources
+from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
 from advisor.engine._pipeline.stages import jobs
 from advisor.isolation import EXPECTED_BYTES, CallLimits
 from advisor.measurement import least_cpu_ms

@@ -20,18 +20,8 @@ from advisor.engine._pipeline.materials import (
     read_result,
     versions,
 )
-from advisor.engine._pipeline.stage import (
-    Epochs,
-    Folders,
-    Inputs,
-    Job,
-    Pool,
-    Resources,
-    Results,
-    Scope,
-    Stage,
-    StageName,
-)
+from advisor.engine._pipeline.resources import Pool, Resources
+from advisor.engine._pipeline.stage import Epochs, Folders, Inputs, Job, Results, Scope, Stage, StageName
 from advisor.engine._pipeline.stages.backbone import features, identity
 from advisor.engine._pipeline.stages.head import fitted
 from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits

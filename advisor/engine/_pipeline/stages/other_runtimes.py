@@ -24,19 +24,8 @@ from advisor.devices import (
 )
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import LocalTarget, Materials, read_result, versions
-from advisor.engine._pipeline.stage import (
-    ALONE,
-    Inputs,
-    Pool,
-    Resources,
-    Results,
-    Scope,
-    Source,
-    Stage,
-    StageName,
-    after,
-    result_of,
-)
+from advisor.engine._pipeline.resources import Pool, Resources
+from advisor.engine._pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine._pipeline.stages.figures import THOROUGH, ThreadTiming, with_detail
 from advisor.engine._pipeline.stages.jobs import timing_facts
 from advisor.measurement import MicroCheck, interpreter_of

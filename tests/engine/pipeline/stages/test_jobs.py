@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from advisor.catalog import load_catalogue
 from advisor.compression import CalibrationImages
-from advisor.compression._quantization.grid import BYTES
+from advisor.compression._recipes.byte_grids import BYTES
 from advisor.compression._recipes.mixed import answer_images
 from advisor.core import Status, UnknownFacts, parse
 from advisor.datasets import Dataset, InputSpec, LabelledImage

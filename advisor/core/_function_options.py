@@ -1,0 +1,178 @@
+"""The options of the functions beside a search: each is declared once for commands and Python."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TypedDict
+
+from advisor.core._option import CANDIDATES, DEVICES, OUTPUT, QUESTION, RUNNING, Numbers, Option, Place, Text
+from advisor.core._options import _CACHE_SIZE
+from advisor.core._tasks import DEFAULT_TASK, needs
+
+
+class CompressKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.compress`."""
+
+    calibration: Annotated[
+        Place,
+        Option(
+            QUESTION,
+            "DIR",
+            "Folder of calibration images, labelled or not. Default: those of --data, else bundled photographs.",
+        ),
+    ]
+    data: Annotated[
+        Place, Option(QUESTION, "PATH", "Images in class folders, or for a detector with boxes; measures accuracy.")
+    ]
+    samples: Annotated[
+        Place,
+        Option(
+            QUESTION,
+            "FILE",
+            "An .npz file with samples of each input, for a model of other inputs or outputs. Forms are "
+            "compared with the float file by their outputs.",
+        ),
+    ]
+    max_drop_points: Annotated[
+        float | None,
+        Option(QUESTION, "POINTS", "Percentage points of accuracy that a file may lose against float (needs --data)."),
+    ]
+    to: Annotated[Place, Option(OUTPUT, "DIR", "Folder for the files. Default: MODEL-forms.")]
+    mean: Annotated[
+        Numbers,
+        Option(
+            QUESTION,
+            "NUMBERS",
+            "Value subtracted from RGB 0 to 255, one number or three. Default: the value in the file.",
+        ),
+    ]
+    std: Annotated[
+        Numbers, Option(QUESTION, "NUMBERS", "Value that the difference is divided by. Default: the value in the file.")
+    ]
+    seed: Annotated[int, Option(RUNNING, "N", "Seed of all random draws.", 0, usual="0")]
+    accelerator: Annotated[
+        str,
+        Option(
+            DEVICES,
+            "NAME",
+            "Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, ...",
+            "xnnpack",
+        ),
+    ]
+    learn_s: Annotated[
+        float, Option(RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)
+    ]
+    cache_size: Annotated[Text, _CACHE_SIZE]
+    requantize: Annotated[
+        bool,
+        Option(
+            QUESTION,
+            "",
+            "Start from a quantized file: its weights become floats, with the errors that they have.",
+            False,
+        ),
+    ]
+    force: Annotated[bool, Option(OUTPUT, "", "Replace files that exist.", False)]
+
+
+class BenchmarkKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.benchmark`."""
+
+    threads: Annotated[
+        Sequence[int | str],
+        Option(
+            DEVICES,
+            "COUNTS",
+            "CPU threads: a number or 'all'; repeat, or join by commas. Memory and loading are measured "
+            "with the first.",
+            (1,),
+            usual="1",
+            joined=True,
+        ),
+    ]
+    effort: Annotated[
+        str,
+        Option(
+            RUNNING, "NAME", "Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s).", "quick"
+        ),
+    ]
+    shape: Annotated[
+        Sequence[int] | None, Option(QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open.")
+    ]
+    kernels: Annotated[
+        str, Option(DEVICES, "NAME", "Kernels: default (XNNPACK where it applies) or builtin.", "default")
+    ]
+    runtime: Annotated[
+        Text, Option(DEVICES, "PACKAGE", "Another runtime, in a separate environment: tflite-runtime==2.14.0.")
+    ]
+    cpus: Annotated[Sequence[int] | None, Option(DEVICES, "NUMBERS", "Processors that run the threads. Default: all.")]
+    contended: Annotated[bool, Option(RUNNING, "", "Also measure with a load on the other processors.", False)]
+    sustained_s: Annotated[
+        float | None, Option(RUNNING, "SECONDS", "Also run for this time without a rest, to see it slow down.")
+    ]
+    pipeline: Annotated[
+        bool,
+        Option(
+            RUNNING, "", "Also time the way from an image to an answer, if the file takes one image.", True, usual=""
+        ),
+    ]
+    image: Annotated[Place, Option(QUESTION, "FILE", "Image for end-to-end timing. Default: a bundled photograph.")]
+    force: Annotated[bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)]
+
+
+class DeviceBenchmarkKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.benchmark_device`."""
+
+    device: Annotated[
+        str,
+        Option(
+            DEVICES,
+            "NAME",
+            "Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this "
+            "machine. Measured over its connection, else predicted. Default: this machine.",
+            "",
+        ),
+    ]
+    accelerator: Annotated[
+        str, Option(DEVICES, "NAME", "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.", "")
+    ]
+    ssh: Annotated[
+        str, Option(DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")
+    ]
+    adb: Annotated[str, Option(DEVICES, "SERIAL", "Connect over adb to the phone with this serial.", "")]
+    python: Annotated[
+        str, Option(DEVICES, "PATH", "Python interpreter of the device that has a TFLite runtime (--ssh).", "python3")
+    ]
+    benchmark_model: Annotated[
+        Place, Option(DEVICES, "PATH", "TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
+    ]
+    cores: Annotated[
+        str, Option(DEVICES, "MASK", "Hexadecimal mask of the cores that run the models, such as f0 (--adb).", "")
+    ]
+    threads: Annotated[
+        Sequence[int | str],
+        Option(DEVICES, "COUNTS", "CPU threads: numbers, or 'all'. Default: the thread count of the target.", ()),
+    ]
+    effort: Annotated[str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")]
+    profiles: Annotated[
+        Sequence[str | Path], Option(DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ())
+    ]
+
+
+class CheckDataKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.check_data`."""
+
+    task: Annotated[str, Option(QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK)]
+    fix: Annotated[Place, Option(OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")]
+    card: Annotated[
+        str,
+        Option(
+            CANDIDATES, "NAME", "Model card whose features judge the labels. Default: the best on this machine.", ""
+        ),
+    ]
+    cache_size: Annotated[Text, _CACHE_SIZE]
+    labels: Annotated[bool, Option(QUESTION, "", "Look for wrong labels and crops with a network.", True, usual="")]
+    mirror: Annotated[str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")]
+    offline: Annotated[bool, Option(RUNNING, "", "Open no connection.", False)]
+    catalog: Annotated[
+        Sequence[str | Path], Option(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", ())
+    ]

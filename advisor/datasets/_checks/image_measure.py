@@ -1,0 +1,15 @@
+"""A measure of an image, with the limits of a well-taken one."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure of an image, and the limits of a well-taken image."""
+
+    name: str  # its name in reports
+    field: str  # of :class:`advisor.datasets._survey.ImageStats`
+    low: float  # below it an image is ``low_word``
+    low_word: str
+    high: float | None = None  # above it an image is ``high_word``; None for no limit
+    high_word: str = ""

@@ -1,0 +1,17 @@
+"""The features that models of one architecture share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.core import Traits
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """The features that models with the same beginning of their names share."""
+
+    prefix: str  # beginning of the names
+    family: str  # their family
+    layers: float  # operators of their float ``.tflite``
+    traits: Traits  # shape of the architecture

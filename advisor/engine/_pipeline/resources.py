@@ -1,0 +1,38 @@
+"""Where the job of a stage runs, and what it may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from advisor.isolation import EXPECTED_BYTES, LIGHT, CallLimits
+
+WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
+
+
+class Pool(StrEnum):
+    """The place of a job."""
+
+    LIGHT = "light"  # A child process without TensorFlow
+    HEAVY = "heavy"  # A child process with TensorFlow
+    TRAINERS = "trainers"  # A child process with TensorFlow that sees the GPU
+    DEVICE = "device"  # The machine that the device is attached to, with nothing else running on it
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources of a stage while it runs.
+
+    The expected memory must be free before its job begins; ``limits`` end it. A ``long`` job takes many minutes: it
+    comes after all other jobs, keeps checkpoints and reports epochs.
+    """
+
+    pool: Pool = Pool.LIGHT
+    memory_bytes: int = EXPECTED_BYTES[LIGHT]
+    limits: CallLimits = WORK_LIMITS
+    long: bool = False
+
+    @property
+    def alone(self) -> bool:
+        """True where the stage holds the whole machine."""
+        return self.pool is Pool.DEVICE

@@ -1,0 +1,364 @@
+"""Write what an app needs to choose its file on the phone: files, ``tiers.json``, selectors in four languages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files as resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.core import Evaluation, Status, UsageError, accuracy_of, form_of, show_bytes
+from advisor.devices import CALIBRATED, Measurement, core_named
+from advisor.engine import DevicePredictor, TargetDevice
+from advisor.exporting import ExportedModel, ShippedModel, Shipping, exported_model, runners
+from advisor.fleet._answer import FleetOption, fleet_answer
+from advisor.fleet._choice import Floats
+from advisor.fleet._phones import THREADS, Fleet, compute_speed, index_socs
+from advisor.fleet.selector import plain
+from advisor.reporting import text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLDER = "tiers"
+DOCUMENT = "tiers.json"
+SCHEMA_VERSION = 1
+SELECTORS = ("selector.py", "selectors/selector.js", "selectors/TierSelector.kt", "selectors/TierSelector.swift")
+
+WINDOW_MS = 300
+"""Time for which an app runs the fastest file at its first start."""
+
+VECTORS = 8
+VECTOR_SIDE = 16
+OUTPUTS = 64
+"""Test vectors, the side of their pixels, which an app repeats up to a file's side, and values of an output at most."""
+
+LEAST_TOLERANCE = 0.05
+SEED = 20
+
+RULES = {"up": 0.8, "late": 1.1, "window": 20, "memory_share": 0.25}
+"""Hysteresis: a better file is tried again only if it is expected below ``up`` times the budget; a file is left if the
+90th percentile of ``window`` runs exceeds the budget ``late`` times. A file may take ``memory_share`` of the memory."""
+
+ANDROID_API = 21
+IOS = 15
+"""Least versions of the systems that LiteRT's current packages state."""
+
+PARTS = {
+    "0xd03": "A53",
+    "0xd04": "A35",
+    "0xd05": "A55",
+    "0xd07": "A57",
+    "0xd08": "A72",
+    "0xd09": "A73",
+    "0xd0a": "A75",
+    "0xd0b": "A76",
+    "0xd0d": "A77",
+    "0xd41": "A78",
+    "0xd44": "X1",
+    "0xd46": "A510",
+    "0xd47": "A710",
+    "0xd48": "X2",
+    "0xd4d": "A715",
+    "0xd4e": "X3",
+    "0xd80": "A520",
+    "0xd81": "A720",
+    "0xd82": "X4",
+}
+"""The Cortex core of each part number in ``/proc/cpuinfo``: ``arch/arm64/include/asm/cputype.h`` in Linux."""
+
+REFERENCES = 5
+RATIO = 1.25
+LEAST_GAIN = 0.05
+
+
+def core_macs() -> dict[str, int]:
+    """Return the float32 multiply-accumulates a cycle of cores by their part numbers."""
+    return {part: round(core_named(f"Cortex-{name}").macs) for part, name in PARTS.items()}
+
+
+@dataclass(frozen=True)
+class KnownPhone:
+    """A phone that rules can recognise: its names, its GPU, its speed, and what predictions are made for."""
+
+    names: tuple[str, ...]
+    gpu: str
+    speed: float
+    device: TargetDevice
+
+
+def list_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
+    """Return the phones of a fleet, each once. A selector places other phones among them, by cores and times."""
+    known: dict[str, KnownPhone] = {}
+    for phone in fleet.known:
+        device = phone.device
+        if device is None:
+            continue
+        soc = index_socs().get(plain(device.profile.soc)) or index_socs().get(plain(device.label))
+        names = {plain(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
+        if not names & known.keys():
+            gpu = plain(soc.gpu) if soc else ""
+            known |= dict.fromkeys(names, KnownPhone(tuple(sorted(names)), gpu, compute_speed(device.profile), device))
+    return tuple({id(phone): phone for phone in known.values()}.values())
+
+
+def rules_document(
+    files: Sequence[Evaluation],
+    phones: Sequence[KnownPhone],
+    budget_ms: float,
+    confidence: float,
+    predictor: DevicePredictor,
+) -> dict[str, Any]:
+    """Return the part of ``tiers.json`` that selectors decide by.
+
+    ``files`` are ordered by accuracy, the floor first. A phone has the median of each file in ms, and the latency that
+    is not exceeded with the confidence; None where nothing can be predicted. ``measuring`` says how the measured file
+    moves the others: log ms of a file rise by ``gain`` times the log of the ratio, and ``factor`` times the median is
+    not exceeded with the confidence.
+    """
+    rows = [
+        (phone, [_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, phone.device, None)])
+        for phone in phones
+    ]
+    rows = [row for row in rows if all(figures is not None for figures in row[1])]
+    if not rows:
+        raise UsageError("--tiers: no known phone runs all files", "choose files of other forms with --compressions")
+    fastest = int(
+        np.argmin(
+            np.mean(
+                [[np.log(figures_of_file[0]) for figures_of_file in figures if figures_of_file] for _, figures in rows],
+                axis=0,
+            )
+        )
+    )
+    return {
+        "budget_ms": budget_ms,
+        "confidence": confidence,
+        "measured_tier": fastest,
+        "window_ms": WINDOW_MS,
+        "measuring": _describe_measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
+        "rules": RULES,
+        "core_macs": core_macs(),
+        "phones": [
+            {
+                "names": phone.names,
+                "gpu": phone.gpu,
+                "speed": _shorten(phone.speed),
+                "ms": [_shorten(figures_of_file[0]) for figures_of_file in figures if figures_of_file],
+                "sure_ms": [_shorten(figures_of_file[1]) for figures_of_file in figures if figures_of_file],
+            }
+            for phone, figures in sorted(rows, key=lambda row: row[0].speed)
+        ],
+    }
+
+
+def _figures_of(evaluation: Evaluation, confidence: float) -> tuple[float, float] | None:
+    distribution = evaluation.latency_distribution
+    if evaluation.status is not Status.OK or distribution is None or evaluation.latency is None:
+        return None
+    return evaluation.latency.value, distribution.at(confidence)
+
+
+def _figures_of_files(
+    files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor
+) -> Floats:
+    """Return the two figures (files, 2) of each file on a phone that runs them all."""
+    rows = (_figures_of(evaluation, confidence) for evaluation in predictor.evaluate(files, device, None))
+    return np.array([figures for figures in rows if figures is not None])
+
+
+def _shorten(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def set_measured(device: TargetDevice, file: Evaluation, milliseconds: float) -> TargetDevice:
+    """Return a device on which a file took some time, for the predictor."""
+    form = form_of(file.configuration.compression).like
+    row = Measurement(device.target.name, file.configuration.card, form, milliseconds, "median", source_repo=CALIBRATED)
+    profile = replace(device.profile, measurements=(*device.profile.measurements, row))
+    return replace(device, profile=profile)
+
+
+def _describe_measuring(
+    files: Sequence[Evaluation],
+    fastest: int,
+    phones: Sequence[KnownPhone],
+    confidence: float,
+    predictor: DevicePredictor,
+) -> list[dict[str, float]]:
+    """Return what a measurement of the fastest file says of each: by the predictor, on phones from slow to fast.
+
+    The gain is the mean, the factor the largest one. The predictor keeps forms apart that compute otherwise. So a file
+    whose form the measurement does not reach is moved in full, and keeps the factor of the prediction alone.
+    """
+    ordered = sorted(phones, key=lambda phone: phone.speed)
+    chosen = [ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))]
+    gains = []
+    factors = []
+    for phone in chosen:
+        base = _figures_of_files(files, phone.device, confidence, predictor)[fastest, 0]
+        low, high = (
+            _figures_of_files(files, set_measured(phone.device, files[fastest], base * ratio), confidence, predictor)
+            for ratio in (1 / RATIO, RATIO)
+        )
+        gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
+        factors.append(np.sqrt(low[:, 1] / low[:, 0] * (high[:, 1] / high[:, 0])))
+    gain = np.clip(np.mean(gains, axis=0), 0.0, 1.0)
+    factor = np.max(factors, axis=0)
+    gain = np.where(gain < LEAST_GAIN, 1.0, gain)
+    return [
+        {"gain": _shorten(float(gain_of_file)), "factor": _shorten(float(factor_of_file))}
+        for gain_of_file, factor_of_file in zip(gain, factor, strict=True)
+    ]
+
+
+# ---- the bundle ----
+
+
+class TiersPart:
+    """The files of a fleet in a bundle; see :class:`advisor.exporting._shipping.BundlePart`."""
+
+    CONTENT = "the files for a fleet of phones: tiers.json, selectors for apps, notes on delivery"
+    WITH_UNKNOWN_CLASS = False
+
+    def check(self, shipping: Shipping) -> None:
+        """Every task has files for a fleet."""
+
+    def files(self, exported: ExportedModel) -> Mapping[str, bytes]:
+        """Return the files for the fleet of the run's question; see the protocol."""
+        run = exported.run
+        wanted = exported.tiers or None
+        if not run.question.fleet:
+            raise UsageError(
+                "--tiers: the run has no fleet",
+                f"advisor reevaluate {run.folder.path} --fleet phones-2026 makes a run with one; export that",
+            )
+        answer = fleet_answer(run.question, run.evaluations)
+        option = answer.with_files(wanted)
+        models = [exported_model(run, evaluation, False).model for evaluation in option.files]
+        limits = run.question.limits
+        rules = rules_document(
+            option.files,
+            list_phones(answer.fleet),
+            limits.latency_ms or 0.0,
+            limits.confidence,
+            DevicePredictor(),
+        )
+        return bundle_files(option, models, rules, answer.fleet.title)
+
+
+def bundle_files(
+    option: FleetOption, models: Sequence[ShippedModel], rules: Mapping[str, Any], title: str
+) -> dict[str, bytes]:
+    """Return the files of the folder ``tiers`` by their paths in the bundle."""
+    vectors = _make_vectors(models)
+    tiers = [
+        {
+            "file": f"tier{place}.tflite",
+            "name": text.file(evaluation),
+            "accuracy": _shorten(accuracy_of(evaluation)),
+            "bytes": len(model.content),
+            "sha256": hashlib.sha256(model.content).hexdigest(),
+            "memory_bytes": round(evaluation.memory.value) if evaluation.memory else None,
+            "input": {"size": model.size, "mean": model.mean, "std": model.std},
+            "delivery": "with the app" if place == 0 else "on demand",
+            "expected": expected,
+        }
+        for place, (evaluation, model, expected) in enumerate(
+            zip(option.files, models, vectors["expected"], strict=True)
+        )
+    ]
+    content = json.dumps([rules, [tier["sha256"] for tier in tiers]], sort_keys=True)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "id": hashlib.sha256(content.encode()).hexdigest()[:16],
+        "fleet": title,
+        "threads": THREADS,
+        "requires": {"android_api": ANDROID_API, "ios": IOS},
+        **rules,
+        "tiers": tiers,
+        "vectors": {
+            "side": VECTOR_SIDE,
+            "pixels": vectors["pixels"],
+            "stride": vectors["stride"],
+            "tolerance": vectors["tolerance"],
+        },
+    }
+    folder = resources("advisor.fleet")
+    texts = {path.rpartition("/")[2]: (folder / path).read_bytes() for path in SELECTORS}
+    return {
+        f"{FOLDER}/{DOCUMENT}": (json.dumps(document, indent=1) + "\n").encode(),
+        f"{FOLDER}/README.md": _render_notes(option, document).encode(),
+        **{f"{FOLDER}/tier{place}.tflite": model.content for place, model in enumerate(models)},
+        **{f"{FOLDER}/{name}": content for name, content in texts.items()},
+    }
+
+
+def _make_vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
+    """Return eight small images as base64 RGB, and values of the first output of each model for them.
+
+    An app repeats each pixel up to the side of a file's input: pixel (x, y) is that of (16 x // side, 16 y // side).
+    Of a large output, every ``stride``-th value is kept. The tolerance is at least twice the difference between two
+    kernels of LiteRT here.
+    """
+    from advisor.compression import photograph_crops
+    from advisor.measurement import redirect_errors
+
+    crops = photograph_crops(VECTOR_SIDE, SEED)
+    chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
+    expected = []
+    strides = []
+    tolerances = []
+    with redirect_errors():
+        for model in models:
+            run, reference_run = runners(model, [partial(enlarge_image, image, model.size) for image in chosen])
+            outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+            others = [np.asarray(reference_run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+            spread = max(float(np.ptp(output)) for output in outputs) or 1.0
+            apart = max(
+                float(np.abs(output - reference_output).max())
+                for output, reference_output in zip(outputs, others, strict=True)
+            )
+            stride = -(-len(outputs[0]) // OUTPUTS)
+            expected.append([[_shorten(float(value)) for value in output[::stride]] for output in outputs])
+            strides.append(stride)
+            tolerances.append(_shorten(max(LEAST_TOLERANCE * spread, 2 * apart)))
+    pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
+    return {"pixels": pixels, "expected": expected, "stride": strides, "tolerance": tolerances}
+
+
+def enlarge_image(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Return a small square image with its pixels repeated up to a side, as apps do it."""
+    places = np.arange(side) * len(image) // side
+    return np.asarray(image[places][:, places])
+
+
+def _render_notes(option: FleetOption, document: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {show_bytes(tier['bytes'])} "
+        f"| {tier['delivery']} |\n"
+        for place, tier in enumerate(document["tiers"])
+    )
+    later = [tier["file"] for tier in document["tiers"][1:]]
+    files = ", ".join(f"`{name}`" for name in later) or "no file"
+    certain = "".join(
+        f"| {place} | {reference['gain']:.2f} | {reference['factor']:.2f} |\n"
+        for place, reference in enumerate(document["measuring"])
+    )
+    template = (resources("advisor.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
+    return template.format(
+        sentence=option.sentence,
+        rows=rows,
+        files=files,
+        certain=certain,
+        window=document["window_ms"],
+        budget=document["budget_ms"],
+        android=ANDROID_API,
+        ios=IOS,
+    )

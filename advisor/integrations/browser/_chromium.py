@@ -1,0 +1,215 @@
+"""Measure in headless Chromium on this machine, with a runtime in WebAssembly."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core import StageError, UsageError, install_extra
+from advisor.devices import (
+    PRECISIONS,
+    WEB_RUNTIME,
+    DeviceProfile,
+    DeviceTarget,
+    MeasurementJob,
+    Timing,
+    agent_arguments,
+    exporter_for,
+    file_for,
+    needs_export,
+    on_this_machine,
+    read_document,
+    timings_of_agent,
+    with_facts,
+)
+from advisor.downloads import WeightSource
+from advisor.integrations.browser._packages import LITERT, ONNX_RUNTIME, PACKAGES
+from advisor.isolation import Scratch, TimedOut, run_program
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from advisor.devices import Connection
+    from advisor.downloads import FetchOptions
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""Names of the browser's program, in the order in which they are looked for."""
+
+STARTS_IN_S = 60.0
+
+
+@dataclass(frozen=True)
+class BrowserConnection:
+    """Measures in the browser of this machine."""
+
+    runtime: str = "litert-web"  #: ``litert-web``, or ``onnxruntime-web`` for the ONNX exports of files
+    accelerator: str = "cpu"  #: ``cpu``, or ``gpu`` for LiteRT on WebGPU
+
+    @property
+    def label(self) -> str:
+        """``Chrome``, which people know better than Chromium."""
+        return "Chrome"
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.Connection`.
+
+        Memory is what the runtime and the file take in WebAssembly, in pages of 64 kB. The details have
+        ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
+        """
+        job.check()
+        exports = {model: file_for(self.runtime, model) for model in job.models}
+        files = {str(export.path.resolve()): model for model, export in exports.items()}
+        document = self._document(agent_arguments(job, list(files)), job.timeout_s)
+        package = PACKAGES[self.runtime]
+        document |= {"runtime": package.package, "runtime_version": package.version}
+        timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), exports)
+        browser = f" in Chromium {document.get('browser')}"
+        return tuple(self._with_sizes(replace(timing, runtime=timing.runtime + browser)) for timing in timings)
+
+    def outputs(self, model: Path, inputs: NDArray[Any], threads: int = 1) -> NDArray[Any]:
+        """Return the first output of a file, flat, for each of its inputs (N, ...), which have the type of the file's.
+
+        WebGPU is rendered by software, which computes the same on every machine. Raises UsageError: the browser or its
+        runtime is missing. StageError: the browser cannot run the file.
+        """
+        import numpy as np
+
+        with Scratch() as folder:
+            values = folder / "inputs"
+            values.write_bytes(np.ascontiguousarray(inputs).tobytes())
+            file = file_for(self.runtime, model).path.resolve()
+            arguments = [str(file), "--threads", str(threads), "--inputs", str(values)]
+            document = self._document(arguments, STARTS_IN_S + 2.0 * len(inputs))
+        error = document.get("error")
+        if error:
+            raise StageError(f"the browser cannot run {model.name} ({error['kind']}): {error['message']}")
+        return np.array(document["outputs"])
+
+    def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        folder = fetch_package(PACKAGES[self.runtime])
+        chromium = chromium_program()
+        agent = [sys.executable, "-P", "-m", "advisor.integrations.browser.agent", *arguments]
+        options = ["--chromium", chromium, "--folder", str(folder)]
+        options += ["--runtime", self.runtime, "--accelerator", self.accelerator]
+        limit_s = STARTS_IN_S + timeout_s
+        try:
+            return read_document(run_program([*agent, *options], timeout_s=limit_s))
+        except TimedOut as error:
+            raise StageError(f"{self.label} gave no result within {limit_s:g} s and was ended") from error
+
+    def _with_sizes(self, timing: Timing) -> Timing:
+        folder = fetch_package(PACKAGES[self.runtime])
+        file = file_for(self.runtime, timing.model).path
+        loaded = [file, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
+        details = {**timing.details, "page_bytes": sum(file.stat().st_size for file in loaded)}
+        return replace(timing, memory_bytes=timing.details["heap_bytes"], details=details)
+
+
+def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
+    """Return the names of the files that a page loads to run a model."""
+    if PACKAGES[runtime] is LITERT:
+        stem = f"litert_wasm_{'threaded_' if threads > 1 else ''}internal"
+        return f"{stem}.wasm", f"{stem}.js"
+    return tuple(member.name for member in PACKAGES[runtime].members)
+
+
+def chromium_version() -> str:
+    """Return what the browser says of its version; empty without a browser, or if it says nothing."""
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    return _read_version(program) if program else ""
+
+
+@cache
+def _read_version(program: str) -> str:
+    try:
+        return run_program([program, "--version"], timeout_s=STARTS_IN_S).stdout.strip()
+    except (UsageError, StageError):
+        return ""
+
+
+def chromium_program() -> str:
+    """Return the path of the browser's program; UsageError if it, or Playwright, which drives it, is not installed."""
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        raise UsageError(
+            f"no browser is installed: none of {', '.join(PROGRAMS)} is on the PATH",
+            "install Chromium, for example with `apt-get install chromium`",
+        )
+    if find_spec("playwright") is None:
+        raise UsageError(
+            "the Python package 'playwright' is not installed, which drives the browser", install_extra("web")
+        )
+    return program
+
+
+def fetch_package(package: WeightSource, options: FetchOptions | None = None) -> Path:
+    """Return the folder with the files of a package, fetched if needed; else UsageError with the reasons."""
+    from advisor.downloads import Cache, FetchOptions, Unavailable, origins_of
+
+    chosen = options or FetchOptions()
+    cache = Cache(chosen.cache_root)
+    reasons = list[str]()
+    for label, origin in origins_of(package, chosen):
+        try:
+            return cache.find_or_fill(package, label, partial(origin, package, chosen)).path.parent
+        except (Unavailable, OSError) as error:
+            reasons.append(f"{label}: {error}")
+    raise UsageError(
+        f"the npm package {package.package} {package.version} cannot be fetched: {'; '.join(reasons)}",
+        f"configure npm for a registry that you can reach, or put the file of `npm pack {package.package}@"
+        f"{package.version}` into a folder that ADVISOR_MIRROR names",
+    )
+
+
+class Chromium:
+    """A browser on this machine: headless Chromium, which runs LiteRT or ONNX Runtime in WebAssembly."""
+
+    name = "chromium"
+    title = "Chrome"
+
+    def profile(self) -> DeviceProfile:
+        """See :class:`advisor.devices.LocalRuntime`."""
+        from advisor.devices import host_profile
+
+        host = host_profile()
+        counts = sorted({target.threads for target in host.targets})
+        targets = [_make_target("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
+        forms = exporter_for(ONNX_RUNTIME).FORMS
+        targets += [
+            _make_target("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts
+        ]
+        targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
+        title = on_this_machine(self.title, host)
+        return replace(host, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
+
+    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
+        """See :class:`advisor.devices.LocalRuntime`."""
+        package = PACKAGES[target.runtime]
+        export = exporter_for(target.runtime).versions() if needs_export(target.runtime) else {}
+        return {"chromium": chromium_version(), package.package: package.version, **export}
+
+    def missing(self) -> tuple[str, str]:
+        """See :class:`advisor.devices.LocalRuntime`."""
+        try:
+            chromium_program()
+            fetch_package(LITERT)
+        except UsageError as error:
+            return f"cannot run here: {error.message}", error.hint
+        return "", ""
+
+    def connect(self, target: DeviceTarget) -> Connection:
+        """See :class:`advisor.devices.LocalRuntime`."""
+        return BrowserConnection(target.runtime, target.accelerator)
+
+
+def _make_target(
+    stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
+) -> DeviceTarget:
+    name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"
+    return DeviceTarget(name, runtime, "cpu", threads, PACKAGES[runtime].version, precisions, forms=forms)

@@ -1,0 +1,20 @@
+"""Time exports in child processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from advisor.devices import HostConnection
+
+if TYPE_CHECKING:
+    from advisor.devices import MeasurementJob, Timing
+
+
+class ExecutorchConnection(HostConnection):
+    """Measures each number of threads in a process of its own: ExecuTorch has one pool of threads for a process."""
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.Connection`."""
+        by_count = [super(ExecutorchConnection, self).measure(replace(job, threads=(count,))) for count in job.threads]
+        return tuple(timing for of_model in zip(*by_count, strict=True) for timing in of_model)

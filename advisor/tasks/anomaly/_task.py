@@ -1,0 +1,47 @@
+"""The task anomaly detection: its images, networks, stages and files."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from advisor.core import HEAD
+from advisor.tasks._task import OnMaps, TaskFunctions
+
+if TYPE_CHECKING:
+    from advisor.catalog import Card
+    from advisor.engine import Folders, Job, Materials, Part
+
+
+class Anomaly(OnMaps):
+    """See :class:`advisor.tasks.Task`."""
+
+    learnt = "distances"
+    version = "8"
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """The only training recipe: what is usual is learnt from the maps of a frozen backbone."""
+        return (HEAD,)
+
+    @property
+    def functions(self) -> TaskFunctions:
+        """The functions for good images, which are learnt from, and faulty ones, which judge by AUROC."""
+        from advisor.tasks.anomaly import _files as files, _images as images
+
+        judge = files.ByAuroc(self.metric)
+        return TaskFunctions(images.read, images.check_faults, files.mark, "heats.npz", lambda _: judge, files.SHIPPING)
+
+    def seconds(self, card: Card, images: int, layers: float) -> float:
+        """Return the seconds of the maps and of two conversions."""
+        from advisor.engine import cost
+
+        return cost.CONVERT_S * 3 + cost.reading_s(card, images)
+
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: object) -> Job:
+        """Return the job that learns what is usual in the good images of a part."""
+        from advisor.tasks.anomaly._network import learn
+
+        rows = zip(part.paths, part.groups or part.indices, part.labels, strict=True)
+        images = [(path, group) for path, group, label in rows if not label]
+        return partial(learn, card, materials.weights[card.name], images, materials.question.seed, to.model)

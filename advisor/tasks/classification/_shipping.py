@@ -1,0 +1,19 @@
+"""What a bundle of this task contains."""
+
+from __future__ import annotations
+
+from advisor.exporting import Page, Shipping
+from advisor.tasks.classification._files import classified, found
+
+SHIPPING = Shipping(
+    "classifies images",
+    "probabilities",
+    "classifier_card.md.j2",
+    {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
+    "edgetpu/classify_edgetpu.py",
+    classified,
+    found,
+    coreml=True,
+    page=Page("classes.js"),
+    said=lambda labels, least: labels[0].label if labels and labels[0].score >= least else "unknown",
+)

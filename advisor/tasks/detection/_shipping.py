@@ -1,0 +1,32 @@
+"""What a bundle of this task contains."""
+
+from __future__ import annotations
+
+from advisor.exporting import Shipping
+from advisor.measurement import average_precision
+from advisor.tasks.detection._files import PAGE, counted, detected, found, marked
+from advisor.tflite import Suppression
+
+SHIPPING = Shipping(
+    "finds objects in images",
+    "boxes",
+    "detector_card.md.j2",
+    {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
+    "",
+    detected,
+    found,
+    page=PAGE,
+    least=Suppression().score,
+)
+
+COUNTER = Shipping(
+    "counts objects in images",
+    "scores",
+    "counter_card.md.j2",
+    {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
+    "",
+    marked,
+    counted,
+    page=PAGE,
+    least=average_precision.LEAST_SCORE,
+)

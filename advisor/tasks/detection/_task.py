@@ -1,0 +1,72 @@
+"""The task object detection: its images, networks, stages and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.tasks._task import HeadOnMaps, TaskFunctions
+
+if TYPE_CHECKING:
+    from advisor.catalog import Card, OwnFiles
+    from advisor.engine import FloatModel, Purpose, Question, Stage, Workload
+    from advisor.training import HeadKind, Labels
+
+
+class Detection(HeadOnMaps):
+    """See :class:`advisor.tasks.Task`."""
+
+    version = "11"
+
+    def own_files(self) -> OwnFiles:
+        """Return what is done with detectors."""
+        from advisor.tasks.detection._files import OwnDetectors
+
+        return OwnDetectors()
+
+    @property
+    def head(self) -> HeadKind:
+        """The kind of head that is trained."""
+        from advisor.training import HeadKind, Hyperparameters, box_detector_head
+
+        alone = Hyperparameters(20, learning_rate=8e-3)
+        whole = Hyperparameters(20, backbone_rate=0.2, batch_statistics=True)
+        return HeadKind(32, box_detector_head, alone, finetuning_all=whole)
+
+    def labels(self, own: Any, card: Card) -> Labels:
+        """Return the objects in an image."""
+        from advisor.training import objects_of
+
+        return objects_of(own)
+
+    def recognized(self, data: Path) -> str:
+        """Return the formats of boxes in a folder."""
+        from advisor.datasets import formats_of
+
+        formats = formats_of(data) if data.is_dir() else {}
+        return f"boxes, {' and '.join(formats)}" if formats else ""
+
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that trains the head on the card's backbone, or takes a user's own detector as it is.
+
+        The scores of the file that ships are calibrated.
+        """
+        from advisor.engine import Purpose
+        from advisor.tasks.detection._stages import calibrated, own
+
+        if card.as_it_is:
+            return own(card)
+        made = super().model(card, training, purpose, workload)
+        return calibrated(card, training, workload, made) if purpose is Purpose.SHIP else made
+
+    @property
+    def functions(self) -> TaskFunctions:
+        """The functions for images in which boxes have classes, judged by boxes that overlap."""
+        from advisor.tasks.detection import _files as files, _images as images
+        from advisor.tasks.detection._jobs import detect
+        from advisor.tasks.detection._shipping import SHIPPING
+
+        def judge(question: Question) -> files.Detected:
+            return files.Detected(self.metric, files.ByBoxes(), question.guarantees)
+
+        return TaskFunctions(images.read, images.check_detection, detect, "detections.npz", judge, SHIPPING)

@@ -1,0 +1,22 @@
+"""What a bundle of this task contains."""
+
+from __future__ import annotations
+
+from advisor.exporting import Page, Shipping
+from advisor.tasks._judge import PALETTE
+from advisor.tasks.segmentation._files import coloured, found, masked
+from advisor.tasks.segmentation._masks import BACKGROUND
+
+SHIPPING = Shipping(
+    "tells the class of each pixel",
+    "masks",
+    "segmenter_card.md.j2",
+    {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
+    "",
+    masked,
+    found,
+    page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
+    said=lambda answers, _least: ", ".join(answer.label for answer in answers) or "nothing",
+    layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels),
+    package=__package__,
+)

@@ -1,0 +1,74 @@
+"""The task semantic segmentation: its images, networks, stages and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.tasks._task import HeadOnMaps, TaskFunctions
+
+if TYPE_CHECKING:
+    from advisor.catalog import Card
+    from advisor.training import HeadKind, Labels
+
+STEP_S = 0.06
+
+MAP_RUNS = 12.0
+
+STEP_RUNS = 4.6
+
+STEP_RUNS_ALL = 9.6
+"""Seconds of a step of the decoder; runs in LiteRT of an image's maps, and for an image of a step of fine-tuning some
+layers, or all. With 370 images, MobileNetV2 took 20, 48 (555 steps) and 162 CPU seconds (647 steps) on an AMD EPYC. A
+step of all layers takes 1.7 times as long as one of some."""
+
+
+class Segmentation(HeadOnMaps):
+    """See :class:`advisor.tasks.Task`."""
+
+    learnt = "masks"
+    version = "5"
+
+    @property
+    def head(self) -> HeadKind:
+        """The decoder that is trained."""
+        from advisor.tasks.segmentation._network import decoder
+        from advisor.training import HeadKind, Hyperparameters
+
+        alone = Hyperparameters(12, batch=8, learning_rate=8e-3, averaging=0.99, least_steps=300)
+        tuned = replace(alone, epochs=14, learning_rate=2e-3)
+        whole = replace(tuned, epochs=20, backbone_rate=0.2, batch_statistics=True)
+        return HeadKind(32, decoder(self.side), alone, tuned, whole)
+
+    def labels(self, own: Any, card: Card) -> Labels:
+        """Return the mask of an image at the side of the network."""
+        from advisor.tasks.segmentation._network import PackedMask, resized
+
+        return PackedMask.of(resized(own.labels(), (self.side, self.side)))
+
+    def seconds(self, card: Card, images: int, layers: float) -> float:
+        """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
+        from advisor.engine import cost
+
+        hyperparameters = self.head.choose_hyperparameters(layers) if layers else self.head.hyperparameters
+        steps = max(hyperparameters.least_steps, hyperparameters.epochs * images / hyperparameters.batch)
+        of_step = STEP_RUNS_ALL if layers == 1.0 else STEP_RUNS
+        runs = of_step * hyperparameters.batch * steps if layers else MAP_RUNS * images
+        return cost.DETECTOR_START_S + STEP_S * steps + runs * cost.rough_latency_ms(card, "float32") / 1e3
+
+    def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
+        """Return all images with more than one class, and half as many of the others."""
+        from advisor.tasks.segmentation._images import mixed
+
+        return mixed(images, seed)
+
+    @property
+    def functions(self) -> TaskFunctions:
+        """The functions for images with masks, judged by the overlap of masks."""
+        from advisor.tasks.segmentation import _files as files, _images as images
+        from advisor.tasks.segmentation._shipping import SHIPPING
+
+        judge = files.Segmented(self.metric)
+        return TaskFunctions(images.read, images.check_masks, files.segment, "masks.npz", lambda _: judge, SHIPPING)

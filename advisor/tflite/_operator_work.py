@@ -1,0 +1,42 @@
+"""The work of one operator."""
+
+from dataclasses import dataclass
+
+CONVOLUTION = "CONV_2D"
+
+DEPTHWISE = "DEPTHWISE_CONV_2D"
+
+DENSE = "FULLY_CONNECTED"
+
+
+@dataclass(frozen=True, order=True)
+class Work:
+    """One operator as a CPU runs it; ``kind`` is its TFLite name.
+
+    Its output has ``pixels`` positions of ``channels`` values, each computed from ``depth`` input channels (1 of a
+    depthwise convolution) at ``taps`` positions of its kernel (9 for 3x3), ``stride`` apart. ``read`` are the values of
+    its inputs that are not constant.
+    """
+
+    kind: str
+    pixels: int
+    channels: int
+    depth: int = 1
+    taps: int = 1
+    stride: int = 1
+    read: int = 0
+
+    @property
+    def written(self) -> int:
+        """Values of its output."""
+        return self.pixels * self.channels
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.written * self.depth * self.taps
+
+    @property
+    def weights(self) -> int:
+        """Values of its kernel."""
+        return self.channels * self.depth * self.taps if self.kind in (CONVOLUTION, DEPTHWISE, DENSE) else 0

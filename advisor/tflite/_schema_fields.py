@@ -1,0 +1,32 @@
+"""The fields of a table in a FlatBuffer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One offset field of a table, at ``slot`` of its vtable.
+
+    ``kind`` is ``vector`` (of scalars or bytes, ``width`` bytes each), ``table``, ``tables`` or ``union``. ``of`` names
+    the table in the schema; empty for one without offset fields that need a visit.
+    """
+
+    slot: int
+    kind: str
+    of: str = ""
+    width: int = 1
+
+
+Schema = Mapping[str, tuple[Field, ...]]
+"""The offset fields of each table by the table's name; the name "" is a table without any."""
+
+
+def vectors(width: int, *slots: int) -> tuple[Field, ...]:
+    """Return fields that hold numbers of ``width`` bytes."""
+    return tuple(Field(slot, "vector", width=width) for slot in slots)
+
+
+strings = partial(vectors, 1)
+"""The same for fields that hold text."""

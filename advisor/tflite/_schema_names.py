@@ -1,0 +1,8 @@
+"""Names of the numbers in the schema."""
+
+from typing import Any
+
+
+def list_names(kind: Any) -> dict[int, str]:
+    """Return the names of an enumeration of the schema by their numbers."""
+    return {number: name for name, number in vars(kind).items() if isinstance(number, int)}

@@ -1,0 +1,30 @@
+"""Where a training starts, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
+
+
+class TrainingStart(NamedTuple):
+    """Where a training starts, and when it ends."""
+
+    path: Path | None = None  # the float file of an earlier training, with :data:`WEIGHTS` beside it
+    share: float = 0.0  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
+    goes_on: bool = False  # the earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
+    seconds: float | None = None  # after which it ends with the epochs that it has then; None for no limit
+
+    def weights(self) -> Iterator[list[NDArray[np.float32]]]:
+        """Yield the arrays of each of :data:`WEIGHTS`, in their order; none for a file that is not there."""
+        for name in WEIGHTS:
+            if self.path is None or not (file := self.path.with_name(name)).exists():
+                yield []
+                continue
+            with np.load(file, allow_pickle=False) as arrays:
+                yield list(arrays.values())
