@@ -83,7 +83,7 @@ def test_the_first_screen_has_one_image_of_each_confusion_and_the_most_frequent_
 ) -> None:
     view = shown_view(folder, noise, labels=(1, 1, 1, 1, 2, 1, 3, 2))
     first = render_html(view).partition('<details class="reasons">')[0]
-    assert re.findall(r"<bdi>(\w+)</bdi> →", first) == ["glass", "metal", "paper", "glass", "metal", "glass"]
+    assert re.findall(r"<bdi>(\w+)</bdi> <span>→", first) == ["glass", "metal", "paper", "glass", "metal", "glass"]
 
 
 def test_without_images_their_answers_are_listed_without_frames(folder: Path, noise: list[tuple[str, str]]) -> None:
