@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from advisor.core._quantity import Interval
@@ -174,7 +175,7 @@ class ConfidenceFacts:
     by_class: Mapping[str, Threshold | None] = field(default_factory=dict)
     #: what a threshold for all these classes can guarantee; None if that was not computed.
     reachable: Reachable | None = None
-    #: the wrong answers with the highest probabilities, the highest first; of the hold-out alone.
+    #: wrong answers on the hold-out, in the order of ``varied_mistakes``; earlier versions kept the most probable ones.
     mistakes: tuple[Mistake, ...] = ()
     #: what the user asked for. Without a wish, ``threshold`` and ``by_class`` only inform.
     wanted: Guarantees = field(default_factory=Guarantees)
@@ -189,6 +190,19 @@ class ConfidenceFacts:
         """Refuse a temperature that no file can have. Raises ValueError: it is not finite and above zero."""
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
+
+    @property
+    def varied_mistakes(self) -> tuple[Mistake, ...]:
+        """The wrong answers, first one of each confusion, then the second of each, and so on.
+
+        A confusion is a class and the class of the answer. The most frequent one comes first. Its answers keep their
+        order.
+        """
+        confusions: dict[tuple[int, int], list[Mistake]] = {}
+        for mistake in self.mistakes:
+            confusions.setdefault((mistake.label, mistake.answer), []).append(mistake)
+        by_frequency = sorted(confusions.values(), key=len, reverse=True)
+        return tuple(filter(None, chain.from_iterable(zip_longest(*by_frequency))))
 
     @property
     def thresholds(self) -> ShippedThresholds:

@@ -82,15 +82,19 @@ def _right(view: RunView, pick: Evaluation) -> str:
     if reached is None:
         return ""
     if view.request.question.data is None:
-        return f"Right on {reached.value:.0f} of 100 {images}; on your images nobody knows yet."
+        return f"Right on {_whole_percent(reached)} of 100 {images}; on your images nobody knows yet."
     ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
     is_judged = top1_on_parts(pick)[1] or pick.holdout_accuracy
     only = "" if is_judged or _is_unjudged(view, pick) else "; no other images judged it"
     if not view.task.probabilities:
         return f"Reaches {reached.value:.0f} % {view.task.metric} on {images}{ends}{only}."
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
-    right = "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
-    return f"Right on {right} of 100 {images}{ends}{only}.{other}"
+    return f"Right on {_whole_percent(reached)} of 100 {images}{ends}{only}.{other}"
+
+
+def _whole_percent(reached: Quantity) -> str:
+    """Return an accuracy in whole percent; no file with an error is right on all images."""
+    return "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
 
 
 def meeting_line(view: RunView) -> str:
@@ -101,14 +105,14 @@ def meeting_line(view: RunView) -> str:
     start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
     size = f"{show_bytes(pick.size.value)} file" if pick.size else "file"
     images = _images_of(view, pick).replace("yours", "ours")
-    share = f"{reached.value:.0f}"
-    right = f"is right on {share} of 100" if view.task.probabilities else f"reaches {share} % {view.task.metric} on"
+    share = _whole_percent(reached)
+    right = f"right on {share} of 100" if view.task.probabilities else f"{share} % {view.task.metric} on"
     phones = _on_reference_phones(view)
     target = pick.configuration.target
-    machine = "the machine that searched" if target.device == HOST else target.device
+    machine = "our computer" if target.device == HOST else target.device
     (unit, place), latency = next(iter(phones.items()), ((_unit(target), machine), pick.latency))
     figure = f"{show_ms(latency.value)} on {unit} of {place.split(' (')[0]} ({latency.provenance})"
-    return f"{start} {size} that {right} {images} and takes {figure}."
+    return f"{start} {size}: {right} {images}, {figure}."
 
 
 def _reached(view: RunView, pick: Evaluation) -> Quantity | None:

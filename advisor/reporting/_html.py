@@ -118,10 +118,10 @@ def _chart(view: RunView) -> tuple[blocks.Chart, ...]:
 
 
 def _mistakes(view: RunView) -> list[pages.Photo]:
-    """Return the images of the hold-out that the pick answers wrongly with the highest probability."""
+    """Return images of the hold-out that the pick answers wrongly, first one of each confusion."""
     pick = view.decision.pick
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
-    return pages.wrong_photos(confidence.mistakes, view.images, view.classes) if confidence else []
+    return pages.wrong_photos(confidence.varied_mistakes, view.images, view.classes) if confidence else []
 
 
 def _devices(view: RunView) -> Variables | None:

@@ -12,6 +12,7 @@ from advisor.engine import StageName, continue_command as continue_command
 from advisor.reporting._blocks import Labelled, Span, Words, next_command
 from advisor.reporting._classes import recalls
 from advisor.reporting._phrases import count_configurations
+from advisor.reporting._text import shorten_name
 
 if TYPE_CHECKING:
     from advisor.reporting._view import RunView
@@ -76,7 +77,11 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
     images, label = wanted_images(view, pick)
     if images:
         photographs = f"{plural(images, 'more image')} of '{label}', which halve its interval"
-        yield NextStep(f"more images of '{label}'", photographs, f"advisor search --request {view.folder}/request.yaml")
+        yield NextStep(
+            f"more images of '{shorten_name(label)}'",
+            photographs,
+            f"advisor search --request {view.folder}/request.yaml",
+        )
 
 
 def is_int8_next(view: RunView) -> bool:

@@ -11,6 +11,7 @@ from advisor.core import HOST, Evaluation, Interval, Quantity, UsageError, neare
 DASH = "\u2013"
 MINUS = "\u2212"
 MISSING = DASH
+NAME_LENGTH = 18  # Characters of a shortened name: one line below a photograph of the first screen
 
 
 def inner(part: str, escape: Callable[[str], str] = plain) -> str:
@@ -131,6 +132,15 @@ def finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
     return value
+
+
+def shorten_name(words: str) -> str:
+    """Return a name for a narrow place: its first two words, or the first, or the first characters of that."""
+    first = words.split()[:2]
+    short = " ".join(first)
+    if len(short) > NAME_LENGTH:
+        short = first[0][:NAME_LENGTH]
+    return words if len(words) <= len(short) else f"{short}…"
 
 
 def first_sentence(words: str) -> str:

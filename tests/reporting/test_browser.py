@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from advisor.core import Budget, decide
+from advisor.datasets import DEMO_NOTE
 from advisor.reporting import RunView
 from advisor.reporting._explanation import meeting_line
 from advisor.reporting._html import render_html
 from advisor.reporting._phrases import ranked
 from tests.makers.browsers import Open, Opened, open_view, opener
 from tests.reporting.test_html_images import photographed
-from tests.reporting.views import HOSTILE, empty_view, run_view
+from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, with_dataset
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -216,7 +217,38 @@ def test_a_candidate_far_below_does_not_squeeze_the_others(odd_page: Opened) -> 
 WORDS = Path(__file__).with_name("words_above_the_fold.js").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+SCREENS = [(1400, 900), (390, 844)]
+NAMES = {
+    "long": [(f"{first} long name of a class, " * 4)[:60] for first in "abcdef"],
+    "right to left": [(name * 9)[:60] for name in ("מתכת ", "بلاستيك ", "זכוכית ", "ورق ", "קרטון ", "نفايات ")],
+}
+
+
+def wordy_view(case: str, folder: Path) -> RunView:
+    """Return a run whose first screen could have many words."""
+    usual, running = photographed(folder), running_view()
+    if case in NAMES:
+        return with_dataset(usual, images_per_class=dict.fromkeys(NAMES[case], 60))
+    if case == "one candidate":
+        return replace(run_view(), evaluations=run_view().ok[:1], decision=decide(run_view().ok[:1], run_view().budget))
+    if case == "stopped":
+        return replace(usual, unfinished=replace(running.unfinished, running=False))
+    others = {"running": running, "running, no result": running_view(0), "none": empty_view()}
+    return others.get(case) or with_dataset(usual, notes=(DEMO_NOTE,))
+
+
+@pytest.mark.parametrize(
+    "case", [*NAMES, "running", "running, no result", "stopped", "one candidate", "none", "demonstration"]
+)
+def test_the_first_screen_has_at_most_ninety_words_of_any_run(open_html: Open, tmp_path: Path, case: str) -> None:
+    opened = open_html(render_html(wordy_view(case, tmp_path)))
+    for width, height in SCREENS:
+        opened.page.set_viewport_size({"width": width, "height": height})
+        words = opened.page.evaluate(WORDS)
+        assert 30 < len(words) <= 90, words
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
 def test_the_first_screen_has_a_sentence_a_plot_and_photographs_in_ninety_words(
     open_page: Open, tmp_path: Path, width: int, height: int
 ) -> None:

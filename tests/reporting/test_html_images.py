@@ -1,9 +1,11 @@
 """The images on the page: which are shown, and how large they make it."""
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from html import unescape
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +37,15 @@ def noise(folder: Path) -> list[tuple[str, str]]:
     return [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in sorted(folder.iterdir())]
 
 
-def shown_view(folder: Path, wrong: Sequence[tuple[str, str]] = (), changed: Sequence[tuple[str, str]] = ()) -> RunView:
+def shown_view(
+    folder: Path,
+    wrong: Sequence[tuple[str, str]] = (),
+    changed: Sequence[tuple[str, str]] = (),
+    labels: Iterable[int] = repeat(1),
+) -> RunView:
     """Return a run whose pick answers some images wrongly, and differs on others from its float32 file."""
     view, none = judged_view(), Interval(0.0, 0.0, 0.0)
-    mistakes = tuple(Mistake(*image, 1, 0, 0.994) for image in wrong)
+    mistakes = tuple(Mistake(*image, label, 0, 0.994) for image, label in zip(wrong, labels, strict=False))
     confidence = ConfidenceFacts(1.0, none, none, none, none, mistakes=mistakes)
     answers = replace(view.decision.pick.holdout_answers, confidence=confidence)
     rows = tuple(Disagreement(*image, 1, ImageAnswer(0, 0.75), ImageAnswer(1)) for image in changed)
@@ -69,6 +76,14 @@ def test_a_wrong_answer_has_its_probability_and_a_changed_one_two(folder: Path, 
     assert "<span><bdi>float32: glass \u2713</bdi></span><small><bdi><00>.png</bdi>" in part
     assert part.count("<figure>") == CHANGED_SHOWN
     assert f"The first {CHANGED_SHOWN}:" in part
+
+
+def test_the_first_screen_has_one_image_of_each_confusion_and_the_most_frequent_first(
+    folder: Path, noise: list[tuple[str, str]]
+) -> None:
+    view = shown_view(folder, noise, labels=(1, 1, 1, 1, 2, 1, 3, 2))
+    first = render_html(view).partition('<details class="reasons">')[0]
+    assert re.findall(r"<bdi>(\w+)</bdi> <span>→", first) == ["glass", "metal", "paper", "glass", "metal", "glass"]
 
 
 def test_without_images_their_answers_are_listed_without_frames(folder: Path, noise: list[tuple[str, str]]) -> None:

@@ -105,8 +105,8 @@ class Unfinished:
         state = "Search is running" if self.running else "The search has not ended"
         when = show_time(datetime.fromisoformat(self.at))
         return (
-            f"{state}, {self.evaluated} of {self.configurations} configurations have results. This is the answer so "
-            f"far ({when}). If the search was stopped, continue it: advisor search --resume {folder}"
+            f"{state}, {self.evaluated} of {self.configurations} configurations have results ({when}). "
+            f"If it was stopped, continue it: advisor search --resume {folder}"
         )
 
 

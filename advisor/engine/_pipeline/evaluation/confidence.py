@@ -171,9 +171,9 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
     after = assess_reliability(rows, labels)
     before = assess_reliability(apply_temperature(rows, 1 / chosen.temperature), labels)
     sure = seen.sure
-    answers = seen.answers
     right = seen.right
     cover = chosen.coverage
+    wrong = replace(chosen, mistakes=_wrong_answers(seen, images))
     return replace(
         chosen,
         error=after.error,
@@ -190,17 +190,22 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
         coverage=cover and replace(cover, at=at_score(cover.at.score, sure, right)),
         answered=seen.counted(chosen.thresholds),
         curve=draw_curve(sure, right),
-        mistakes=tuple(
-            Mistake(
-                images.dataset.shown(part.paths[row]),
-                part.hashes[row],
-                int(labels[row]),
-                int(answers[row]),
-                float(sure[row]),
-            )
-            for row in np.argsort(-np.where(right, -1.0, sure), kind="stable")[: min(MISTAKES, int((~right).sum()))]
-        ),
+        mistakes=wrong.varied_mistakes[:MISTAKES],
     )
+
+
+def _wrong_answers(seen: ClassProbabilities, images: Images) -> tuple[Mistake, ...]:
+    """Return the wrong answers on the hold-out, the most probable first."""
+    part = images.part(Role.HOLDOUT)
+    sure = seen.sure
+    answers = seen.answers
+    wrong = np.flatnonzero(~seen.right)
+    mistakes = []
+    for row in wrong[np.argsort(-sure[wrong], kind="stable")]:
+        path = images.dataset.shown(part.paths[row])
+        label = int(seen.labels[row])
+        mistakes.append(Mistake(path, part.hashes[row], label, int(answers[row]), float(sure[row])))
+    return tuple(mistakes)
 
 
 def scored(

@@ -148,15 +148,18 @@ def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_pat
     assert set(judged.by_class) == {"a", "b"}
 
 
-def test_the_surest_mistakes_on_the_hold_out_are_kept(tmp_path: Path, images: Images) -> None:
+def test_mistakes_on_the_hold_out_are_kept_from_each_confusion_in_turn(tmp_path: Path, images: Images) -> None:
     facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, asking())
-    shipped = scores(tmp_path, "shipped", 1, 1.0)
-    rows = np.load(shipped)
-    kept = verified(shipped, images, facts).mistakes
-    wrong = rows.max(axis=1)[rows.argmax(axis=1) != np.arange(EACH) % 2]
-    assert [one.probability for one in kept] == pytest.approx(sorted(wrong, reverse=True)[:MISTAKES])
-    assert all(one.label != one.answer for one in kept)
-    assert kept[0].path.startswith("data/") or kept[0].path.endswith(".jpg")
+    answers = np.arange(EACH) % 2
+    answers[:60] = 1  # 30 images of the first class
+    answers[-5::2] = 0  # the last three of the second class, which are the least sure
+    sure = np.linspace(0.99, 0.6, EACH)
+    np.save(tmp_path / "shipped.npy", np.stack([np.where(answers == column, sure, 1 - sure) for column in (0, 1)], 1))
+    kept = verified(tmp_path / "shipped.npy", images, facts).mistakes
+    assert [one.label for one in kept] == [0, 1, 0, 1, 0, 1, *((MISTAKES - 6) * [0])]
+    first, second = kept[:2]
+    assert first.probability == pytest.approx(0.99)
+    assert second.path == images.dataset.shown(images.part(Role.HOLDOUT).paths[-5])
     assert facts.mistakes == ()
 
 
