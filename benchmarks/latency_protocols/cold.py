@@ -1,8 +1,8 @@
 """Predict CPUs before and after a few measurements on them, judged by machines that chose nothing.
 
-Three tables judge and are in no profile: TensorFlow Lite on an Odroid N2+ and a Jetson AGX Orin (MLPerf), LiteRT on
-Raspberry Pi boards (NetsPresso) and on a Galaxy S25 Ultra. Each machine is hidden with all its rows. The machines of
-the profiles are hidden one by one, too; they chose the constants.
+Four tables judge and are in no profile: TensorFlow Lite on an Odroid N2+ and a Jetson AGX Orin (MLPerf), LiteRT on
+Raspberry Pi boards (NetsPresso), on a Galaxy S25 Ultra, and on a Xeon that this project measured. Each machine is
+hidden with all its rows. The machines of the profiles are hidden one by one, too; they chose the constants.
 """
 
 import csv
@@ -33,9 +33,13 @@ _MACHINES: Mapping[str, tuple[str, tuple[Cluster, ...]]] = {
     "odroid": ("Amlogic S922X", (Cluster("Cortex-A73", 4, 2208), Cluster("Cortex-A53", 2, 1908))),
     "orin": ("NVIDIA AGX Orin", (Cluster("Cortex-A78AE", 12, 2200),)),
     "raspberry-pi-4": ("Broadcom BCM2711", (Cluster("Cortex-A72", 4, 1800),)),
-    "raspberry-pi-zero-2-w": ("Broadcom RP3A0", (Cluster("Cortex-A53", 4, 1000),)),
+    "raspberry-pi-zero-2-w": ("Broadcom BCM2710A1", (Cluster("Cortex-A53", 4, 1000),)),
     "s25-ultra": ("Qualcomm Snapdragon 8 Elite", (Cluster("Oryon", 2, 4470), Cluster("Oryon", 6, 3530))),
+    "xeon-3000mhz": ("Intel Xeon at 3000 MHz", (Cluster("AVX-512 VNNI", 2, 3000),)),
 }
+_MEASURED_HERE = Path(__file__).resolve().parents[1] / "device_sources" / "measured_to_judge.csv"
+"""LiteRT 2.3.0 on one thread of a shared server, by CPU time."""
+
 _BOARD_THREADS = 4
 """Threads of NetsPresso's boards, which does not state them: ResNet-50 is faster than the peak of one core, and
 MobileNet V3 takes what XNNPACK's own figures say of four threads on the same cores."""
@@ -68,9 +72,14 @@ class Machine:
 
 
 def judging_machines(folder: Path, table: LatencyTable) -> list[Machine]:
-    """Return the targets of the three tables; networks without features are left out."""
+    """Return the targets of the four tables; networks without features are left out."""
     cells: dict[tuple[str, Column], dict[str, float]] = defaultdict(dict)
-    for group, column, model, latency_ms in (*_mlperf(folder), *_boards(folder), *_phone(folder)):
+    for group, column, model, latency_ms in (
+        *_mlperf(folder),
+        *_boards(folder),
+        *_phone(folder),
+        *_measured_here(),
+    ):
         cells[group, column][model] = float(np.log(latency_ms))
     places = {name: index for index, name in enumerate(table.models)}
     machines = []
@@ -138,6 +147,13 @@ def _phone(folder: Path) -> Iterator[Figure]:
                 yield f"{row['device']}, XNNPACK", column, name, float(row["median_ms"])
 
 
+def _measured_here() -> Iterator[Figure]:
+    with _MEASURED_HERE.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            column = _column(row["device"], int(row["threads"]), "xnnpack", row["precision"], "2.3.0")
+            yield f"{row['device']}, XNNPACK", column, row["model"], float(row["latency_ms"])
+
+
 def _column(machine: str, threads: int, kernels: str, form: str = "float32", version: str = "") -> Column:
     soc, cores = _MACHINES[machine]
     target = DeviceTarget(f"tflite-cpu-x{threads}", "tflite", "cpu", threads, version, kernels=kernels)
@@ -164,11 +180,12 @@ class _Figures:
     inside: list[bool]  # whether the interval held the truth
     widths: list[float]  # upper end / lower end
     nearest: list[float]  # errors of the nearest machine of the build, times the ratio of the peaks
+    beside: list[float]  # errors of the prediction on the networks that this machine measured
 
 
 def judge(table: LatencyTable, machines: Sequence[Machine], calibration: Calibration) -> list[dict[str, object]]:
     """Return the figures of each group and form, with nothing and with a few networks measured."""
-    figures: dict[tuple[str, str, int], _Figures] = defaultdict(lambda: _Figures([], [], [], []))
+    figures: dict[tuple[str, str, int], _Figures] = defaultdict(lambda: _Figures([], [], [], [], []))
     bases: dict[str, Base] = {}
     for machine in machines:
         column = machine.column
@@ -203,11 +220,17 @@ def _predict(group: _Figures, base: Base, machine: Machine, seen: Indices, calib
         group.inside.append(bool(ends[0] <= truth <= ends[1]))
         group.widths.append(float(np.exp(ends[1] - ends[0])))
     if not len(seen):
-        group.nearest.extend(_nearest(base, machine))
+        nearest = _predict_by_nearest(base, machine)
+        measured = ~np.isnan(nearest)
+        group.nearest.extend(map(float, nearest[measured]))
+        group.beside.extend(map(float, (found.mean - machine.truth)[measured]))
 
 
-def _nearest(base: Base, machine: Machine) -> list[float]:
-    """Return the errors of the nearest machine of the same build and form, times the ratio of their peaks."""
+def _predict_by_nearest(base: Base, machine: Machine) -> Floats:
+    """Return the errors of the nearest machine of the same build and form, times the ratio of their peaks.
+
+    They are NaN for networks that it did not measure.
+    """
     column = machine.column
     alike = []
     for index, other in enumerate(base.table.columns):
@@ -215,11 +238,11 @@ def _nearest(base: Base, machine: Machine) -> list[float]:
         if same and other.speed and (~np.isnan(base.table.values[index, machine.models])).any():
             alike.append(index)
     if not alike or not column.speed:
-        return []
+        return np.full(len(machine.models), np.nan)
     closest = min(alike, key=lambda index: abs(base.table.columns[index].speed[0] - column.speed[0]))
     ratio = base.table.columns[closest].speed[0] - column.speed[0]
-    errors = base.table.values[closest, machine.models] + ratio - machine.truth
-    return [float(error) for error in errors[~np.isnan(errors)]]
+    errors: Floats = base.table.values[closest, machine.models] + ratio - machine.truth
+    return errors
 
 
 def _row(key: tuple[str, str, int], group: _Figures) -> dict[str, object]:
@@ -234,5 +257,11 @@ def _row(key: tuple[str, str, int], group: _Figures) -> dict[str, object]:
         "within_25": round(float((relative <= 0.25).mean()), 4),
         "covered": round(float(np.mean(group.inside)), 4),
         "width": round(float(np.median(group.widths)), 3),
-        "nearest": round(float(np.median(np.abs(np.expm1(group.nearest)))), 4) if group.nearest else None,
+        "nearest": _median_of(group.nearest),
+        "beside": _median_of(group.beside),
     }
+
+
+def _median_of(errors: Sequence[float]) -> float | None:
+    """Return the median of the relative errors; None if there are none."""
+    return round(float(np.median(np.abs(np.expm1(errors)))), 4) if errors else None

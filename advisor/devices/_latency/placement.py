@@ -47,7 +47,8 @@ _X86_SILICON = 0.4
 differ by a factor of 2.3 beyond their clocks. With it, 80 % intervals cover about 80 % of each of them, when hidden."""
 
 _ACROSS_BUILDS = 0.2
-"""Share of the covariances by similar speeds and by silicon that is left between two builds."""
+"""Share of the covariances by similar speeds and by silicon that is left between two builds; silicon at one number of
+threads keeps its whole covariance."""
 
 _OTHER_MAJOR = 1.0
 """Deviation (log) of the level between two major releases of a build: MobileNet V2 on a Raspberry Pi 4 took 324 ms
@@ -74,8 +75,8 @@ _PRIOR_PAIRS = 5
 def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
     """Return the weights (base columns,) of the targets ``candidates``, and the expected error of the level (log).
 
-    The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads and order of issue, in the
-    arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated between generations.
+    The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads, order of issue and bandwidth, in
+    the arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated between generations.
     A target whose processor is not known gets the mean of its kind.
     """
     combination = np.zeros(len(base.table.columns))
@@ -136,11 +137,7 @@ def _find_similar(base: Base, column: Column, candidates: Indices) -> Indices:
 
 def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
     """Return the weights of the known CPUs and the standard deviation of the level."""
-    speeds = np.array([cpu.speed for cpu in known])
-    centre = speeds.mean(axis=0)
-    scale = np.maximum(speeds.std(axis=0), 1e-3)
-    points = (speeds - centre) / scale
-    position = ((np.array(column.speed) - centre) / scale)[None]
+    points, position = _locate_cpus(known, column)
     cover = _cpu_cover(points, known, points, known) + _NOISE**2 * np.eye(len(known))
     towards = _cpu_cover(position, [column], points, known)[0]
     weights = np.linalg.solve(cover, towards)
@@ -151,6 +148,29 @@ def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
     return weights, float(np.sqrt(variance))
 
 
+def _locate_cpus(known: Sequence[Column], column: Column) -> tuple[Floats, Floats]:
+    """Return the known CPUs (known, 5) and the target (1, 5) in standard deviations of the known ones.
+
+    The last figure is the logarithm of the memory's bandwidth. Where it is not known, it is what the known CPUs have at
+    the same speeds.
+    """
+    speeds = np.array([cpu.speed for cpu in (*known, column)])
+    bandwidths = np.array([cpu.bandwidth for cpu in (*known, column)])
+    stated = bandwidths > 0
+    taught = np.flatnonzero(stated[:-1])  # The last row is the target
+    figures = np.zeros(len(bandwidths))
+    if len(taught) >= _ENOUGH_TARGETS:
+        figures[stated] = np.log(bandwidths[stated])
+        design = np.column_stack([np.ones(len(speeds)), speeds])
+        trend = np.linalg.lstsq(design[taught], figures[taught], rcond=None)[0]
+        figures = np.where(stated, figures, design @ trend)
+    features = np.column_stack([speeds, figures])
+    centre = features[:-1].mean(axis=0)
+    scale = np.maximum(features[:-1].std(axis=0), 1e-3)
+    points = (features - centre) / scale
+    return points[:-1], points[-1:]
+
+
 def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
     builds, runtimes, silicons, scalings = (
@@ -158,10 +178,11 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
     )
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     silicon = np.array([[_X86_SILICON if column.core.startswith(_X86) else _SILICON] for column in ones])
-    deviations = _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2))
-    deviations += silicon**2 * silicons + _SCALING**2 * scalings
-    # What one build makes of a processor tells little about what another build makes of it.
+    deviations = _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2)) + silicon**2 * silicons
+    # What one build makes of a processor tells little about what another build makes of it. But all of them share the
+    # caches and the memory in the same way.
     deviations *= np.where(builds, 1.0, _ACROSS_BUILDS)
+    deviations += _SCALING**2 * scalings
     shared = _LEVEL**2 + _LINEAR**2 * left @ right.T
     return np.asarray(shared + deviations + _RUNTIME**2 * runtimes + _BUILD**2 * builds)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.devices._latency.features import VECTOR_SIZE, FeatureTable
 from advisor.devices._profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
+from advisor.devices._profiles.memories import find_bandwidth
 from advisor.devices._profiles.runtimes import Core, find_core
 
 Floats = NDArray[np.float64]
@@ -189,6 +190,7 @@ class Column:
     speed: tuple[float, ...] = ()
     core: str = ""  # design of the fastest core that runs, or empty
     kernels: str = ""  # what the runtime's build computes with on a CPU, or empty
+    bandwidth: float = 0.0  # of a CPU's main memory in GB/s, 0 if it is not known
 
     @property
     def build(self) -> tuple[str, str]:
@@ -227,6 +229,7 @@ class LatencyTable:
 def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> Column:
     """Return the column of one target and precision."""
     kind = "mcu" if profile.kind == "microcontroller" and target.accelerator == "cpu" else target.accelerator
+    silicon = silicon_of(profile)
     return Column(
         profile.name,
         target.name,
@@ -234,10 +237,11 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
         target.runtime,
         target.version,
         "npu" if kind == "tpu" else kind,
-        silicon_of(profile),
+        silicon,
         target_vector(profile, target, precision) or (),
         next((core.name for core, _ in running_cores(profile, target)), ""),
         target.kernels,
+        find_bandwidth(silicon) if kind == "cpu" else 0.0,
     )
 
 

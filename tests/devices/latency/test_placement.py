@@ -23,6 +23,7 @@ from advisor.devices._latency.base import Base, fit_base
 from advisor.devices._latency.features import FeatureTable
 from advisor.devices._latency.placement import release_deviation, weigh_targets
 from advisor.devices._latency.table import Column, LatencyTable, are_related_releases
+from advisor.devices._profiles.memories import find_bandwidth
 from advisor.devices._profiles.schema import ClusterSchema
 from tests.builders import interval
 
@@ -156,3 +157,26 @@ def test_a_network_of_operators_that_no_row_has_gets_an_interval_over_a_factor_o
     (found,) = predictor.predict(device, device.target(), "float32", [stranger])
     assert width(found) > 4
     assert "measure two networks on it" in found.unlike
+
+
+def test_a_narrow_memory_gives_four_threads_less(
+    predictor: Predictor, features: FeatureTable, profiles: Profiles
+) -> None:
+    model = features.models["mobilenet_v2_1.0_224"]
+
+    def gain(profile: DeviceProfile) -> float:
+        targets = [profile.target(f"tflite-cpu-x{threads}") for threads in (1, 4)]
+        one, four = (predictor.predict(profile, target, "float32", [model])[0].latency for target in targets)
+        return one.value / four.value
+
+    # Published for the Raspberry Pi 5, whose bus has half the width: 1.7 to 1.9.
+    assert 1.6 < gain(profiles["raspberry-pi-5"]) < 2 < gain(profiles["orange-pi-5"])
+
+
+def test_an_unknown_memory_counts_as_a_typical_one(base: Base) -> None:
+    assert find_bandwidth("BCM2712") == find_bandwidth("Broadcom BCM2712") == pytest.approx(17.07, abs=0.01)
+    device = board()
+    unknown = column_of(device, device.target(), "float32")
+    columns = [replace(unknown, bandwidth=bandwidth) for bandwidth in (2.0, unknown.bandwidth, 60.0)]
+    levels = [float(base.levels @ weigh_targets(base, column, np.arange(len(base.levels)))[0]) for column in columns]
+    assert levels == sorted(levels, reverse=True)
