@@ -16,7 +16,7 @@ from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000
-MOST_WEIGHT = 10_000  # The largest that version 2 takes; a process outside of groups has 100 there, 1024 in version 1
+WEIGHT = 100  # Of the program over that of one process of another program
 LEAVING_S = 10.0
 """Seconds in which the processes of a program that has ended leave its group."""
 
@@ -75,7 +75,8 @@ def _with_quota(quota_us: int) -> Iterator[None]:
     try:
         group.mkdir()
         # The program gets its whole quota beside others: one process of theirs would weigh as much as the group.
-        (group / ("cpu.weight" if version_2 else "cpu.shares")).write_text(str(MOST_WEIGHT))
+        weight = ("cpu.weight", 100 * WEIGHT) if version_2 else ("cpu.shares", 1024 * WEIGHT)
+        (group / weight[0]).write_text(str(weight[1]))
         if version_2:
             (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
         else:
