@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     from advisor.catalog._user_models import classifier
     from advisor.catalog._user_models.classifier import run
     from advisor.catalog._user_models.import_model import SUFFIX, ImportedModel, make_shipped_card, warn_of_scale
-    from advisor.catalog._user_models.master import SCORES, ModelFacts, OwnFiles, scores_of, sums_to_one, task_of
+    from advisor.catalog._user_models.master import (
+        SCORES,
+        ModelFacts,
+        OwnFiles,
+        own_files_of,
+        scores_of,
+        sums_to_one,
+        task_of,
+    )
     from advisor.catalog._weights.fetching import all_missing, fetch_weights, locate_weights
     from advisor.catalog._weights.readers import Array
     from advisor.downloads import MemberFile, WeightSource
@@ -74,6 +82,7 @@ __all__ = [
     "load_catalogue",
     "locate_weights",
     "make_shipped_card",
+    "own_files_of",
     "read_published_labels",
     "run",
     "scores_of",

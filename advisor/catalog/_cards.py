@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from advisor.core import TASKS
+from advisor.core import TASKS, TaskFacts
 from advisor.downloads import WeightSource
-
-if TYPE_CHECKING:
-    from advisor.tasks import Task
 
 Scalar = bool | int | float | str
 
 GRAPH_FILE = "graph_file"
 """Architecture of a card whose graph is a file in ``catalogs/graphs``: its arguments are ``file`` and ``sha256``."""
 
-OWN_FILES: Mapping[str, Task] = MappingProxyType(
+OWN_FILES: Mapping[str, TaskFacts] = MappingProxyType(
     {
         architecture: task
         for task in TASKS.values()

@@ -200,9 +200,9 @@ if TYPE_CHECKING:
         whole_percent,
         wilson,
     )
-    from advisor.core._refutation import accuracy_on_both, is_refuted, sentence_of_refutation
     from advisor.core._relaxation import Relaxation, excess_texts
     from advisor.core._row_rules import broken_rule
+    from advisor.core._task_facts import OwnCards, TaskFacts
     from advisor.core._tasks import DEFAULT_TASK, TASKS
     from advisor.core._timings import pool_timings
     from advisor.core._training import (
@@ -346,6 +346,7 @@ __all__ = [
     "OtherThings",
     "OverlaidImage",
     "Overlays",
+    "OwnCards",
     "Place",
     "PlanOptions",
     "Point",
@@ -366,6 +367,7 @@ __all__ = [
     "Status",
     "Table",
     "Target",
+    "TaskFacts",
     "Threshold",
     "TimeSummary",
     "TimingFacts",
@@ -377,7 +379,6 @@ __all__ = [
     "WeightsError",
     "Written",
     "accuracy_of",
-    "accuracy_on_both",
     "allows",
     "as_probabilities",
     "began_with_process",
@@ -401,7 +402,6 @@ __all__ = [
     "install_extra",
     "integration",
     "is_floor",
-    "is_refuted",
     "last_line",
     "latency_of",
     "licence_refusal",
@@ -436,7 +436,6 @@ __all__ = [
     "require_known",
     "require_training",
     "seconds",
-    "sentence_of_refutation",
     "shift_of",
     "show_budget_probability",
     "show_bytes",

@@ -6,34 +6,31 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from advisor.core._names import load_entry_point
-
-if TYPE_CHECKING:
-    from advisor.tasks import Task
+from advisor.core._task_facts import TaskFacts
 
 ROOM = "advisor.tasks"
 
 GROUP = "advisor.tasks"
 """Entry points of other packages, each of which names a task's object."""
 
-OWN: Mapping[str, Task] = MappingProxyType({task.name: task for task in import_module(ROOM).TASKS})
+OWN: Mapping[str, TaskFacts] = MappingProxyType({task.name: task for task in import_module(ROOM).TASKS})
 """The tasks of this package."""
 
 
-class TaskRegistry(Mapping[str, "Task"]):
+class TaskRegistry(Mapping[str, TaskFacts]):
     """Every task by its name. Those of other packages are looked up when they are asked for, which takes 30 ms."""
 
     @cached_property
-    def _all(self) -> Mapping[str, Task]:
+    def _all(self) -> Mapping[str, TaskFacts]:
         from importlib.metadata import entry_points
 
         points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
         others = (load_entry_point(point) for point in points)
         return {**OWN, **{task.name: task for task in others}}
 
-    def __getitem__(self, name: str) -> Task:
+    def __getitem__(self, name: str) -> TaskFacts:
         return OWN[name] if name in OWN else self._all[name]
 
     def __iter__(self) -> Iterator[str]:

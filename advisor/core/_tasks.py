@@ -7,18 +7,14 @@ imported, and the rooms below ask the object.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from advisor.core._task_facts import TaskFacts
 from advisor.core._task_registry import OWN, TaskRegistry
-
-if TYPE_CHECKING:
-    from advisor.tasks import Task
-
 
 DEFAULT_TASK: str = next(iter(OWN))
 """The name of the task of a user who names none: the first one."""
 
-TASKS: Mapping[str, Task] = TaskRegistry()
+TASKS: Mapping[str, TaskFacts] = TaskRegistry()
 """Every task by its name."""
 
 

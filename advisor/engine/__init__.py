@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from advisor.engine._targets import benchmarking, card_front
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each
     from advisor.engine._targets.target_devices import TargetDevice, select_devices
+    from advisor.engine._task import SearchTask
     from advisor.tflite import FEATURES
 else:
     __getattr__, __dir__ = open_face(__name__)
@@ -135,6 +136,7 @@ __all__ = [
     "Say",
     "Scope",
     "Scored",
+    "SearchTask",
     "Session",
     "Snapshot",
     "Source",

@@ -51,6 +51,7 @@ from advisor.engine._pipeline.stages.backbone import features
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Question
 from advisor.engine._space.resolved import Say
+from advisor.engine._task import find_task
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
 from advisor.store import limited_cache, sha256_json
@@ -316,7 +317,7 @@ def check_data(
     path: Path, checker: LabelChecker | None, say: Say = lambda _text: None, task: str = DEFAULT_TASK
 ) -> DataCheck:
     """Check a data set in any layout of its task; without ``checker``, neither for wrong labels nor for crops."""
-    return TASKS[require_known("--task", task, tuple(TASKS))].check(path, checker, say)
+    return find_task(require_known("--task", task, tuple(TASKS))).check(path, checker, say)
 
 
 def find_faults(

@@ -23,17 +23,14 @@ from advisor.core import (
     Quantity,
     Relaxation,
     Status,
-    accuracy_on_both,
     decide,
     describe,
     in_unknown_conditions,
-    is_refuted,
     network_of,
     on_device,
     paired,
     pool_timings,
     recipe_of,
-    sentence_of_refutation,
     with_budget_probability,
     with_required_figures,
     worst_case,
@@ -41,6 +38,7 @@ from advisor.core import (
 from advisor.datasets import HOLDOUT, VALIDATION
 from advisor.engine._execution import Machine
 from advisor.engine._question import Question
+from advisor.engine._refutation import accuracy_on_both, is_refuted, sentence_of_refutation
 from advisor.store import RunFolder
 
 FLOAT = "float32"

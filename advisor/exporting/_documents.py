@@ -27,7 +27,7 @@ from advisor.core import (
     visible,
 )
 from advisor.engine import LoadedRun, Question
-from advisor.exporting._shipping import ShippedModel, Shipping, parts_of
+from advisor.exporting._shipping import ShippedModel, Shipping, parts_of, shipping_of
 from advisor.measurement import NEAR
 from advisor.reporting import Risk, app_growth, on_all_images
 
@@ -218,7 +218,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
     """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
     configuration = evaluation.configuration
     pick = run.decision.pick
-    shipping = run.question.of_task.shipping()
+    shipping = shipping_of(run.question)
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     return render_template(

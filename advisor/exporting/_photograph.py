@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core import FLOAT, TASKS, Evaluation, StageError, Status, UsageError, Written, network_of
-from advisor.exporting._shipping import Found, prepare
+from advisor.exporting._shipping import Found, prepare, shipping_of
 from advisor.exporting.check import outputs
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store import ensure_output_dir
@@ -319,7 +319,7 @@ class _Model:
         problem = artefact_problem(run.folder, evaluation)
         if problem is not None:
             raise UsageError(str(problem), "restore the file, or search again")
-        self.shipping = run.question.of_task.shipping()
+        self.shipping = shipping_of(run.question)
         file = run.folder.path / evaluation.artefact
         self._thresholds = self.shipping.thresholds(evaluation)
         self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)

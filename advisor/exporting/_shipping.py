@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from advisor.core import Evaluation, ShippedThresholds, UsageError, integration, registered
-from advisor.engine import LoadedRun
+from advisor.engine import LoadedRun, Question
 from advisor.exporting import check
 from advisor.store import artefact_problem
 from advisor.tflite import Metadata, describe, described_in, editable, one_line, opened
@@ -250,6 +250,18 @@ class Page:
     package: str = "advisor.exporting"
 
 
+class ShippedTask(Protocol):
+    """A task with a bundle."""
+
+    def shipping(self) -> Shipping:
+        """Return the content of the bundle; UsageError if there is none."""
+
+
+def shipping_of(question: Question) -> Shipping:
+    """Return the content of a bundle for the task of a question; UsageError if there is none."""
+    return cast("ShippedTask", question.of_task).shipping()
+
+
 @dataclass(frozen=True)
 class Shipping:
     """Content of a bundle of one task. Each file of code has a template of its name.
@@ -323,7 +335,7 @@ class ExportedModel:
 def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
     """Return the model of an evaluation as it ships, with one more class, which the search made of its pick, or not."""
     artefact = artefact_of(run, evaluation)
-    shipping = run.question.of_task.shipping()
+    shipping = shipping_of(run.question)
     thresholds = shipping.thresholds(evaluation)
     if not unknown_class:
         file = evaluation.artefact

@@ -212,7 +212,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
 
 def print_added_card(added: ImportedModel) -> None:
     """Print the new card, its answers on photographs, and the next command."""
-    from advisor.catalog import user_catalogue_file
+    from advisor.catalog import own_files_of, user_catalogue_file
 
     card = added.card
     typer.echo(
@@ -223,7 +223,7 @@ def print_added_card(added: ImportedModel) -> None:
         typer.echo(f"  {_converted(card.conversion)}")
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
-    files = TASKS[card.task].own_files()
+    files = own_files_of(card.task)
     if card.form:
         typer.echo(f"  it keeps its form ({card.form}): a search measures and judges it as it is")
     for remark in files.remarks(added):

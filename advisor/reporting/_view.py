@@ -22,6 +22,7 @@ from advisor.core import (
     Metric,
     Provenance,
     Status,
+    TaskFacts,
     in_unknown_conditions,
     integration,
     is_floor,
@@ -51,7 +52,6 @@ from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     from advisor.reporting._blocks import Block
-    from advisor.tasks import Task
 
 REPORT_PARTS = "advisor.report_parts"
 """Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
@@ -180,7 +180,7 @@ class RunView:
         return DEMO_NOTE if self.dataset and DEMO_NOTE in self.dataset.notes else ""
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskFacts:
         """The facts of the run's task, with the metric of its question."""
         return self.request.question.of_task
 

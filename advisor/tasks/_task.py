@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from advisor.core import Gain, UsageError, choosable, recipe_of
+from advisor.core import UsageError, choosable, recipe_of
+from advisor.engine import SearchTask
 
 if TYPE_CHECKING:
     from advisor.catalog import Card, OwnFiles
@@ -38,90 +39,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OwnCards:
-    """The cards of users' own files."""
-
-    architecture: str  # on the card of a float file that every form can be made of
-    finished: str  # on the card of a file that keeps its form
-    trained: bool = False  # a float file is trained on the user's images if it can be; otherwise it is judged as it is
-
-
-@dataclass(frozen=True)
-class Task(ABC):
+class Task(SearchTask):
     """One task: facts that the rooms below read, and one method for each thing that is done for it.
 
     A subclass implements the abstract methods. Its module imports nothing heavy: methods import what they need.
     """
 
-    name: str  # as users write it
-    model_kind: str  # what a model of the task is, as its description begins
-    metric: str  # the figure that decides, which the code calls accuracy
-    by_class: str  # the figure of a single class
-    by_class_is: str  # what that figure is, in words
-    default: tuple[str, ...]  # training recipes of a search whose user chose none
-    needs: str = ""  # the images that it needs, in words; empty for images of classes
-    right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
-    published: bool = False  # cards have published figures of the metric, so a search needs no images
-    conditions: bool = False  # models are also judged under capture conditions
-    robust: bool = False  # models may be chosen by that accuracy
-    other_conditions: str = ""  # what another visit or camera cost networks of the task where it was measured, in words
-    labelled: bool = False  # images have one class each, which mixed_int8 needs
-    retrains: bool = False  # compression recipes may train the weights of its files, as qat_int8 does
-    probabilities: bool = False  # models answer with the probability of each class, which is calibrated
-    guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
-    tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
-    gain: Gain | None = None  # what fine-tuning gains where that was measured; None: what the recipe gains
-    side: int = 0  # side of the input in pixels; 0 for that of each card
-    judging_s: float = 0.0005  # rough seconds of turning the answers to one image of the hold-out into figures
-    cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
-    own_cards: OwnCards | None = None  # cards of users' own files; None if there are none
-
-    @property
-    def trainings(self) -> tuple[str, ...]:
-        """Training recipes that a user may choose, the lightest first."""
-        return choosable()
-
-    @property
-    def heading(self) -> str:
-        """The metric as a heading begins."""
-        return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
-
     def own_files(self) -> OwnFiles:
         """Return what is done with users' own files, of a task that has :attr:`own_cards`."""
         raise NotImplementedError(self.name)
-
-    def recognized(self, data: Path) -> str:
-        """Return what in a folder belongs to the task, in words, for users who named another task; empty for none."""
-        return ""
-
-    @abstractmethod
-    def read(self, question: Question, say: Say) -> Images:
-        """Return the images of a question, checked and split."""
-
-    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
-        """Return the faults in a set of images.
-
-        ``data`` is a folder or a file. ``checker`` finds wrong labels and crops by a network's features; None to look
-        for neither. ``say`` is called with a line about each step. UsageError: the path cannot be read as images of the
-        task, or there are no checks for it.
-        """
-        raise UsageError(f"--task: there are no checks for {self.name}", "search reports images that it cannot read")
-
-    @abstractmethod
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that makes a card's float file, after the stages that train it."""
-
-    @abstractmethod
-    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that runs a file over images and writes its answers."""
-
-    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that runs a file over images under capture conditions, of a task that has them."""
-        raise NotImplementedError(self.name)
-
-    @abstractmethod
-    def judge(self, question: Question) -> Judge:
-        """Return what turns these answers into figures."""
 
     def shipping(self) -> Shipping:
         """Return the content of a bundle; a UsageError if there is none for the task."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -100,9 +100,25 @@ class OwnFiles(Protocol):
         """Yield remarks on a card that is not taken as it is."""
 
 
+class TakesFiles(Protocol):
+    """A task that takes users' own files."""
+
+    def own_files(self) -> OwnFiles:
+        """Return what is done with them."""
+
+
+def own_files_of(task: str) -> OwnFiles:
+    """Return what a task, which takes them, does with users' own files; KeyError for a name that is no task.
+
+    The registry knows only the facts of a task: tasks are above this room.
+    """
+    return cast("TakesFiles", TASKS[task]).own_files()
+
+
 def task_of(model: Model) -> str:
     """Return the name of the task that a file is for: the last one that takes it, as the first takes every file."""
-    return [name for name, task in TASKS.items() if task.own_cards is not None and task.own_files().takes(model)][-1]
+    taking = (name for name, task in TASKS.items() if task.own_cards is not None)
+    return [name for name in taking if own_files_of(name).takes(model)][-1]
 
 
 def check_file(file: Path, size: int | None) -> None:
@@ -127,7 +143,7 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
         data = without_transposes(data, name)
         data = classifier.with_two_classes(data, name)
     model = read(data, name)
-    own_files = TASKS[task_of(model)].own_files()
+    own_files = own_files_of(task_of(model))
     facts = (own_files.take if keeps else own_files.prepare)(data, name, target, metadata)
     return replace(facts, scale=scale_of_input(model)), conversion
 
@@ -164,7 +180,7 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
     """
     data = target.read_bytes()
     answers = []
-    own_files = TASKS[facts.task].own_files()
+    own_files = own_files_of(facts.task)
     stated = read_metadata(data)
     if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
         data = write_metadata(data, metadata)

@@ -19,7 +19,6 @@ from advisor.core import (
     METRICS,
     NONE,
     PLAN,
-    TASKS,
     TOP1,
     Budget,
     Costs,
@@ -39,7 +38,7 @@ from advisor.isolation import usable_cores
 from advisor.store import read_yaml
 
 if TYPE_CHECKING:
-    from advisor.tasks import Task
+    from advisor.engine._task import SearchTask
 
 
 LEAST_GAIN = 2.0
@@ -113,9 +112,11 @@ class Question:
     seed: int = 0
 
     @property
-    def of_task(self) -> Task:
+    def of_task(self) -> SearchTask:
         """The task, with the metric of the question."""
-        task = TASKS[self.task]
+        from advisor.engine._task import find_task
+
+        task = find_task(self.task)
         return task if self.metric == TOP1 else replace(task, metric=METRICS[self.metric].label)
 
     def require_data(self) -> Path:

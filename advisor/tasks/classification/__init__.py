@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import DEFAULT
-from advisor.tasks._task import OwnCards
+from advisor.core import DEFAULT, OwnCards
 from advisor.tasks.classification._task import Classification
 
 CLASSIFICATION = Classification(

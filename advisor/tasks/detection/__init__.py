@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import FINETUNE_ALL, HEAD, Gain
-from advisor.tasks._task import OwnCards
+from advisor.core import FINETUNE_ALL, HEAD, Gain, OwnCards
 from advisor.tasks.detection._task import Detection
 
 DETECTION = Detection(

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tools.checks.faces_contract import list_passing
+from tools.checks.layers_contract import list_upward
 from tools.checks.structure import LIMITS, measure, problems_of
 from tools.checks.structure.source import Figure
 
@@ -53,11 +54,24 @@ def test_a_figure_beyond_its_limit_is_a_problem(
     assert all(name in line for name, line in zip(named, lines, strict=True))
 
 
-def test_the_contract_finds_an_import_past_a_face_and_leaves_public_modules() -> None:
+@pytest.fixture
+def graph() -> grimp.ImportGraph:
     graph = grimp.ImportGraph()
     for module in ("a", "a.low", "a.low._files", "a.low.agent", "a.high", "a.high._long"):
         graph.add_module(module)
+    return graph
+
+
+def test_the_contract_finds_an_import_past_a_face_and_leaves_public_modules(graph: grimp.ImportGraph) -> None:
     for imported in ("a.low", "a.low._files", "a.low.agent"):
         graph.add_import(importer="a.high._long", imported=imported)
     graph.add_import(importer="a.low", imported="a.low._files")
     assert list(list_passing(graph, "a")) == ["a.high._long imports a.low._files: import the name from a.low"]
+
+
+def test_an_import_of_a_higher_room_is_named(graph: grimp.ImportGraph) -> None:
+    graph.add_import(importer="a.high", imported="a.low")
+    graph.add_import(importer="a.low._files", imported="a.high._long")
+    assert list(list_upward(graph, ["a.high", "a.low | a.other"])) == [
+        "a.low._files imports a.high._long, which is above it"
+    ]

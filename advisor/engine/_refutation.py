@@ -2,7 +2,7 @@
 
 import math
 
-from advisor.core._evaluation import Evaluation
+from advisor.core import Evaluation
 
 REFUTING_DEVIATIONS = 1.64
 """Standard deviations of the difference by which the hold-out must be below validation: by chance alone, that happens

@@ -1,0 +1,59 @@
+"""The facts of a task, which every room may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.core._training import Gain, choosable
+
+
+@dataclass(frozen=True)
+class OwnCards:
+    """The cards of users' own files."""
+
+    architecture: str  # on the card of a float file that every form can be made of
+    finished: str  # on the card of a file that keeps its form
+    trained: bool = False  # a float file is trained on the user's images if it can be; otherwise it is judged as it is
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What the rooms read of a task. What is done for it is in :class:`advisor.tasks.Task`."""
+
+    name: str  # as users write it
+    model_kind: str  # what a model of the task is, as its description begins
+    metric: str  # the figure that decides, which the code calls accuracy
+    by_class: str  # the figure of a single class
+    by_class_is: str  # what that figure is, in words
+    default: tuple[str, ...]  # training recipes of a search whose user chose none
+    needs: str = ""  # the images that it needs, in words; empty for images of classes
+    right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
+    published: bool = False  # cards have published figures of the metric, so a search needs no images
+    conditions: bool = False  # models are also judged under capture conditions
+    robust: bool = False  # models may be chosen by that accuracy
+    other_conditions: str = ""  # what another visit or camera cost networks of the task where it was measured, in words
+    labelled: bool = False  # images have one class each, which mixed_int8 needs
+    retrains: bool = False  # compression recipes may train the weights of its files, as qat_int8 does
+    probabilities: bool = False  # models answer with the probability of each class, which is calibrated
+    guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
+    tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
+    gain: Gain | None = None  # what fine-tuning gains where that was measured; None: what the recipe gains
+    side: int = 0  # side of the input in pixels; 0 for that of each card
+    judging_s: float = 0.0005  # rough seconds of turning the answers to one image of the hold-out into figures
+    cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
+    own_cards: OwnCards | None = None  # cards of users' own files; None if there are none
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Training recipes that a user may choose, the lightest first."""
+        return choosable()
+
+    @property
+    def heading(self) -> str:
+        """The metric as a heading begins."""
+        return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
+
+    def recognized(self, data: Path) -> str:
+        """Return what in a folder belongs to the task, in words, for users who named another task; empty for none."""
+        return ""
