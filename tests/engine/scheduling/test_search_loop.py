@@ -463,3 +463,14 @@ def test_large_files_are_evaluated_only_where_nothing_meets_the_limit(tmp_path: 
     search.run.append(ok(small))
     asyncio.run(search.loop().rescue(evaluator, search.plan))
     assert evaluator.started == ([large] if again else [])
+
+
+def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
+    search = Search(tmp_path, changed(plan("head", "finetune_cached"), images=1000, validation=200), time_limit="1h")
+    loop = search.loop()
+    asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
+    left_s, training_s = loop._evaluating_left(), loop.training_left_s(BEST, "finetune_cached")
+    assert left_s is not None
+    assert training_s is not None
+    assert 1.0 < left_s - training_s < 120.0
+    assert Search(tmp_path, plan()).loop().training_left_s(BEST, "finetune_cached") is None

@@ -5,6 +5,7 @@ where the run goes on. Forms whose file cannot meet the size budget are not eval
 budget.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import HEAD_SUBSET, Budget, Evaluation, Status, UsageError
-from advisor.engine import Images, Question, Request, Role, StageName, resolve
+from advisor.engine import Images, Progress, Question, Request, Role, StageName, resolve, run_search
 from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
@@ -38,6 +39,7 @@ from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
+from tests.makers.searches import FORMS, SMALLEST, Searched
 
 CARD = "mobilenet_v2_1.0_224"
 
@@ -218,3 +220,17 @@ def test_a_folder_without_images_is_refused_without_another_task(tmp_path: Path)
         read(tmp_path, CLASSIFICATION.name)
     assert refused.value.hint
     assert "--task" not in refused.value.hint
+
+
+def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_price_of_relaxing_it(
+    tmp_path: Path, warm_cache: Path, without_images: Searched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert without_images.code == 3, without_images.err
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    limits = {"size_budget": "1MB", "budget": "1us", "out": str(tmp_path / "runs")}
+    options = {"candidates": [SMALLEST], "compressions": FORMS.split(","), "threads": [1], "workers": 1, **limits}
+    run = run_search(resolve(options), Progress()).run
+    first = json.loads(run.evaluations_file.read_text().splitlines()[0])
+    assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")
+    assert "more than the size budget 1.0 MB" in first["reason"]
+    assert [e.status for e in run.evaluations()] == [Status.OK] * 2

@@ -16,6 +16,7 @@ from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
 from advisor.engine._scheduling.sampler import AdvisorSampler, Candidate, CandidatesExhausted, Objective
+from advisor.engine._scheduling.sampler.hypervolume import hypervolume
 
 OBJECTIVES = (Objective("latency", log=True), Objective("accuracy", "maximize"))
 DIRECTIONS: list[Literal["minimize", "maximize"]] = ["minimize", "maximize"]
@@ -319,3 +320,16 @@ def test_what_only_teaches_is_no_part_of_the_front() -> None:
         gains.append(sampler.expected_gain(study))
     assert gains == [pytest.approx(gains[0]), float("inf")]
     assert gains[0] < 10
+
+
+def test_of_a_large_table_a_few_candidates_give_most_of_the_front() -> None:
+    table = _table(600)
+    values = {tuple(each.params.values()): (each.known["latency"], each.prior) for each in table}
+    sampler = AdvisorSampler(table, OBJECTIVES)
+    study = _study(sampler)
+    for _ in range(14):
+        trial = study.ask(sampler.distributions)
+        study.tell(trial, values[tuple(trial.params.values())])
+    losses = np.array([(np.log(latency), -accuracy) for latency, accuracy in values.values()])
+    found = np.array([(np.log(trial.values[0]), -trial.values[1]) for trial in study.trials])
+    assert hypervolume(found, losses.max(axis=0)) >= 0.9 * hypervolume(losses, losses.max(axis=0))

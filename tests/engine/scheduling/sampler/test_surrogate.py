@@ -269,3 +269,7 @@ def test_other_numbers_of_objectives_are_refused(points: list[list[float]], refe
 def test_a_value_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(ValueError, match="NaN"):
         hypervolume([[1.0, float("nan")]], [2.0, 2.0])
+
+
+def test_an_empty_table_has_no_order() -> None:
+    assert list(prior_order(np.zeros((0, 2)))) == []
