@@ -1,4 +1,4 @@
-"""The figures that ``python -m benchmarks accuracy`` prints of its table."""
+"""The small parts of the benchmarks: printed figures, cost tables, sources of devices, and a slower machine."""
 
 import os
 import time

@@ -138,12 +138,6 @@ def test_folders_in_the_folders_of_a_split_are_refused_too(tmp_path: Path) -> No
     assert _parts(survey(tmp_path / "data" / "**").dataset) == {"train": 30, "validation": 0, "holdout": 30}
 
 
-def test_few_images_in_deeper_folders_change_nothing(tmp_path: Path) -> None:
-    root = make(tmp_path / "data", cat=9, dog=9)
-    make(root / "cat", kitten=2, tiger=2, lion=2)
-    assert survey(root).dataset.classes == ("cat", "dog")
-
-
 def test_deepest_folders_of_one_name_in_two_places_are_refused(tmp_path: Path) -> None:
     root = _nested(tmp_path / "data")
     make(root / "Fruit", Other=5)
