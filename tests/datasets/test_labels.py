@@ -10,7 +10,6 @@ import pytest
 from advisor.core import UsageError
 from advisor.datasets import list_files, survey
 from tests.datasets.folders import fill, make
-from tests.requirements import shared_case
 
 BAD = {"NUL": "gl\0ass", "escape": "gl\x1b[31mass", "line": "gl\nass", "long": "g" * 65_536}
 
@@ -46,9 +45,3 @@ def test_an_image_whose_name_is_not_utf8_is_left_out_and_named(tmp_path: Path) -
     dataset = survey(list_files(root)).dataset
     ((name, reason),) = [(dataset.shown(row.path), row.reason) for row in dataset.rejected]
     assert (name, reason) == (r"glass/\udcff.jpg", "its path has a name that is not UTF-8: rename it")
-
-
-def test_a_real_table_with_nul_in_a_label_is_refused() -> None:
-    case = shared_case("parquet_label_nul.parquet")
-    with pytest.raises(UsageError, match="label"):
-        list_files(case)

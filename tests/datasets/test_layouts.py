@@ -32,18 +32,6 @@ def _parts(dataset: Dataset) -> dict[str, int]:
     return {part: sum(image.part == part for image in dataset.images) for part in ("train", "validation", "holdout")}
 
 
-@pytest.mark.parametrize(
-    ("names", "part"),
-    [(("train", "test"), "holdout"), (("Training", "Valid"), "validation"), (("train", "holdout"), "holdout")],
-)
-def test_part_folders_are_the_users_own_split(tmp_path: Path, names: tuple[str, str], part: str) -> None:
-    make(tmp_path / "data" / names[0], cat=9, dog=9)
-    make(tmp_path / "data" / names[1], cat=3, dog=4, owl=0)
-    dataset = survey(tmp_path / "data").dataset
-    assert _parts(dataset) == {"train": 18, "validation": 0, "holdout": 0} | {part: 7}
-    assert dataset.classes == ("cat", "dog", "owl")
-
-
 def test_a_manifest_may_name_images_beside_and_above_it(root: Path, tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
     rows = [{"path": f"../{row['path']}", "label": row["label"]} for row in _rows(root)]
@@ -142,57 +130,12 @@ def _nested(root: Path) -> Path:
     return root
 
 
-def test_parts_beside_a_fourth_folder_are_refused_by_name(tmp_path: Path) -> None:
-    for part in ("train", "val", "test", "extra"):
-        make(tmp_path / "data" / part, cat=4, dog=4)
-    with pytest.raises(UsageError, match="'test', 'train', 'val' of a split beside 'extra'") as refused:
-        list_files(tmp_path / "data")
-    assert f"--data {tmp_path / 'data' / 'train'}" in refused.value.hint
-    assert {entry.label for entry in list_files(tmp_path / "data" / "train").entries} == {"cat", "dog"}
-
-
-@pytest.mark.parametrize("parts", [("train",), ("train", "test")])
-def test_classes_named_as_parts_among_others_are_classes(tmp_path: Path, parts: tuple[str, ...]) -> None:
-    made = make(tmp_path / "data", bus=9, **dict.fromkeys(parts, 9))
-    assert survey(made).dataset.classes == tuple(sorted(("bus", *parts)))
-
-
-def test_folders_in_folders_are_refused_with_both_readings(tmp_path: Path) -> None:
-    root = _nested(tmp_path / "data")
-    with pytest.raises(
-        UsageError, match="'Fruit', 'Packages', or the 6 deeper folders 'Apple', 'Juice', 'Lemon', "
-    ) as refused:
-        list_files(root)
-    assert f"--data '{root}/**'" in refused.value.hint
-    assert f"--data '{root}/*'" in refused.value.hint
-
-
-def test_a_path_says_whether_upper_or_deepest_folders_are_the_classes(tmp_path: Path) -> None:
-    root = _nested(tmp_path / "data")
-    assert survey(root / "*").dataset.classes == ("Fruit", "Packages")
-    deepest = survey(root / "**").dataset
-    assert deepest.classes == ("Apple", "Juice", "Lemon", "Milk", "Pear", "Plain")
-    assert deepest.root == root
-
-
 def test_folders_in_the_folders_of_a_split_are_refused_too(tmp_path: Path) -> None:
     for part in ("train", "test"):
         _nested(tmp_path / "data" / part)
     with pytest.raises(UsageError, match="the 6 deeper folders"):
         list_files(tmp_path / "data")
     assert _parts(survey(tmp_path / "data" / "**").dataset) == {"train": 30, "validation": 0, "holdout": 30}
-
-
-def test_folders_that_recur_in_each_class_are_no_classes(tmp_path: Path) -> None:
-    for name in ("cat", "dog"):
-        make(tmp_path / "data" / name, **{"visit 1": 5, "visit 2": 5, "visit 3": 5})
-    assert survey(tmp_path / "data").dataset.classes == ("cat", "dog")
-
-
-def test_few_images_in_deeper_folders_change_nothing(tmp_path: Path) -> None:
-    root = make(tmp_path / "data", cat=9, dog=9)
-    make(root / "cat", kitten=2, tiger=2, lion=2)
-    assert survey(root).dataset.classes == ("cat", "dog")
 
 
 def test_deepest_folders_of_one_name_in_two_places_are_refused(tmp_path: Path) -> None:

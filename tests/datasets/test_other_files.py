@@ -22,12 +22,10 @@ def test_a_jpeg_of_108_megapixels_is_read_at_a_reduced_scale(tmp_path: Path) -> 
         open_image(tmp_path / "large.jpg")
 
 
-def test_other_large_images_are_refused(tmp_path: Path) -> None:
-    Image.new("1", (12_000, 9_000)).save(tmp_path / "large.png")
+def test_a_large_progressive_jpeg_is_refused(tmp_path: Path) -> None:
     Image.new("L", (12_000, 9_000)).save(tmp_path / "progressive.jpg", progressive=True)
-    for name in ("large.png", "progressive.jpg"):
-        with pytest.raises(StageError, match="above the limit of 80 megapixels"):
-            load(tmp_path / name, SIDE)
+    with pytest.raises(StageError, match="above the limit of 80 megapixels"):
+        load(tmp_path / "progressive.jpg", SIDE)
 
 
 def test_avif_is_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from advisor.core import StageError, UsageError, _errors as errors, install_extr
 from advisor.datasets import (
     Kind,
     Listing,
-    _layouts as layouts,
+    _archives as archives,
     _manifests as manifests,
     address_of,
     list_files,
@@ -354,7 +354,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
 def test_a_listing_says_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, write: Callable[[Path, Pictures], Path]
 ) -> None:
-    monkeypatch.setattr(layouts, "LISTED_EVERY", 2)
+    monkeypatch.setattr(archives, "LISTED_EVERY", 2)
     told: list[tuple[int, int]] = []
     survey(write(tmp_path / name, PICTURES), lambda done, total: told.append((done, total)))
     assert told == [(0, 0), (2, 0), (4, 0), *((done, 6) for done in range(1, 7))]

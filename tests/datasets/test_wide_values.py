@@ -9,7 +9,6 @@ from PIL import Image
 from advisor.core import StageError
 from advisor.datasets import load, survey
 from tests.datasets.folders import image, make
-from tests.requirements import shared_case
 
 SIDE = 32
 GREY = np.asarray(image(1).convert("L"))
@@ -57,9 +56,3 @@ def test_a_set_says_how_many_images_were_scaled_and_which_were_left_out(tmp_path
     assert dataset.notes == ("2 images have values from 0 to 1, scaled to 0 to 255.",)
     assert [row.path.name for row in dataset.rejected] == ["c.tif"]
     assert "its values go from" in dataset.rejected[0].reason
-
-
-@pytest.mark.parametrize(("name", "mean"), [("float_0_1.tif", 0.658 * 255), ("grey_12_bit.png", 2684 / 4095 * 255)])
-def test_real_files_are_read_at_their_brightness(name: str, mean: float) -> None:
-    path = shared_case(name)
-    assert load(path, SIDE).mean() == pytest.approx(mean, abs=2)

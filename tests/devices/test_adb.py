@@ -136,12 +136,6 @@ def test_a_phone_without_room_is_a_failed_measurement(connection: AdbConnection,
         connection.measure(MeasurementJob((model,)))
 
 
-def test_a_tool_that_fails_is_a_failed_measurement(connection: AdbConnection, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "printed").write_text("ERROR: Failed to apply XNNPACK delegate.\n")
-    with pytest.raises(StageError, match="Failed to apply XNNPACK"):
-        connection.measure(MeasurementJob((model,)))
-
-
 def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
     with pytest.raises(StageError, match="disconnected"):

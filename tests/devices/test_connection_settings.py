@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import advisor
 from advisor.compression import recipe
 from advisor.core import FileFeatures, Traits, UsageError
 from advisor.devices import ConnectionSettings, SshConnection, listing, model_features, read_features, target_vector
@@ -83,17 +82,6 @@ def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the ssh address contains a password") as told:
         SshConnection("pi:hunter2@board.local")
     assert "hunter2" not in f"{caught.value.message}{caught.value.hint}{told.value.message}{told.value.hint}"
-
-
-def test_a_profile_runs_no_command_of_its_own(tmp_path: Path) -> None:
-    trap = tmp_path / "trap"
-    config = tmp_path / "ssh_config"
-    config.write_text(f'Match exec "touch {trap}"\nHost *\n  ProxyCommand touch {trap}\n')
-    profile_with(tmp_path, f"{{ssh: board.invalid, config: {config}}}")
-    (tmp_path / "model.tflite").write_bytes(b"")
-    with pytest.raises(UsageError, match="unknown key 'config'"):
-        advisor.benchmark_device(tmp_path / "model.tflite", device="board", profiles=[tmp_path])
-    assert not trap.exists()
 
 
 def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path) -> None:

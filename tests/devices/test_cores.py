@@ -1,6 +1,5 @@
 """Cores of processors, what a file takes of the memory of a device, and how far releases of a runtime are apart."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,22 +21,12 @@ from advisor.devices._latency.table import (
 )
 from advisor.devices._prediction import RUNTIME_BYTES, predict_memory
 from advisor.devices._profiles import listing, read_profile
-from advisor.devices._profiles.runtimes import Core, core_named, core_remarks, read_cores
+from advisor.devices._profiles.runtimes import core_named, core_remarks, read_cores
 from advisor.tflite import indirection_bytes, read, to_float16
 from benchmarks.latency_protocols.validation import hide
 from tests.builders import interval, present
 from tests.devices.test_latency import made_table
 from tests.measurement import small_models
-
-PUBLISHED = ("llvm", "cpufp", "vfpbench", "guide", "zchrissirhcz/pixel", "stackoverflow", "AnandTech", "measured here")
-
-NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "six": 6}
-UNITS = re.compile(
-    r"\b(one|two|three|four|six) (?:128-bit )?(?:FMLA|vector pipelines|vector multipliers|multiply-accumulates)"
-)
-RATE = re.compile(r"([\d.]+) GFLOPS (?:at|on a [^(]*\()\s*([\d.]+) GHz")
-OPERATIONS = re.compile(r"(\d+) operations a cycle")
-LIKE = re.compile(r"(?:schedules it )?as the ((?:Cortex|Neoverse|Exynos)-\w+)")
 
 PROFILE = (Path(__file__).parent / "own_board.yaml").read_text(encoding="utf-8")
 
@@ -65,43 +54,11 @@ def test_a_profile_with_an_unknown_core_is_refused_at_its_line(tmp_path: Path) -
         read_profile(path)
 
 
-def test_every_core_names_a_publication_or_says_what_it_assumes() -> None:
-    for core in set(read_cores().values()):
-        assert core.assumed or any(name in core.source for name in PUBLISHED), core.name
-        assert "macs" in core.assumed or not core.source.startswith("as the"), core.name
-
-
-def macs_of_source(core: Core) -> list[float]:
-    """Return the multiply-accumulates a cycle that a core's source states: units of four lanes, rates, another core."""
-    units = [4.0 * NUMBERS[number] for number in UNITS.findall(core.source)]
-    rates = [float(giga) / 2 / float(clock) for giga, clock in RATE.findall(core.source)]
-    operations = [int(number) / 2 for number in OPERATIONS.findall(core.source)]
-    # "as the Cortex-A53" behind another figure tells the order of issue
-    like = LIKE.match(core.source.removeprefix("llvm "))
-    return [*units, *rates, *operations, *([core_named(like[1]).macs] if like else [])]
-
-
-def test_every_core_computes_what_its_source_states() -> None:
-    stated = {core: macs_of_source(core) for core in set(read_cores().values())}
-    assert len([figures for figures in stated.values() if figures]) > 35
-    for core, figures in stated.items():
-        # the first Kryo measured less than its design says, which its entry calls assumed
-        if core.name != "Kryo":
-            assert figures == pytest.approx([core.macs] * len(figures), rel=0.1), core.name
-
-
 def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
     (remark,) = core_remarks(["Cortex-A35", "Cortex-A53", "cortex a53"])
     assert remark == "Cortex-A35: macs not looked up: an assumption from the family"
     assert listing.remarks(profiles["stm32mp257f-dk2"]) == (remark,)
     assert listing.remarks(profiles["raspberry-pi-4"]) == ()
-
-
-def test_the_assumed_clock_of_a_core_lies_among_those_of_the_shipped_profiles(profiles: Profiles) -> None:
-    clocks: dict[Core, list[int]] = {}
-    for cluster in (cluster for profile in profiles.values() if profile.origin for cluster in profile.cores):
-        clocks.setdefault(core_named(cluster.core), []).append(cluster.max_mhz or 0)
-    assert {core.name for core, mhz in clocks.items() if not min(mhz) <= core.mhz <= max(mhz)} == set()
 
 
 @pytest.mark.parametrize(

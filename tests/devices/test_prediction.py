@@ -218,7 +218,13 @@ def test_a_name_selects_a_runtime_or_target(profiles: Profiles, selector: str, d
 
 @pytest.mark.parametrize(
     ("wrong", "meant"),
-    [("host:onxruntime", ONNX), ("host:lite", "host:litert"), (f"{ONNX}:cpu-1", "cpu-x1"), ("hst", HOST)],
+    [
+        ("host:onxruntime", ONNX),
+        ("host:lite", "host:litert"),
+        (f"{ONNX}:cpu-1", "cpu-x1"),
+        ("hst", HOST),
+        ("galaxy-24", "galaxy-s24"),
+    ],
 )
 def test_the_nearest_name_is_in_the_error(profiles: Profiles, wrong: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean '{meant}'"):

@@ -47,15 +47,6 @@ def test_the_shipped_profiles_cover_the_promised_devices_with_their_sources_and_
             assert None not in (profile.limits.arena_bytes, profile.limits.flash_bytes), profile.name
 
 
-def test_throughput_and_fallbacks_are_flagged_and_boards_of_tflite_mean_litert(profiles: Profiles) -> None:
-    assert all(row.flag == "throughput" for row in profiles["hailo-8"].measurements)
-    fallen = [row for row in profiles["qualcomm-sa7255p"].measurements if row.flag == "fallback"]
-    assert ("squeezenet_1.1_224", "float32") in {(row.model, row.precision) for row in fallen}
-    for profile in profiles.values():
-        if any(target.runtime == "tflite" for target in profile.targets):
-            assert profile.target().runtime not in ("ncnn", "mnn", "paddle-lite", "opencv-dnn"), profile.name
-
-
 def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_two_devices(profiles: Profiles) -> None:
     for name in ("raspberry-pi-zero-w", "macbook-air-m3", "esp32", "radxa-orion-o6", "galaxy-s26", "jetson-agx-orin"):
         path = profiles[name].origin
@@ -64,18 +55,6 @@ def test_no_shipped_profile_is_refused_as_a_users_and_no_job_is_counted_under_tw
     rows = [row for profile in profiles.values() for row in profile.measurements]
     jobs = [row.job for row in rows if row.source_repo == "quic/ai-hub-models"]
     assert len(jobs) == len(set(jobs))
-
-
-def test_a_selector_names_device_and_target(profiles: Profiles) -> None:
-    profile, target = profiles.select("galaxy-s24:qnn-npu")
-    assert (profile.name, target.runtime) == ("galaxy-s24", "qnn")
-    assert profiles.select("galaxy-s24")[1].name == profile.default_target
-
-
-@pytest.mark.parametrize(("selector", "nearest"), [("galaxy-24", "galaxy-s24"), ("pixel-4:tflite-gpux", "tflite-gpu")])
-def test_an_unknown_name_meets_the_nearest(profiles: Profiles, selector: str, nearest: str) -> None:
-    with pytest.raises(UsageError, match=nearest):
-        profiles.select(selector)
 
 
 def test_a_users_profile_replaces_a_shipped_one_and_a_missing_folder_is_refused(tmp_path: Path) -> None:

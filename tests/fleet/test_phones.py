@@ -3,9 +3,10 @@
 import pytest
 
 from advisor.core import UsageError
-from advisor.devices import shipped_fleets
+from advisor.devices import clusters_of, shipped_fleets
 from advisor.fleet import read_fleet
 from advisor.fleet._phones import index_socs
+from tests.requirements import shared_case
 
 
 def test_phones_are_found_by_device_target_title_and_soc() -> None:
@@ -100,3 +101,51 @@ def test_the_shipped_fleet_says_that_it_is_an_example_and_knows_all_but_the_othe
     assert [phone.name for phone in found.phones if phone.device is None] == ["other"]
     assert "is an illustration" in text
     assert sum(phone.share for phone in found.phones) == pytest.approx(1)
+
+
+PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"
+
+
+def shares(text: str) -> dict[str, float]:
+    return {phone.name: round(phone.share, 4) for phone in read_fleet(text).phones}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + PLAIN,
+        PLAIN.replace(",", ";"),
+        PLAIN.replace(",", "\t"),
+        "soc;share\nHelio G99;12,5\nApple A15;7\n",
+        "soc,share\nHelio G99,12.5 %\nApple A15,7%\n",
+    ],
+    ids=["byte-order mark", "semicolons", "tabs", "decimal commas", "percent"],
+)
+def test_a_table_of_a_spreadsheet_is_the_plain_one(text: str) -> None:
+    assert shares(text) == shares(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("soc,share,os\nHelio G99,12,5,android\n", "row 1: it has 4 cells, and there are 3 columns"),
+        ("soc,share,Share\nHelio G99,12,80\n", "the column 'share' is there twice"),
+        ("soc,share\n", "the table has no row"),
+    ],
+    ids=["decimal comma", "column twice", "no row"],
+)
+def test_a_table_that_can_be_read_in_two_ways_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_fleet(text)
+
+
+def test_a_real_table_with_a_decimal_comma_is_refused_with_its_row() -> None:
+    case = shared_case("fleet_decimal_comma.csv")
+    with pytest.raises(UsageError, match="row 1: it has 4 cells") as refused:
+        read_fleet(case.read_text())
+    assert "with a point" in refused.value.hint
+
+
+def test_a_cluster_without_a_core_is_refused() -> None:
+    with pytest.raises(UsageError, match="has a cluster without a core"):
+        clusters_of("0 x Cortex-A76 + 4 x Cortex-A55")

@@ -227,25 +227,6 @@ def test_a_child_whose_parent_was_killed_takes_its_temporary_files_with_it(tmp_p
     until(lambda: left_behind(tmp_path / "temporary") == [])
 
 
-def dead_process() -> int:
-    """Return the id of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def test_what_nobody_could_remove_goes_with_the_next_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    dead = tmp_path / f"advisor-scratch-{dead_process()}-x"
-    dead.mkdir()
-    with ChildPool(Path(os.devnull)) as first, ChildPool(Path(os.devnull)) as second:
-        living = Path(first.call("tempfile:mkdtemp"))
-        os.utime(living.parent, (0, 0))
-        second.call(f"{HERE}:process")
-        assert living.is_dir()
-        assert not dead.exists()
-
-
 def test_a_child_that_began_early_has_done_its_imports_and_serves_the_first_call(tmp_path: Path) -> None:
     with ChildPool(tmp_path / "log.txt", {IMPORTS: "no_such_module colorsys"}) as begun:
         begun.begin()
@@ -269,12 +250,6 @@ def test_closing_ends_busy_children(pool: ChildPool) -> None:
 def test_a_script_without_main_guard_is_not_run_again_in_the_child(tmp_path: Path) -> None:
     told = ran(tmp_path, "print('ran')", "with ChildPool() as pool: print(pool.call('operator:add', 1, 2))")
     assert told.split() == ["ran", "3"]
-
-
-def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    kill = "os.kill(os.getpid(), signal.SIGKILL)"
-    child = ran(tmp_path, "pool = ChildPool()", "print(pool.call('os:getpid'), flush=True)", kill)
-    until(partial(has_ended, int(child)))
 
 
 def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:

@@ -32,14 +32,6 @@ from tests.builders import evaluation, present
 from tests.run_folders import aged, lines, with_artefact, write_run
 
 
-@pytest.mark.parametrize("content", ["Käse\n", b"\x00\xff"])
-def test_the_new_content_replaces_the_old(tmp_path: Path, content: str | bytes) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, "old")
-    write_atomically(path, content)
-    assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
-
-
 @pytest.mark.parametrize("mask", [0o022, 0o077])
 def test_a_file_has_the_permissions_that_the_user_wants(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
@@ -299,15 +291,6 @@ def test_a_new_manifest_does_not_make_a_changed_file_true(run: RunFolder) -> Non
     again.write_request({"budget": "500ms"})
     again.write_json("manifest.json", again.read_json("manifest.json"))
     assert of(run) == []
-
-
-def test_a_report_that_was_written_again_is_sealed_and_a_change_of_it_named(run: RunFolder) -> None:
-    for text in ("first", "second"):
-        (run.path / "report.md").write_text(text)
-        run.reseal("report.md")
-        assert of(run) == []
-    (run.path / "report.md").write_text("third")
-    assert of(run) == ["report.md has changed since it was written: it is not used"]
 
 
 def test_a_run_without_hashes_says_that_it_cannot_be_verified(run: RunFolder) -> None:

@@ -187,14 +187,6 @@ def test_a_cache_for_a_block_ends_within_its_limit_and_says_needs(root: Path, ca
     assert "this command needs 4.0 MB of the cache, downloads included, and the limit is 2.5 MB" in caplog.text
 
 
-def test_many_searches_leave_no_more_than_the_limit(root: Path) -> None:
-    for search in range(6):
-        with limited_cache(3_500_000) as cache:
-            for number in range(2):
-                cache.get("head-5", {"search": search, "number": number}, filler(MEGABYTE))
-        assert sum(entry.size_bytes for entry in entries_of(root)) <= 3_500_000
-
-
 def test_the_limit_is_a_tenth_of_a_small_disk_or_the_variables(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < limit_bytes(root) <= 20_000_000_000
     monkeypatch.setenv("ADVISOR_CACHE_SIZE", "3GB")

@@ -10,7 +10,7 @@ from advisor.catalog import classifier, run
 from advisor.core import UsageError
 from advisor.tflite import attach_head, select_output
 from tests.catalog.user_models.models import CLASSES, SIZE, network, tflite
-from tests.measurement.small_models import OPERATORS, Builder, classifier as small_classifier, dynamic_int8
+from tests.measurement.small_models import Builder, classifier as small_classifier, dynamic_int8
 
 pytestmark = pytest.mark.integration
 
@@ -46,17 +46,10 @@ def of_shape(*shape: int) -> bytes:
     return build.finish({"image": image}, {"scores": build.head(build.mean(image), 3)})
 
 
-def of_several_labels() -> bytes:
-    build = Builder()
-    logits = build.dense(build.mean(build.input(SIZE)), 3)
-    return build.finish({"image": 0}, {"scores": build.operator(OPERATORS.LOGISTIC, [logits], (1, 3))})
-
-
 @pytest.mark.parametrize(
     ("make", "said", "hint"),
     [
         (lambda: dynamic_int8(small_classifier(SIZE)), "net: it is quantized", "float32 (or float16) file"),
-        (of_several_labels, "sigmoid", "softmax"),
         (partial(of_shape, 1, SIZE, SIZE, 1), "not one square RGB image", "convert it"),
         (partial(of_shape, 1, SIZE, 2 * SIZE, 3), "not one square RGB image", "convert it"),
     ],
@@ -65,9 +58,3 @@ def test_what_is_no_float_classifier_of_squares_is_refused(make: Callable[[], by
     with pytest.raises(UsageError, match=said) as raised:
         classifier.shape_of(make(), "net")
     assert hint in raised.value.hint
-
-
-@pytest.mark.parametrize("kept", [0, 7, 100, 2000])
-def test_a_damaged_file_is_refused(kept: int) -> None:
-    with pytest.raises(UsageError, match="net"):
-        classifier.shape_of(small_classifier(SIZE)[:kept], "net")

@@ -14,7 +14,6 @@ from advisor import catalog
 from advisor.catalog import Array
 from advisor.catalog._user_models import handles as model_packages, pt2
 from advisor.catalog._user_models.comparison import IMAGES, OriginalLayer, draw_crops, first_wrong
-from advisor.catalog._user_models.formats import format_of
 from advisor.catalog._user_models.handles import export_package, is_source, local_source
 from advisor.catalog._user_models.pt2 import read_archive, write_copy
 from advisor.core import UsageError, install_extra
@@ -276,15 +275,3 @@ def test_the_crops_are_always_the_same_and_normalised_and_small_differences_do_n
     assert images.shape == (IMAGES, 24, 24, 3)
     assert np.array_equal(images, draw_crops(24))
     assert images.mean(axis=(1, 2, 3)) == pytest.approx(np.zeros(IMAGES), abs=1e-3)
-
-
-@pytest.mark.parametrize("name", ["net.pt", "net.pth", "net.ckpt", "net.pkl"])
-def test_a_pickle_is_refused_unread(tmp_path: Path, name: str) -> None:
-    file = tmp_path / name
-    file.write_bytes(b"\x80\x04.")
-    file.chmod(0)
-    with pytest.raises(UsageError, match="is a pickle, which runs code when it is read") as raised:
-        format_of(file)
-    assert "torch.export.export(model.eval(), " in raised.value.hint
-    (tmp_path / "net.pt2").touch()
-    assert format_of(tmp_path / "net.pt2").what == "a .pt2 file"

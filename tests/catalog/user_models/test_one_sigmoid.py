@@ -42,8 +42,9 @@ def test_it_can_be_retrained_on_images() -> None:
 def test_several_sigmoids_stay_what_they_are() -> None:
     given = one_sigmoid(scores=3)
     assert classifier.with_two_classes(given, "net") == given
-    with pytest.raises(UsageError, match="a model of several labels an image"):
+    with pytest.raises(UsageError, match="a model of several labels an image") as refused:
         classifier.shape_of(given, "net")
+    assert "softmax" in refused.value.hint
 
 
 @pytest.mark.integration

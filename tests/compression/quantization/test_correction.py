@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.compression import Grids, recipe
+from advisor.catalog import run
+from advisor.compression import Grids, recipe, round_dense
 from advisor.compression._quantization.grid import Grid, cluster_weights, spread_errors
-from advisor.compression._quantization.layers import correct_model
+from advisor.compression._quantization.layers import Layer, correct_model, find_layers
 from advisor.compression._quantization.observe import (
     LEVELS,
     Activation,
@@ -18,6 +20,7 @@ from advisor.compression._quantization.observe import (
 from advisor.compression._recipes import measure_deflated
 from advisor.core import StageError
 from advisor.tflite import read
+from tests.tflite.graphs import Graph
 
 kernels = arrays(np.float64, (3, 2, 2, 4), elements=st.floats(-100, 100))
 grids = st.builds(Grid, bits=st.sampled_from([4, 8, 10]), per_channel=st.booleans(), power_of_two=st.booleans())
@@ -251,3 +254,73 @@ def test_outliers_keep_their_place_and_pixels_get_room_between_no_steps() -> Non
     step = (high - low) / LEVELS
     assert len(np.unique(np.rint(pixels / step))) > 250
     assert len(np.unique(np.rint((np.arange(256) - 127.5) * 1.0))) < 140
+
+
+PLACES = 1000
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(("size", "stride", "dilation"), [(1, 1, 1), (3, 1, 1), (3, 2, 1), (2, 2, 1), (3, 1, 2)])
+def test_the_kernel_times_what_is_seen_is_the_convolution(size: int, stride: int, dilation: int, same: bool) -> None:
+    draw, graph = np.random.default_rng(0), Graph()
+    value = draw.normal(size=(1, 9, 8, 3)).astype(np.float32)
+    kernel = draw.normal(size=(4, size, size, 3)).astype(np.float32)
+    constants = graph.tensor("kernel", kernel.shape, kernel), graph.tensor("bias", (4,), np.zeros(4, np.float32))
+    options = schema.Conv2DOptionsT(int(not same), stride, stride, dilationWFactor=dilation, dilationHFactor=dilation)
+    inputs = [graph.tensor("image", value.shape), *constants]
+    output = graph.added(schema.BuiltinOperator.CONV_2D, inputs, (1, 1, 1, 4), options)
+    wanted = run(graph.finish({"image": inputs[0]}, {"output": output}), value)["output"]
+    layer = Layer("CONV_2D", 0, 1, 2, size * size * 3, (size,) * 2, (stride,) * 2, (dilation,) * 2, same)
+    seen = layer.draw_inputs(value, PLACES, draw)
+    found = seen.reshape(len(seen), -1) @ kernel.reshape(4, -1).T
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(wanted.reshape(-1, 4), axis=0), atol=1e-4)
+
+
+def test_no_more_positions_are_drawn_than_asked_for() -> None:
+    layer = Layer("CONV_2D", 0, 1, 2, 27, (3, 3), same=True)
+    assert layer.draw_inputs(np.zeros((1, 9, 8, 3), np.float32), 5, np.random.default_rng(0)).shape == (5, 9, 3)
+
+
+def test_every_layer_of_a_file_has_its_window(float_model: bytes) -> None:
+    found = find_layers(read(float_model))
+    assert [one.kind for one in found].count("DEPTHWISE_CONV_2D") == 2
+    assert found[0].size == (3, 3)
+    assert found[0].strides == (2, 2)
+    assert found[-1].kind == "FULLY_CONNECTED"
+
+
+def features(count: int = 200) -> np.ndarray:
+    """Correlated features, of which the last hardly varies."""
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((count, 6)) @ random.standard_normal((6, 12)) + random.normal(size=12)
+    rows[:, -1] = 1e-4 * random.standard_normal(count)
+    return rows.astype(np.float32)
+
+
+def lost(kernel: np.ndarray, rounded: np.ndarray) -> float:
+    """Return the root mean square of the error of the outputs, without their mean, which a bias corrects."""
+    return float(np.std(features() @ (kernel - rounded), axis=0).mean())
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_a_great_weight_on_a_feature_that_hardly_varies_leaves_steps_for_the_others(per_channel: bool) -> None:
+    kernel = np.random.default_rng(1).standard_normal((12, 3)).astype(np.float32)
+    kernel[-1] = 1000.0
+    plain = Grid(8, per_channel).round(kernel.astype(np.float64), 1)
+    assert lost(kernel, plain) > 1  # all but that weight are 0
+    assert lost(kernel, round_dense(kernel, features(), per_channel)) < 0.3
+
+
+@pytest.mark.parametrize(("per_channel", "count"), [(True, 3), (False, 1)])
+def test_weights_are_on_255_steps_with_the_greatest_on_the_last(per_channel: bool, count: int) -> None:
+    kernel = np.random.default_rng(1).standard_normal((12, 3)).astype(np.float32)
+    rounded = round_dense(kernel, features(), per_channel)
+    steps = np.unique(np.abs(rounded).max(axis=0 if per_channel else None) / 127)
+    assert len(steps) == count
+    multiples = rounded / (np.abs(rounded).max(axis=0 if per_channel else None) / 127)
+    np.testing.assert_allclose(multiples, np.rint(multiples), atol=1e-6)
+    assert lost(kernel, rounded) <= lost(kernel, Grid(8, per_channel).round(kernel.astype(np.float64), 1))
+
+
+def test_a_kernel_of_zeros_stays() -> None:
+    assert not round_dense(np.zeros((12, 3), np.float32), features()).any()

@@ -14,7 +14,6 @@ from advisor.tasks.detection import DETECTION
 from advisor.tflite import OPERATOR, read, read_metadata
 from tests.compression.user_model.questions import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
-from tests.tflite.graphs import edited, repeat_last_operator
 
 HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
 
@@ -140,12 +139,6 @@ def test_a_detector_without_metadata_needs_means_and_class_numbers(tmp_path: Pat
     two = write_cells(tmp_path / "two", names=("red", "red", "blue"))
     with pytest.raises(UsageError, match=r"2 class.*the model has 3 classes .and no labels"):
         asked(path, data=two, mean=(127.5,), std=(127.5,), force=True)
-
-
-def test_two_post_processing_operators_are_refused(detector: Path, asked: Asked) -> None:
-    detector.write_bytes(edited(detector.read_bytes(), repeat_last_operator))
-    with pytest.raises(UsageError, match=f"cells.tflite has 2 operators {OPERATOR}, and a detector has 1"):
-        asked(detector)
 
 
 def test_boxes_are_judged_against_float_and_truth_unless_float_is_sure_of_nothing() -> None:

@@ -15,8 +15,6 @@ from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
 from tests.tflite.graphs import edited
 
-SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
-
 
 def test_the_file_says_how_it_reads_images(described: Path, asked: Asked) -> None:
     question = asked(described)
@@ -49,16 +47,6 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
 def test_unfit_options(described: Path, asked: Asked, recipe: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         asked(described, recipe, **options)
-
-
-@pytest.mark.parametrize("file", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
-def test_published_quantized_files_are_refused(file: str, asked: Asked, tmp_path: Path) -> None:
-    if not SHARED_MODELS.is_dir():
-        pytest.skip("../shared/data/models is not here")
-    with pytest.raises(UsageError, match="quantized already") as caught:
-        asked(SHARED_MODELS / file)
-    assert "float file" in caught.value.hint
-    assert not (tmp_path / "forms").exists()
 
 
 def test_recipes_start_from_float_with_a_closed_batch(described: Path, asked: Asked, tmp_path: Path) -> None:
@@ -110,16 +98,6 @@ def test_operators_of_others_are_refused(plain: Path, asked: Asked, code: bytes,
     plain.write_bytes(edited(plain.read_bytes(), foreign))
     with pytest.raises(UsageError, match=f"{kind} operators.*{code.decode()}"):
         asked(plain)
-
-
-def test_a_damaged_file_and_one_that_is_no_image_classifier_are_refused(plain: Path, asked: Asked) -> None:
-    for data, words in (
-        (plain.read_bytes()[:1000], "not a usable"),
-        (small_models.classifier(features=True), "not one row of scores"),
-    ):
-        plain.write_bytes(data)
-        with pytest.raises(UsageError, match=words):
-            asked(plain, mean=(0.0,), std=(1.0,))
 
 
 def test_too_few_calibration_images_are_counted(described: Path, asked: Asked, photos: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.datasets import survey_boxes
 from advisor.datasets._boxes import list_boxes
-from tests.datasets.boxes.writers import WRITERS, Photo, coco, photos, save, write, write_coco, write_voc, write_yolo
+from tests.datasets.boxes.writers import WRITERS, Photo, coco, photos, write, write_coco, write_voc, write_yolo
 from tests.datasets.folders import refusal
 
 LABELS = st.sampled_from(("cat", "dog", "traffic light", "Müll 垃圾", "a<b>&c", 'say "hi", then'))
@@ -148,16 +148,6 @@ def test_a_file_that_is_not_coco_is_refused(tmp_path: Path, text: str, message: 
     assert message in refusal(list_boxes, write(tmp_path / "a.json", text)).message
 
 
-def test_each_part_may_have_its_own_file_beside_its_images(tmp_path: Path) -> None:
-    for part in ("train", "valid", "test"):
-        write(tmp_path / part / "_annotations.coco.json", json.dumps(coco(photos(2, "cat"))))
-        save(tmp_path / part / "000.jpg")
-        save(tmp_path / part / "001.jpg")
-    listing = list_boxes(tmp_path)
-    assert sorted(entry.part for entry in listing.entries) == sorted(["train", "validation", "holdout"] * 2)
-    assert all(entry.path.is_file() for entry in listing.entries)
-
-
 def test_a_file_in_annotations_or_of_any_name_is_found(tmp_path: Path) -> None:
     made = [Photo(photo.name, photo.objects, "val2017") for photo in photos(2, "cat")]
     listing = list_boxes(write_coco(tmp_path, made) / "annotations" / "instances_val2017.json")
@@ -205,11 +195,6 @@ def test_a_wrong_row_is_counted_with_file_and_line(root: Path, row: str, reason:
     assert sum(len(entry.boxes) for entry in listing.entries) == 7
 
 
-def test_a_polygon_gives_the_box_around_it(root: Path) -> None:
-    write(root / "labels" / "001.txt", "0 0.25 0.5 0.5 0.25 0.75 0.5 0.5 0.75\n")
-    assert [box.edges for box in survey_boxes(root).boxes[1]] == [(16.0, 12.0, 48.0, 36.0)]
-
-
 def test_images_need_no_labels_and_labels_need_an_image(root: Path) -> None:
     (root / "labels" / "001.txt").unlink()
     write(root / "labels" / "gone.txt", "0 0.5 0.5 0.2 0.2")
@@ -218,45 +203,9 @@ def test_images_need_no_labels_and_labels_need_an_image(root: Path) -> None:
     assert [(row.path.name, row.reason) for row in listing.rejected] == [("gone.txt", "its image is missing")]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        *((name, "kitten\npuppy\n") for name in ("classes.txt", "labels/classes.txt", "obj.names")),
-        ("data.yaml", "names: [kitten, puppy]"),
-        ("data.yaml", "nc: 2\nnames: {0: kitten, 1: puppy}\n"),
-    ],
-)
-def test_names_may_be_lines_of_a_text_file_or_a_list_or_a_mapping(root: Path, name: str, text: str) -> None:
-    (root / "data.yaml").unlink()
-    write(root / name, text)
-    listing = list_boxes(root)
-    assert (listing.classes, listing.rejected) == (("kitten", "puppy"), [])
-
-
 @pytest.mark.parametrize("text", ["nc: 2", "names: 3", "names: []", "- a", "names: !!python/name:os.system x"])
 def test_names_that_are_none_are_refused(root: Path, text: str) -> None:
     assert "data.yaml" in refusal(list_boxes, write(root / "data.yaml", text)).message
-
-
-def test_labels_without_names_are_refused(root: Path) -> None:
-    (root / "data.yaml").unlink()
-    assert "no names of their classes" in refusal(list_boxes, root).message
-
-
-def test_parts_may_be_the_upper_folders(tmp_path: Path) -> None:
-    for part in ("train", "valid"):
-        save(tmp_path / part / "images" / "a.jpg")
-        write(tmp_path / part / "labels" / "a.txt", "0 0.5 0.5 0.2 0.2")
-    write(tmp_path / "data.yaml", "names: [cat]")
-    listing = list_boxes(tmp_path)
-    assert [(entry.part, len(entry.boxes)) for entry in listing.entries] == [("train", 1), ("validation", 1)]
-
-
-def test_labels_may_lie_beside_the_images(tmp_path: Path) -> None:
-    save(tmp_path / "a.jpg")
-    write(tmp_path / "a.txt", "0 0.5 0.5 0.2 0.2")
-    write(tmp_path / "classes.txt", "cat")
-    assert [len(entry.boxes) for entry in list_boxes(tmp_path).entries] == [1]
 
 
 def test_a_pipe_in_place_of_labels_is_not_waited_for(root: Path) -> None:

@@ -56,27 +56,6 @@ def test_the_boxes_of_parts_of_an_object_are_no_objects_and_a_name_that_leads_ou
     assert "x.xml" in _reasons(root)
 
 
-def test_annotations_may_lie_beside_the_images_of_each_part_and_name_them(tmp_path: Path, root: Path) -> None:
-    for part in ("train", "valid"):
-        for n, photo in enumerate(photos(2, "cat")):
-            save(tmp_path / part / f"{photo.name}.jpg", n)
-            write(tmp_path / part / f"{photo.name}.xml", xml(photo))
-    assert [entry.part for entry in list_boxes(tmp_path).entries] == ["train"] * 2 + ["validation"] * 2
-    (root / "Annotations" / "002.xml").rename(root / "Annotations" / "other.xml")
-    assert {entry.path.name for entry in list_boxes(root).entries} >= {"002.jpg"}
-
-
-def test_trainval_is_the_training_part_where_train_is_missing(root: Path) -> None:
-    write(root / "ImageSets" / "Main" / "trainval.txt", "000\n001\n002\n")
-    write(root / "ImageSets" / "Main" / "test.txt", "003\n004\n")
-    assert [entry.part for entry in list_boxes(root).entries] == ["train"] * 3 + ["holdout"] * 2
-
-
-def test_lists_of_single_classes_are_no_parts(root: Path) -> None:
-    write(root / "ImageSets" / "Main" / "cat_train.txt", "000 -1\n001 1\n")
-    assert {entry.part for entry in list_boxes(root).entries} == {""}
-
-
 def test_a_listed_name_without_annotation_is_counted_and_an_image_in_two_parts_refused(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "train.txt", "000\n001\n")
     write(root / "ImageSets" / "Main" / "test.txt", "\n002\n001\n")

@@ -133,14 +133,6 @@ def test_a_run_that_is_not_finished_is_not_re_evaluated(client: Client, three: l
     assert (refused.status_code, "only finished runs" in refused.text) == (400, True)
 
 
-@pytest.mark.parametrize("path", ["reevaluate", "photograph"])
-def test_a_change_without_the_token_is_refused(client: Client, three: list[RunFolder], path: str) -> None:
-    name = three[0].path.name
-    assert client.post(f"/runs/{name}/{path}", headers={"origin": client.own}).status_code == 403
-    assert client.post(f"{client.access.root}/runs/{name}/{path}").status_code == 403
-    assert client.get(f"{client.access.root}/runs/{name}/{path}").status_code == 405
-
-
 def test_a_photograph_that_is_too_large_is_refused(client: Client, three: list[RunFolder]) -> None:
     path = f"/runs/{three[0].path.name}/photograph"
     assert "larger than 33.6 MB" in client.change(path, **{"content-length": "99999999"}).text

@@ -24,15 +24,6 @@ from tests.run_folders import with_artefact, write_run
 from tests.zones import zone
 
 
-def test_a_finished_run_has_its_pick(runs: Path) -> None:
-    run = write_run(runs, manifest=ENDED)
-    write_all(load_view(run), run.path)
-    row = Runs(runs).row(run.path.name)
-    assert (row.state, row.model, row.feasible, row.metric) == (RunState.FINISHED, "best int8", True, "Top-1")
-    assert figures(row.pick) == ("92.0 %", "20.0 ms", "6.0 MB")
-    assert dict(row.limits)["budget"] == "50ms"
-
-
 def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> None:
     run = write_run(runs, manifest=ENDED)
     write_all(load_view(run), run.path)

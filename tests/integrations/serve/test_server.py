@@ -65,10 +65,11 @@ def test_no_path_of_a_real_server_leads_out(address: str, runs: Path, tmp_path: 
 
 def test_a_real_server_refuses_foreign_names_and_changes(address: str) -> None:
     root, own = urlsplit(address).path, urlsplit(address).netloc
-    for host in ("evil.example", f"evil.example:{own.split(':')[1]}", "127.0.0.1.evil.example", ""):
+    port = own.split(":")[1]
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "127.0.0.1", "127.0.0.1:1", ""):
         status, text = answer(address, root, host=host)
         assert (status, "own address" in text or not text.strip()) == (403, True), host
-    for origin in ("http://evil.example", "null", "file://"):
+    for origin in ("http://evil.example", "null", "file://", "http://127.0.0.1:1", f"https://{own}"):
         assert answer(address, f"{root}runs/a/reevaluate", "POST", origin=origin)[0] == 403
         assert answer(address, root, origin=origin)[0] == 403
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
