@@ -40,6 +40,7 @@ from advisor.datasets._manifests import (
 from advisor.datasets._parts import HOLDOUT, NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
+from advisor.store import walk_folder
 
 _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
@@ -277,12 +278,12 @@ def scan_folder(root: Path) -> FolderScan:
     images: list[Names] = []
     folders: list[Names] = []
     system: set[str] = set()
-    for place, inner, files in os.walk(root, onerror=refuse, followlinks=True):
-        above = Path(place).relative_to(root).parts
-        system |= {name for name in inner if is_system_name(name) and _holds_images(Path(place, name))}
-        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(Path(place, name))]
+    for place, inner, files in walk_folder(root, onerror=refuse, followlinks=True):
+        above = place.relative_to(root).parts
+        system |= {name for name in inner if is_system_name(name) and _holds_images(place / name)}
+        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(place / name)]
         folders += [(*above, name) for name in inner]
-        images += [(*above, name) for name in files if not is_system_name(name) and is_candidate(Path(place, name))]
+        images += [(*above, name) for name in files if not is_system_name(name) and is_candidate(place / name)]
     return FolderScan(sorted(images), folders, system)
 
 
@@ -436,9 +437,9 @@ def archives_in(folder: Path) -> list[Path]:
     A pipe or a device of such a name is none: it could not be read to its end.
     """
     paths = []
-    for place, inner, names in os.walk(folder):
+    for place, inner, names in walk_folder(folder):
         inner[:] = [name for name in inner if not is_system_name(name)]
-        paths += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
+        paths += [place / name for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
     files = [file for file in paths if file.is_file()]
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 

@@ -36,6 +36,7 @@ from advisor.store._files import (
     remove_unfinished,
     sha256_file,
     sha256_json,
+    walk_folder,
     write_atomically,
 )
 from advisor.store._jsonfile import KINDS, MAX_BYTES, SCHEMA_VERSION, parse_json, read_document, read_json
@@ -128,7 +129,7 @@ class RunFolder:
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
         root = path.resolve()
-        for entry in (Path(top, name) for top, folders, files in os.walk(root) for name in (*folders, *files)):
+        for entry in (top / name for top, folders, files in walk_folder(root) for name in (*folders, *files)):
             if not _is_inside(entry, root) and os.path.lexists(entry):  # files that a running search replaces are gone
                 name = entry.relative_to(root)
                 raise UsageError(

@@ -120,7 +120,7 @@ def test_a_pipe_is_found_at_every_level(run: RunFolder) -> None:
 
 def test_a_file_that_a_search_replaces_does_no_damage_to_it(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     walked = [(str(run.path), [], ["request.yaml", ".progress.json-1-gone"])]
-    monkeypatch.setattr(os, "walk", lambda _path: iter(walked))
+    monkeypatch.setattr(os, "walk", lambda _path, **_options: iter(walked))
     assert RunFolder.open(run.path).path == run.path
 
 
