@@ -98,6 +98,12 @@ class RunFolder:
         """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
+        latest = out / "latest"
+        if is_latest and latest.exists() and not latest.is_symlink():
+            raise UsageError(
+                f"--out: '{latest}' is no link, and the link to the newest run would replace it",
+                "move it away, or choose another folder, for example --out other-runs",
+            )
         try:
             out.mkdir(parents=True, exist_ok=True)
             path = _make_folder(out, name)
