@@ -41,7 +41,9 @@ TIMEOUT_S = 600.0
 def cache_root() -> Path:
     """Return the folder of all caches: ``$ADVISOR_CACHE_DIR``, or the user's cache folder."""
     chosen = os.environ.get("ADVISOR_CACHE_DIR")
-    return Path(chosen).expanduser() if chosen else user_cache_path("advisor")
+    if not chosen:
+        return user_cache_path("advisor")
+    return Path(os.path.expanduser(chosen))  # noqa: PTH111 -- an unknown user is no error
 
 
 def require_cache() -> None:
