@@ -17,7 +17,7 @@ from pathlib import Path
 from advisor.catalog._user_models.formats import Format, format_of
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.core import UsageError
-from advisor.store import cache_root, import_path
+from advisor.store import cache_root
 from advisor.tflite import read, transposes
 from benchmarks import model_import_networks
 from benchmarks.tables import Row, keep, kept_of_others
@@ -86,7 +86,7 @@ def _row(file: Path) -> Row:
 def _raw_transposes(file: Path, form: Format) -> object:
     """Return the number of transposes before our own edits, empty if the file cannot be converted."""
     if form.packages:
-        sys.path.append(import_path(form.packages).split(os.pathsep)[0])
+        sys.path.append(form.packages.import_path().split(os.pathsep)[0])
     try:
         return transposes(read(form.convert(file, None)))
     except Exception:  # the import itself says why

@@ -61,7 +61,9 @@ def list_shipped_files() -> tuple[Path, ...]:
 def config_root() -> Path:
     """Return the user's folder of settings: ``$ADVISOR_CONFIG_DIR``, or where the platform keeps them."""
     chosen = os.environ.get("ADVISOR_CONFIG_DIR")
-    return Path(chosen).expanduser() if chosen else user_config_path("advisor")
+    if not chosen:
+        return user_config_path("advisor")
+    return Path(os.path.expanduser(chosen))  # noqa: PTH111 -- an unknown user is no error
 
 
 def user_catalogue_file() -> Path:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError
 from advisor.datasets import MIN_SIDE, InputSpec, is_candidate, load, quiet
+from advisor.store import files_below
 from advisor.tflite import Metadata, Model
 
 PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
@@ -101,7 +102,7 @@ def find_images(folder: Path) -> tuple[Path, ...]:
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and is_candidate(file))
+    files = list(filter(is_candidate, files_below(folder)))
     with quiet():
         verdicts = [(file, _reason_of(file)) for file in files]
     good = tuple(file for file, reason in verdicts if not reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._sources.base import Archive, FolderArchive
 from advisor.datasets._table_rows import PARQUET
+from advisor.store import walk_folder
 
 RECORDS = frozenset({".tfrecord", ".array_record"})
 _CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
@@ -66,9 +66,9 @@ def archives_in(folder: Path) -> list[Path]:
     A pipe or a device of such a name is none: it could not be read to its end.
     """
     paths = []
-    for place, inner, names in os.walk(folder):
+    for place, inner, names in walk_folder(folder):
         inner[:] = [name for name in inner if not is_system_name(name)]
-        paths += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
+        paths += [place / name for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
     files = [file for file in paths if file.is_file()]
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from advisor.datasets._folders import is_system_name
+from advisor.store import walk_folder
 
 AS_FILES = "write each image as DIR/CLASS/NUMBER.png, for example with Image.fromarray of Pillow"
 UNPACK = "unpack it, and name the folder"
@@ -128,11 +129,11 @@ def foreign_file(folder: Path) -> tuple[Path, ForeignKind] | None:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    for place, inner, names in os.walk(folder):
+    for place, inner, names in walk_folder(folder):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
             if not is_system_name(name):
-                yield Path(place, name)
+                yield place / name
 
 
 def is_annotation_name(name: str) -> bool:

@@ -41,7 +41,7 @@ from advisor.datasets._parts import HOLDOUT, NEUTRAL_WORDS, UNLABELLED, part_of,
 from advisor.datasets._sources import SOURCES, holds_images, kind_of
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
 from advisor.datasets._tables_beside import list_tables, read_with_listed_parts, tables_beside
-from advisor.store import guess_encodings
+from advisor.store import guess_encodings, walk_folder
 
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -210,12 +210,12 @@ def scan_folder(root: Path) -> FolderScan:
     images: list[Names] = []
     folders: list[Names] = []
     system: set[str] = set()
-    for place, inner, files in os.walk(root, onerror=refuse, followlinks=True):
-        above = Path(place).relative_to(root).parts
-        system |= {name for name in inner if is_system_name(name) and _holds_images(Path(place, name))}
-        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(Path(place, name))]
+    for place, inner, files in walk_folder(root, onerror=refuse, followlinks=True):
+        above = place.relative_to(root).parts
+        system |= {name for name in inner if is_system_name(name) and _holds_images(place / name)}
+        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(place / name)]
         folders += [(*above, name) for name in inner]
-        pictures = [name for name in files if not is_system_name(name) and is_candidate(Path(place, name))]
+        pictures = [name for name in files if not is_system_name(name) and is_candidate(place / name)]
         images += [(*above, name) for name in pictures]
         if above and not pictures and not inner and any(map(is_annotation_name, files)):
             folders.remove(above)  # No class, but annotations of the images beside it

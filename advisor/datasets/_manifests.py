@@ -26,6 +26,7 @@ from advisor.datasets._names import bare
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
 from advisor.datasets._untitled_columns import NO_PART, UNTITLED_EDGES
+from advisor.store import walk_folder
 
 SUFFIXES = CSV | PARQUET | JSON_LINES
 GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
@@ -366,11 +367,11 @@ def _places_of_images(root: Path) -> dict[str, Path | None]:
     None where several images have a name: nothing says which is meant.
     """
     places: dict[str, Path | None] = {}
-    for folder, inner, files in os.walk(root):
+    for folder, inner, files in walk_folder(root):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for file in files:
             if is_candidate(Path(file)) and not is_system_name(file):
-                path = Path(folder, file)
+                path = folder / file
                 for name in filter(None, (file, path.stem, f"{path.parent.name}/{file}", _number_in(path.stem))):
                     places[name] = None if name in places else path
     return places

@@ -160,7 +160,7 @@ class FetchOptions:
         text = self._mirror_text()
         if not text or self.mirror_url is not None:
             return None
-        path = Path(text.removeprefix("file://")).expanduser()
+        path = Path(os.path.expanduser(text.removeprefix("file://")))  # noqa: PTH111 -- an unknown user is no error
         if not path.exists():
             shown = without_password(text)
             raise UsageError(f"the mirror '{shown}' does not exist", _MIRRORS)

@@ -92,7 +92,9 @@ def _is_local(place: str) -> bool:
 
 def _path(place: str) -> Path:
     parts = urlsplit(place)
-    return Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(unquote(place)).expanduser()
+    if parts.scheme == "file":
+        return Path(url2pathname(parts.path))
+    return Path(os.path.expanduser(unquote(place)))  # noqa: PTH111 -- an unknown user is no error
 
 
 Origin = Callable[[WeightSource, FetchOptions, Path], None]

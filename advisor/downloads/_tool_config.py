@@ -88,7 +88,7 @@ def registry_for(package: str) -> tuple[str, Transport]:
     """Return the root URL of the registry that holds ``package`` (a scope may have its own), and how to reach it."""
     # npm prints no secrets, so tokens can only be read where they are written.
     user_config = _read_npm_variable("userconfig")
-    user_file = Path(user_config).expanduser() if user_config else Path.home() / ".npmrc"
+    user_file = Path(os.path.expanduser(user_config or "~/.npmrc"))  # noqa: PTH111 -- an unknown user is no error
     files = _read_npmrc(user_file) | _read_npmrc(Path.cwd() / ".npmrc")
     tokens = {key: value for key, value in files.items() if key.endswith(":_authToken")}
     options = {key: value for key, value in files.items() if key not in tokens} | _read_npm_options()

@@ -41,7 +41,9 @@ TIMEOUT_S = 600.0
 def cache_root() -> Path:
     """Return the folder of all caches: ``$ADVISOR_CACHE_DIR``, or the user's cache folder."""
     chosen = os.environ.get("ADVISOR_CACHE_DIR")
-    return Path(chosen).expanduser() if chosen else user_cache_path("advisor")
+    if not chosen:
+        return user_cache_path("advisor")
+    return Path(os.path.expanduser(chosen))  # noqa: PTH111 -- an unknown user is no error
 
 
 def require_cache() -> None:
@@ -203,23 +205,22 @@ class Packages:
     requirements: tuple[str, ...]
     options: tuple[str, ...] = ()  # more options of ``pip install``, such as ``--no-deps``
 
+    @property
+    def are_installed(self) -> bool:
+        """The packages are in the cache already."""
+        return _folder_of(self).is_dir()
 
-def is_installed(packages: Packages) -> bool:
-    """Return whether the packages are in the cache already."""
-    return _folder_of(packages).is_dir()
+    def import_path(self) -> str:
+        """Return the ``PYTHONPATH`` with which a child process finds the packages first; install them on first use."""
 
+        def fill(folder: Path) -> None:
+            listed = folder / "requirements.txt"
+            listed.write_text("\n".join(self.requirements) + "\n", encoding="utf-8")
+            hint = "check the connection to the package index; advisor uses your pip settings"
+            install(self.name, ["--target", str(folder), *self.options, "--requirement", str(listed)], hint)
 
-def import_path(packages: Packages) -> str:
-    """Return the ``PYTHONPATH`` with which a child process finds these packages first; install them on first use."""
-
-    def fill(folder: Path) -> None:
-        listed = folder / "requirements.txt"
-        listed.write_text("\n".join(packages.requirements) + "\n", encoding="utf-8")
-        hint = "check the connection to the package index; advisor uses your pip settings"
-        install(packages.name, ["--target", str(folder), *packages.options, "--requirement", str(listed)], hint)
-
-    installed = str(fill_folder(_folder_of(packages), fill))
-    return os.pathsep.join(path for path in (installed, os.environ.get("PYTHONPATH", "")) if path)
+        installed = str(fill_folder(_folder_of(self), fill))
+        return os.pathsep.join(path for path in (installed, os.environ.get("PYTHONPATH", "")) if path)
 
 
 def _folder_of(packages: Packages) -> Path:

@@ -13,7 +13,7 @@ import shutil
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplemen
 
 _HASHED = re.compile(r"[0-9a-f]{32}")  # Names of files that are found by the hash of what they hold
 _UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary file, with the process that writes it
+
+MOST_LEVELS = 100  # Folders in one another; each costs a level of recursion
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -108,6 +110,31 @@ def copy_atomically(source: Path, target: Path) -> None:
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def walk_folder(
+    root: Path, onerror: Callable[[OSError], None] | None = None, followlinks: bool = False
+) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield each folder with the names of its folders and files as :func:`os.walk` does, the outer ones first.
+
+    Raises UsageError if more than :data:`MOST_LEVELS` folders lie in one another: Python could not follow thousands.
+    """
+    above = len(root.parts)
+    for place, folders, files in os.walk(root, onerror=onerror, followlinks=followlinks):
+        folder = Path(place)
+        if len(folder.parts) - above > MOST_LEVELS:
+            raise UsageError(
+                f"'{root}' has more than {MOST_LEVELS} folders in one another", "remove them, or move their files up"
+            )
+        yield folder, folders, files
+
+
+def files_below(root: Path) -> list[Path]:
+    """Return the files anywhere below a folder, sorted; folders behind links are left out."""
+    paths: list[Path] = []
+    for place, _, names in walk_folder(root):
+        paths += [place / name for name in names]
+    return sorted(filter(Path.is_file, paths))
 
 
 def sha256_file(path: Path) -> str:

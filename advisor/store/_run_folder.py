@@ -36,6 +36,7 @@ from advisor.store._files import (
     remove_unfinished,
     sha256_file,
     sha256_json,
+    walk_folder,
     write_atomically,
 )
 from advisor.store._jsonfile import KINDS, MAX_BYTES, SCHEMA_VERSION, parse_json, read_document, read_json
@@ -97,6 +98,12 @@ class RunFolder:
         """Make a new folder ``out/<date>-<time>-<slug>``, and link ``out/latest`` to it if ``is_latest``."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
+        latest = out / "latest"
+        if is_latest and latest.exists() and not latest.is_symlink():
+            raise UsageError(
+                f"--out: '{latest}' is no link, and the link to the newest run would replace it",
+                "move it away, or choose another folder, for example --out other-runs",
+            )
         try:
             out.mkdir(parents=True, exist_ok=True)
             path = _make_folder(out, name)
@@ -128,7 +135,7 @@ class RunFolder:
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
         root = path.resolve()
-        for entry in (Path(top, name) for top, folders, files in os.walk(root) for name in (*folders, *files)):
+        for entry in (top / name for top, folders, files in walk_folder(root) for name in (*folders, *files)):
             if not _is_inside(entry, root) and os.path.lexists(entry):  # files that a running search replaces are gone
                 name = entry.relative_to(root)
                 raise UsageError(

@@ -65,6 +65,7 @@ def test_a_phones_binary_is_one_of_the_users_own(tmp_path: Path, monkeypatch: py
         ("{ssh: a, python: '-c'}", "connection.python: '-c' is not the path of a Python interpreter"),
         ("{adb: '-a'}", "connection.adb: '-a' is not a valid serial"),
         ("{adb: a, benchmark_model: tools/bm}", "connection.benchmark_model: 'tools/bm' lies beside the profile"),
+        ("{adb: a, benchmark_model: ~no-such-user/bm}", "'~no-such-user/bm' lies beside the profile"),
     ],
 )
 def test_what_is_wrong_is_refused_with_file_and_line(tmp_path: Path, connection: str, message: str) -> None:

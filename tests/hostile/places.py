@@ -56,7 +56,7 @@ def build(place: Path, case: Case) -> None:
             for number in range(10):
                 _write(place / folder / name / f"{number}.jpg", {"image": 100 * first + number})
     for name, content in case.files.items():
-        _write(place / name, content)
+        _write(place / _long(name), content)
 
 
 def wrong(place: Path, case: Case, code: int, out: str, err: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import UsageError
-from advisor.store import Packages, import_path
+from advisor.store import Packages
 
 
 def wheel(folder: Path, version: str) -> Path:
@@ -36,9 +36,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_packages_are_installed_once_and_found_before_others(tmp_path: Path) -> None:
     packages = Packages("tiny", ("tiny==1.2",))
     file = wheel(tmp_path, "1.2")
-    path = import_path(packages)
+    path = packages.import_path()
     file.unlink()
-    assert import_path(packages) == path
+    assert packages.import_path() == path
     assert path.endswith("others")
     code = "import tiny; print(tiny.VALUE)"
     seen = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True)
@@ -49,5 +49,5 @@ def test_packages_are_installed_once_and_found_before_others(tmp_path: Path) -> 
 def test_a_wheel_with_another_hash_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     wheel(tmp_path, "1.2")
     with pytest.raises(UsageError, match="tiny cannot be installed: .*HASH"):
-        import_path(Packages("tiny", (f"tiny==1.2 --hash=sha256:{'0' * 64}",)))
+        Packages("tiny", (f"tiny==1.2 --hash=sha256:{'0' * 64}",)).import_path()
     assert [path for path in (tmp_path / "cache" / "packages").iterdir() if path.is_dir()] == []

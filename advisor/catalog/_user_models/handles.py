@@ -25,7 +25,7 @@ from advisor.core import (
 )
 from advisor.downloads import MAX_DOWNLOAD_BYTES, MOST_S, PATIENCE_S, Unavailable, client_for, home_transport
 from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
-from advisor.store import sha256_file
+from advisor.store import files_below, sha256_file
 from advisor.tflite import Metadata
 
 PACKAGE = "tensorflow_hub"
@@ -89,7 +89,7 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
 
 def folder_sha256(folder: Path) -> str:
     """Return the hash of a folder's files: that of the lines ``<sha256>  <relative path>``, sorted by path."""
-    paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    paths = sorted(path.relative_to(folder).as_posix() for path in files_below(folder))
     lines = (f"{sha256_file(folder / path)}  {path}\n" for path in paths)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

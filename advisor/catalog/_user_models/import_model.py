@@ -15,7 +15,7 @@ from advisor.catalog._user_models.formats import format_of
 from advisor.catalog._user_models.master import ModelFacts
 from advisor.core import TASKS, StageError, UsageError, channel_values, require_training, show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scratch
-from advisor.store import cache_root, import_path, is_installed, read_labels, sha256_file, write_atomically
+from advisor.store import cache_root, files_below, read_labels, sha256_file, write_atomically
 from advisor.tflite import Metadata
 
 if TYPE_CHECKING:
@@ -168,16 +168,16 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
     if form.tensorflow:
         require_training(f"converting {form.what}")
     packages = form.packages
-    paths = file.rglob("*") if file.is_dir() else (file,)
-    given_bytes = sum(path.stat().st_size for path in paths if path.is_file())
+    paths = files_below(file) if file.is_dir() else [file]
+    given_bytes = sum(path.stat().st_size for path in paths)
     with Scratch() as folder:
         log = folder / "log.txt"
         environment = {WRITES_BELOW: str(folder)}
         if packages:
-            if not is_installed(packages):
+            if not packages.are_installed:
                 with ChildPool(log, environment) as pool:
                     _call_child(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
-            environment["PYTHONPATH"] = import_path(packages)
+            environment["PYTHONPATH"] = packages.import_path()
         prepared = folder / "model.tflite"
         with ChildPool(log, environment) as pool:
             facts, conversion = _call_child(

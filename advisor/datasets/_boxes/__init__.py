@@ -4,7 +4,6 @@ COCO is one JSON file with the lists ``images``, ``categories`` and ``annotation
 folder of them, in ``annotations/``, or in the folder of a part.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +38,7 @@ from advisor.datasets._dataset import Rejected
 from advisor.datasets._folders import is_system_name
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifests import SUFFIXES, find_by_name, is_there, locate
+from advisor.store import walk_folder
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
@@ -249,12 +249,12 @@ def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
 
 def _file_of_marks(path: Path) -> Path | None:
     """Return the first file below a folder that may have boxes in another format; None if there is none."""
-    for folder, inner, names in os.walk(path):
+    for folder, inner, names in walk_folder(path):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
             is_about = name.casefold().startswith(("readme", "license"))
             if Path(name).suffix.casefold() in SUFFIXES_OF_MARKS and not is_about and not is_system_name(name):
-                return Path(folder, name)
+                return folder / name
     return None
 
 

@@ -6,7 +6,6 @@ YOLO's own place is ``labels/train/1.txt`` for ``images/train/1.jpg``, or beside
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_names import is_image_name
 from advisor.datasets._layouts import folders_in, images_in
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
-from advisor.store import open_file
+from advisor.store import open_file, walk_folder
 
 TEXT = ".txt"
 _LABEL_WORDS = """
@@ -140,11 +139,11 @@ def yolo_place(image: Path, root: Path) -> Path:
 
 
 def _text_files(root: Path) -> Iterator[Path]:
-    for place, inner, names in os.walk(root):
+    for place, inner, names in walk_folder(root):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for name in sorted(names):
             if PurePath(name).suffix.casefold() == TEXT and not is_system_name(name):
-                yield Path(place, name)
+                yield place / name
 
 
 def _by_key(root: Path, files: Sequence[Path]) -> dict[Key, Path]:

@@ -1,5 +1,6 @@
 """Validate ``device_profiles/*.yaml`` against its schema and against what devices can have."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -241,7 +242,7 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
     problems.raise_any()
     connection = None
     if data.connection:
-        binary = Path(data.connection.benchmark_model).expanduser() if data.connection.benchmark_model else None
+        binary = _path_of_program(data.connection)
         connection = ConnectionSettings(**{**data.connection.model_dump(), "benchmark_model": binary})
     return DeviceProfile(
         name=data.name,
@@ -272,6 +273,13 @@ def _targets_of(data: ProfileSchema, cores: Sequence[Cluster]) -> tuple[DeviceTa
     )
 
 
+def _path_of_program(connection: ConnectionSchema) -> Path | None:
+    """Return the path here of the program that a phone runs; None if the profile names none."""
+    if not connection.benchmark_model:
+        return None
+    return Path(os.path.expanduser(connection.benchmark_model))  # noqa: PTH111 -- an unknown user is no error
+
+
 def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[UsageError]:
     connection = data.connection
     if connection is None:
@@ -280,7 +288,8 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
         yield UsageError(
             f"{document.at(('connection',))}: a connection needs either ssh or adb", "write one of the two"
         )
-    if connection.benchmark_model and not Path(connection.benchmark_model).expanduser().is_absolute():
+    binary = _path_of_program(connection)
+    if binary is not None and not binary.is_absolute():
         yield UsageError(
             f"{document.at(('connection', 'benchmark_model'))}: connection.benchmark_model: "
             f"'{connection.benchmark_model}' lies beside the profile",

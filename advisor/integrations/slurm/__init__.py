@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
 import shutil
 import threading
 import time
@@ -62,7 +63,8 @@ def read_settings(file: str) -> dict[str, Any]:
     ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by submitit's names.
     ``cluster`` is ``slurm``, or ``local`` to try the settings with processes of this machine.
     """
-    values = (read_yaml(Path(file).expanduser()).values or {}) if file else {}
+    path = Path(os.path.expanduser(file))  # noqa: PTH111 -- an unknown user is no error
+    values = (read_yaml(path).values or {}) if file else {}
     if not isinstance(values, dict):
         raise UsageError(f"--executor: '{file}' has no sections", f"write for example {SECTIONS[1]}: {{mem_gb: 8}}")
     for name, value in values.items():

@@ -16,7 +16,6 @@ from advisor.catalog._user_models.formats import PACKAGES, OnnxOriginal, as_tfli
 from advisor.catalog._user_models.import_model import ModelDescription, add, inspect
 from advisor.catalog._user_models.onnx_files import Image
 from advisor.core import UsageError
-from advisor.store import import_path
 from advisor.tflite import Model, read
 from tests.catalog.user_models.onnx_graphs import (
     CLASSES,
@@ -42,7 +41,7 @@ def packages(shared_folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(cache))
         try:
-            import_path(PACKAGES)
+            PACKAGES.import_path()
         except UsageError as error:
             skip_or_fail(f"the package index is out of reach: {error.message}")
     return cache
@@ -60,7 +59,7 @@ def onnx2tf(packages: Path) -> Iterator[None]:
     """The converter in this process: a child for every test would take five seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(packages))
-        folder = import_path(PACKAGES).split(os.pathsep)[0]
+        folder = PACKAGES.import_path().split(os.pathsep)[0]
     sys.path.append(folder)
     yield
     sys.path.remove(folder)
