@@ -21,7 +21,7 @@ from advisor import __main__, __version__
 from advisor.cli import _main as main, _options as completion, note
 from advisor.cli._main import app
 from advisor.cli._output import BEGAN, QUIET, SlowSteps, download_bars, progress
-from advisor.core import ExitCode, StageError, UsageError, WeightsError
+from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
 from tests.cli.test_plan import commands
 from tests.makers.commands import Advisor
 from tests.processes import until
@@ -316,3 +316,8 @@ def test_an_error_is_said_even_where_no_memory_is_left_for_its_colours(
     monkeypatch.setattr("typer.secho", Mock(side_effect=MemoryError))
     main._complain("memory ran out: 1 MB is free", "buy some")
     assert capfd.readouterr().err.startswith("error: memory ran out\nhint:  free some memory")
+
+
+def test_a_flag_of_two_words_is_written_with_a_hyphen() -> None:
+    annotation = completion.annotations_of({"keep_all": Option("Running", "", "Keep all.", default=False)})["keep_all"]
+    assert annotation.__metadata__[0].param_decls == ("--keep-all",)
