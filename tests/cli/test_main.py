@@ -319,5 +319,7 @@ def test_an_error_is_said_even_where_no_memory_is_left_for_its_colours(
 
 
 def test_a_flag_of_two_words_is_written_with_a_hyphen() -> None:
-    annotation = completion.annotations_of({"keep_all": Option("Running", "", "Keep all.", default=False)})["keep_all"]
-    assert annotation.__metadata__[0].param_decls == ("--keep-all",)
+    rows = completion.annotations_of({"keep_all": Option("Running", "", "Keep all.", default=False)})
+    probe = typer.Typer()
+    probe.command()(completion.takes(rows)(lambda **_values: None))
+    assert typer.main.get_command(probe).params[0].opts == ["--keep-all"]
