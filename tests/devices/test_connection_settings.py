@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import advisor
 from advisor.compression import recipe
 from advisor.core import FileFeatures, Traits, UsageError
 from advisor.devices import ConnectionSettings, SshConnection, listing, model_features, read_features, target_vector
@@ -47,8 +46,7 @@ def test_a_profile_says_how_its_device_is_reached(tmp_path: Path) -> None:
 def test_a_phones_binary_is_one_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     path = profile_with(tmp_path, "{adb: R58M, benchmark_model: ~/tools/benchmark_model, cores: f0}")
-    reach = read_profile(path).connection
-    assert reach is not None
+    reach = present(read_profile(path).connection)
     assert reach.benchmark_model == tmp_path / "home" / "tools" / "benchmark_model"
 
 
@@ -83,17 +81,6 @@ def test_a_password_is_refused_and_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the ssh address contains a password") as told:
         SshConnection("pi:hunter2@board.local")
     assert "hunter2" not in f"{caught.value.message}{caught.value.hint}{told.value.message}{told.value.hint}"
-
-
-def test_a_profile_runs_no_command_of_its_own(tmp_path: Path) -> None:
-    trap = tmp_path / "trap"
-    config = tmp_path / "ssh_config"
-    config.write_text(f'Match exec "touch {trap}"\nHost *\n  ProxyCommand touch {trap}\n')
-    profile_with(tmp_path, f"{{ssh: board.invalid, config: {config}}}")
-    (tmp_path / "model.tflite").write_bytes(b"")
-    with pytest.raises(UsageError, match="unknown key 'config'"):
-        advisor.benchmark_device(tmp_path / "model.tflite", device="board", profiles=[tmp_path])
-    assert not trap.exists()
 
 
 def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path) -> None:
@@ -138,8 +125,7 @@ def test_an_x86_processor_is_named_with_its_vectors_and_clock(monkeypatch: pytes
     profile = host.host_profile()
     assert profile.soc == "AMD EPYC 9B14"
     assert (profile.cores[0].core, profile.cores[0].max_mhz) == ("AMD EPYC 9B14 (AVX-512)", 2596)
-    vector = target_vector(profile, profile.targets[0], "float32")
-    assert vector is not None
+    vector = present(target_vector(profile, profile.targets[0], "float32"))
     assert vector[:2] == pytest.approx((math.log(32 * 2.596), math.log(2.596)))
 
 
@@ -187,12 +173,9 @@ def found() -> FileFeatures:
 
 
 def test_what_a_file_computes_is_counted(found: FileFeatures) -> None:
-    assert found.form == "float32"
-    assert found.input_size == 32
-    assert found.macs > 0
-    assert found.parameters > 0
+    assert (found.form, found.input_size) == ("float32", 32)
     assert found.layers == sum(found.operators.values())
-    assert found.arena_bytes > 0
+    assert min(found.macs, found.parameters, found.arena_bytes) > 0
 
 
 def test_the_file_tells_halved_weights_and_smooth_activations_and_that_it_computes_nothing(found: FileFeatures) -> None:
