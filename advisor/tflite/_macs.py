@@ -11,9 +11,8 @@ CONVOLUTION = "CONV_2D"
 DEPTHWISE = "DEPTHWISE_CONV_2D"
 DENSE = "FULLY_CONNECTED"
 
-CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
-_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
-"""Operators that read only what they write."""
+CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})  # Activations that XNNPACK joins with the operator before
+_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})  # Operators that read only what they write
 
 
 @dataclass(frozen=True, slots=True)
