@@ -215,7 +215,7 @@ class ConnectionSettings:
         """Return the settings that these options describe, or None if they name no connection."""
         if ssh or adb or here:
             binary = Path(benchmark_model) if benchmark_model else None
-            return cls(ssh, adb, here, None, python, binary, cores)
+            return cls(ssh=ssh, adb=adb, here=here, python=python, benchmark_model=binary, cores=cores)
         if benchmark_model or cores:
             raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
         return None
