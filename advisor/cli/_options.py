@@ -29,6 +29,7 @@ from advisor.core import (
     Table,
     UsageError,
     channel_values,
+    flag,
     integration,
     registered,
     whole_number,
@@ -163,7 +164,7 @@ def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
 
 def _annotation(name: str, declared: Option, defaults: bool) -> Any:
     kind: Any = list[str] if isinstance(declared.default, tuple) else type(declared.default)
-    names = [f"--{name}"] if declared.default is False else []  # a flag has no negative form
+    names = [flag(name)] if declared.default is False else []  # a flag has no negative form
     return Annotated[
         kind | None,
         option(

@@ -26,31 +26,32 @@ PLACES = 5  # Places of a crop from the left, and from the top, evenly between t
 SYMMETRIES = ((0, False), (1, False), (2, False), (3, False), (0, True), (1, True), (2, True), (3, True))
 """Quarter turns, and whether the image is mirrored first; the first one leaves it as it is."""
 
-_LOW = 9
-_BLOCK = 2048
+_LOW = 9  # Lowest frequencies in each direction; the hash takes 64 of them
+_BLOCK = 2048  # Images that are compared at once, to bound the memory
 _CROPPED = 1024  # Images whose crops are kept for the next comparison: 200 kB each
-MANY = 15_000
-PIECES = 5
-PIECE = 12
-"""Images from which on hashes are looked up by their pieces, and the pieces and their bits."""
+
+MANY = 15_000  # Images from which on hashes are not all compared, but looked up by their pieces
+PIECES = 5  # Pieces of a hash
+PIECE = 12  # Bits of a piece
 
 _BITS = [1 << bit for bit in range(PIECE)]
 _CHANGES = (0, *_BITS, *(one ^ other for one, other in combinations(_BITS, 2)))
 """Changes of a piece in two bits at most."""
 
-SIDE = 48
+# Of crops, which are found by features and confirmed on the pixels:
+SIDE = 48  # Side in pixels of the grey images that are matched
 SMALLEST = 0.8  # Least share of a side that a crop keeps
 MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
-MIN_MATCH = 0.98
+MIN_MATCH = 0.98  # Least correlation of a crop with a part of the other image
 NEIGHBOURS = 2  # Candidates for each image
 LARGE = 20_000
 COMPACT = 256
 """Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
 within 0.1."""
 
-_WORTH_A_LOOK = 0.85
-_FEATURE_ROWS = 512
-_KEPT = 4096
+_WORTH_A_LOOK = 0.85  # Correlation at a third of the sizes from which on all sizes are tried
+_FEATURE_ROWS = 512  # Images whose features are compared with all others at once
+_KEPT = 4096  # Grey images that are kept, so that a file is opened once
 
 
 @dataclass(frozen=True)

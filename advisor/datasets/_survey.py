@@ -1,4 +1,8 @@
-"""Read a data set: hash, decode and measure every file once, a few at a time."""
+"""Read a data set: hash, decode and measure every file once, a few at a time.
+
+The result is a ``Survey``: checks, groups and splits look at it, and open no image again. Labels that differ in case or
+blanks alone are one class (``canonical``).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Run calls in the child process: import a function by name, call it, send back its value or its error.
 
+Before the first call, the process gives up what calls do not need: network, foreign folders, other programs, memory. It
+also makes the imports of TensorFlow lean. ``main`` has the order.
+
 :class:`advisor.isolation._pool.Worker` starts it as ``python -m advisor.isolation._child FD``, where FD is one end of a
 socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs the caller's main script again: a script
 without a ``__main__`` guard would start the search inside every child.

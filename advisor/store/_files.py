@@ -1,4 +1,8 @@
-"""Find shipped data, write and hash files, report a full disk, and cache computed rows."""
+"""Work with single files, whatever they hold.
+
+In this order: find shipped data; write and copy files so that a kill damages none; hash them and the results of the
+cache; report a full disk; make the folder of ``--to``; cache rows of numbers by the hash of their input.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +53,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 ROWS = "rows.npy"
 NAMES = "names.npy"
 _NAME_BYTES = 32
+"""Files of a block of cached rows, and the bytes of the hash that names a row."""
 
 
 def shipped_folder(name: str) -> Path:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, fields
 from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
 from advisor.tflite._values import Model, Operator, Subgraph, Tensor
 
-CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
-_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
-"""Operators that read only what they write."""
+CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})  # Activations that XNNPACK joins with the operator before
+_PARTS = frozenset({"SLICE", "STRIDED_SLICE"})  # Operators that read only what they write
 
 SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
 """The numbers that describe an operator, in the order of its fields."""

@@ -21,7 +21,7 @@ from advisor import __main__, __version__
 from advisor.cli import _main as main, _options as completion, note
 from advisor.cli._main import app
 from advisor.cli._output import BEGAN, QUIET, SlowSteps, download_bars, progress
-from advisor.core import ExitCode, StageError, UsageError, WeightsError
+from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
 from tests.makers.commands import Advisor
 from tests.processes import until
 from tests.run_folders import write_run
@@ -112,10 +112,7 @@ def test_a_shell_gets_the_names(starts_processes: None) -> None:
     assert said.stdout.split() == ["worst-group"]
 
 
-def test_the_numbers_are_those_of_the_documentation() -> None:
-    assert {code.name: code.value for code in ExitCode} == {
-        "OK": 0, "INTERNAL_ERROR": 1, "USAGE": 2, "UNSATISFIED": 3, "CHANGED": 4, "INTERRUPTED": 130,
-    }  # fmt: skip
+def test_errors_of_use_and_of_stages_have_their_exit_codes() -> None:
     assert [error.exit_code for error in (UsageError, WeightsError, StageError)] == [2, 2, 1]
 
 
@@ -253,3 +250,8 @@ def test_an_error_is_said_even_where_no_memory_is_left_for_its_colours(
     monkeypatch.setattr("typer.secho", Mock(side_effect=MemoryError))
     main._complain("memory ran out: 1 MB is free", "buy some")
     assert capfd.readouterr().err.startswith("error: memory ran out\nhint:  free some memory")
+
+
+def test_a_flag_of_two_words_is_written_with_a_hyphen() -> None:
+    rows = completion.annotations_of({"keep_all": Option("Running", "", "Keep all.", default=False)})
+    assert rows["keep_all"].__metadata__[0].default == "--keep-all"  # the first name that typer.Option was given

@@ -2,12 +2,12 @@
 
 import sys
 
-from tools.checks import exit_codes, generated_files, pages, profile_rows, structure
+from tools.checks import exit_codes, generated_files, house, pages, profile_rows, structure
 
 
 def main() -> int:
     """Return 1 if a check found a problem, else 0."""
-    parts = (exit_codes, generated_files, pages, profile_rows, structure)
+    parts = (exit_codes, generated_files, house, pages, profile_rows, structure)
     problems = [problem for part in parts for problem in part.problems()]
     for problem in problems:
         print(problem, file=sys.stderr)

@@ -7,7 +7,7 @@ def glossary() -> str:
     """Return the page of the terms that ``advisor explain`` explains."""
     parts = [
         "# Terms of the reports\n\n`advisor explain TERM` prints these texts. "
-        "[The design](../design.md#words) has the words of the code.\n"
+        "[Words](../words.md) has the words of the code.\n"
     ]
     for term in terms():
         also = f"Also: {', '.join(term.also)}. " if term.also else ""

@@ -20,6 +20,7 @@ from advisor.devices._profiles.values import (
     KERNELS,
     KINDS,
     NAME_PATTERN,
+    WAYS,
     Cluster,
     ConnectionSettings,
     DeviceLimits,
@@ -284,9 +285,9 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
     connection = data.connection
     if connection is None:
         return
-    if bool(connection.ssh) == bool(connection.adb):
+    if len([way for way in WAYS if getattr(connection, way)]) != 1:
         yield UsageError(
-            f"{document.at(('connection',))}: a connection needs either ssh or adb", "write one of the two"
+            f"{document.at(('connection',))}: a connection needs either {' or '.join(WAYS)}", "write one of them"
         )
     binary = _path_of_program(connection)
     if binary is not None and not binary.is_absolute():

@@ -108,6 +108,7 @@ def _socs_by_name() -> Mapping[str, Soc]:
 
 
 def _plain_soc(name: str) -> str:
+    """Return a name for comparison without its maker's: people write ``Snapdragon 865`` with and without Qualcomm."""
     return _MAKERS.sub("", plain_name(name))
 
 

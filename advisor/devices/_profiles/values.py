@@ -45,6 +45,9 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
 }
 """Precisions by form: a target needs at least one of them. Every other form needs ``float32``."""
 
+WAYS = ("ssh", "adb")
+"""Keys of a profile's connection that lead to the device; a connection has one of them."""
+
 DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
 """Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
@@ -195,6 +198,11 @@ class ConnectionSettings:
     benchmark_model: Path | None = None  #: the binary for the phone, for adb
     cores: str = ""  #: hexadecimal mask of the cores to pin it to, for adb
 
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """Those of :data:`WAYS` that the settings name: one, if they are valid and not of this machine."""
+        return tuple(way for way in WAYS if getattr(self, way))
+
     @classmethod
     def from_options(
         cls,
@@ -208,7 +216,7 @@ class ConnectionSettings:
         """Return the settings that these options describe, or None if they name no connection."""
         if ssh or adb or here:
             binary = Path(benchmark_model) if benchmark_model else None
-            return cls(ssh, adb, here, None, python, binary, cores)
+            return cls(ssh=ssh, adb=adb, here=here, python=python, benchmark_model=binary, cores=cores)
         if benchmark_model or cores:
             raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
         return None
@@ -219,7 +227,7 @@ class ConnectionSettings:
         UsageError if the settings name no connection or several, one that is not valid, or an accelerator for the
         agent.
         """
-        if sum(map(bool, (self.ssh, self.adb, self.here))) != 1:
+        if len(self.ways) + self.here != 1:
             raise UsageError("the connection is not clear", "give one of --ssh, --adb and --here")
         from advisor.devices._connections.adb import AdbConnection
         from advisor.devices._connections.agent import HostConnection, SshConnection

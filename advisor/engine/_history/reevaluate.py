@@ -1,4 +1,9 @@
-"""Re-evaluate earlier runs for everything that changed since: predict, measure and score again; nothing is trained."""
+"""Re-evaluate earlier runs for everything that changed since: predict, measure and score again; nothing is trained.
+
+``Session`` finds what changed and what a re-evaluation starts from. The functions behind it do the work: ``remeasure``
+times and scores the files of a run here, ``judge_pick`` runs a new pick on the hold-out, ``run_here`` measures in other
+runtimes. Each result is a new run; the earlier one stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -123,6 +128,7 @@ class Session:
                 yield Reevaluation(origin.path.name, origin.device, error=getattr(error, "message", str(error)))
 
     def _each(self, origin: Origin) -> Iterator[Reevaluation]:
+        """Yield the re-evaluation of one run on this machine, then on each device: those start from its new run."""
         self._loaded.clear()
         if origin.device == HOST:
             yield (outcome := self._on_host(origin))
@@ -322,6 +328,7 @@ def _with_holdout(evaluation: Evaluation, scored: Evaluation) -> Evaluation:
 def _walker(
     run: LoadedRun, images: Images | None, evaluations: Sequence[Evaluation], pool: ChildPool, tell: Tell
 ) -> Walker:
+    """Return what runs stages for files of the run. It has no weights, so no stage can train."""
     thread_counts = tuple(sorted({evaluation.configuration.target.threads for evaluation in evaluations}))
     question = replace(run.question, thread_counts=thread_counts)
     materials = Materials(ArtifactCache(), images, {}, host.describe(), question)
@@ -345,7 +352,9 @@ def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
 
 
 async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evaluation:
+    """Return an evaluation with a new latency here, or ``failed`` if its file is gone or does not run any more."""
     configuration = evaluation.configuration
+    # The configuration names the version of the runtime, and the new timing belongs to the version of today.
     target = replace(configuration.target, runtime=f"{RUNTIME}=={versions(RUNTIME)[RUNTIME]}")
     moved = replace(evaluation, configuration=replace(configuration, target=target))
     reason = str(artefact_problem(run.folder, evaluation) or "")
@@ -369,6 +378,7 @@ def run_here(run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDe
 
 
 async def _run_one(run: LoadedRun, walker: Walker, evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return an evaluation as measured in a runtime of this machine, or with the arena of a microcontroller."""
     problem = artefact_problem(run.folder, evaluation) if evaluation.status is Status.OK else None
     if problem is not None and device.runtime is not None:
         return replace(evaluation, status=Status.FAILED, stage=StageName.TIMING, reason=str(problem))

@@ -88,11 +88,10 @@ image; runs in LiteRT of all epochs of a backbone of which some layers learn too
 took MobileNetV2 at 320 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz; all layers take 2.3 times as
 long as some (decision 0126)."""
 
-PHOTOGRAPHS = 85
-FEATURE_PARTS = 2
-FEW_IMAGES = 200
-IMAGES_A_PART = 2000
-"""Images that are read in one part, and the largest part of more images: an interrupt loses one part."""
+PHOTOGRAPHS = 85  # Crops of the bundled photographs, on which files are compared without images
+FEATURE_PARTS = 2  # Least number of parts in which more than a few images are read
+FEW_IMAGES = 200  # Images that are read in one part
+IMAGES_A_PART = 2000  # Most images of a part: an interrupt loses one part
 
 MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
 SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing

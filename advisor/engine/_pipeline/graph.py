@@ -1,6 +1,6 @@
 """Stage graph of a variant: from a model card to a file that could ship, to its figures, and what all this costs.
 
-Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. The task
+Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/extend.md`` shows it. The task
 has the stage that makes its float file, and the one that runs its files over images.
 """
 

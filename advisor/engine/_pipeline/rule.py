@@ -12,10 +12,10 @@ from advisor.engine._pipeline.stage import StageAborted, StageName
 class RuleNeeds(StrEnum):
     """The facts that a rule needs, in the order in which a search learns them. A rule is asked as soon as it can be."""
 
-    PLAN = "the search space"
-    PREDICTION = "predictions for other devices"
-    BACKBONE = "the time of the float backbone"
-    LIGHTER = "what lighter recipes lost on the same network"
+    PLAN = "the search space"  # Asked by the plan, before the search
+    PREDICTION = "predictions for other devices"  # Asked by the evaluator before any job, and by ``advisor plan``
+    BACKBONE = "the time of the float backbone"  # Asked by the evaluator, before training
+    LIGHTER = "what lighter recipes lost on the same network"  # Asked by the evaluator, before a form is made
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Files that find boxes or centres: judge them, ship them, and take users' own detectors."""
+"""Files that find boxes or centres: judge them, ship them, and take users' own detectors.
+
+``OwnDetectors`` takes users' files, ``SHIPPING`` and ``COUNTER`` say what a bundle has, and ``Detected`` judges.
+Detection and counting differ in their ``Criterion``: when a found object is right.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +125,7 @@ def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
 
 
 def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`Answering`: the boxes with at least half of an image's highest score.
+    """See :data:`advisor.exporting._shipping.Answering`: the boxes with at least half of an image's highest score.
 
     Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
     overlap, rounding can decide which one stays. The tolerance is the smallest that leaves enough images.
@@ -149,7 +153,7 @@ def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
 
 
 def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`Answering`: the scores of a map."""
+    """See :data:`advisor.exporting._shipping.Answering`: the scores of a map."""
     tolerance, rows = agreed(model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max)
     return tolerance, [(place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows]
 
@@ -188,6 +192,8 @@ class FoundObjects:
     def at(self, threshold: float, images: Images) -> tuple[BoxFacts, list[Matched]]:
         """Return the counts of each class at a threshold, and the matches in each image."""
         matched = self.by.match(self, threshold)
+        # For each image and class: true boxes, found ones, right ones. Beside the found counts stands the best constant
+        # guess: a file that counts worse than the median of each class helps no app.
         table = average_precision.count_boxes(matched, self.classes)
         true = table[:, :, 0]
         miscounted, guessed = (
