@@ -53,7 +53,7 @@ INSTALLS_BYTES = 6e6
 """Bytes of an app that cost 1 % of its installs (S. Tolomei, "Shrinking APKs, growing installs", Google Play 2017). At
 their scale, where no size limit is set, they count like a point of accuracy."""
 
-_EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
+_EXAMPLE = "--prefer takes balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
 
 
 @dataclass(frozen=True)
