@@ -92,7 +92,7 @@ else:
             found = getattr(import_module("advisor.api"), name)
             if isfunction(found):
                 # Commands call ``advisor.api``, whose errors name options.
-                found = import_module("advisor.api._python").speak_python(found)
+                found = import_module("advisor._python").speak_python(found)
             globals()[name] = found
             return found
         raise AttributeError(f"module 'advisor' has no attribute '{name}'")

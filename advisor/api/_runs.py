@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from advisor._python import speak_python
 from advisor.core import (
     COMMAND_BEGAN,
     SEARCH,
@@ -77,6 +78,7 @@ class Run:
         object.__setattr__(self, "path", Path(self.path))  # users give a text
 
     @cached_property
+    @speak_python
     def view(self) -> RunView:
         """The content of the report."""
         from advisor.reporting import load_view
@@ -103,6 +105,7 @@ class Run:
         """Path of the report to open in a browser."""
         return self.path / "report.html"
 
+    @speak_python
     def to_frame(self) -> pd.DataFrame:
         """Return every evaluation as a row of a table.
 
@@ -113,6 +116,7 @@ class Run:
 
         return evaluations_frame(self.view, self.evaluations)
 
+    @speak_python
     def predict(self, photographs: Sequence[str | Path]) -> tuple[PhotographAnswer, ...]:
         """Return what the pick answers to photographs; see :func:`advisor.predict`."""
         from advisor.exporting import predict

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
+from advisor._python import speak_python
 from advisor.catalog._cards import Card, Preprocessing, Published
 from advisor.catalog._catalogue import Catalogue, load_catalogue
 from advisor.core import CANDIDATES, OUTPUT, QUESTION, Option, bounded, takes_options
@@ -47,6 +48,7 @@ Progress = Callable[[str, int, int | None], None]
 Tell = Callable[[str], None]
 
 
+@speak_python
 def list_cards(*, mirror: str | None = None, catalog: Files = (), tell: Tell | None = None) -> tuple[CardRow, ...]:
     """Return the cards with published accuracy, size and the sources of their weights.
 
@@ -63,6 +65,7 @@ def list_cards(*, mirror: str | None = None, catalog: Files = (), tell: Tell | N
     return listing.list_rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
 
 
+@speak_python
 def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
     """Return the cards of :func:`list_cards` as a table for pandas; units are in the names of its columns.
 
@@ -79,6 +82,7 @@ def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
     return build_frame(COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog)))
 
 
+@speak_python
 def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
     """Return one card: counts, published figures with their sources, and the sources of its weights.
 
@@ -93,6 +97,7 @@ def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
     return load_catalogue(_paths(catalog), tell).card(name)
 
 
+@speak_python
 def fetch(
     *names: str,
     everything: bool = False,
@@ -127,6 +132,7 @@ def fetch(
     return fetch_all(cards, FetchOptions(offline=offline, mirror=mirror, progress=progress))
 
 
+@speak_python
 def check(*, catalog: Files = (), build: bool = False, tell: Tell | None = None) -> Checked:
     """Check every card: schema, names, hashes, and published counts (parameters equal, MACs within 2 %).
 
@@ -188,6 +194,7 @@ class AddKeywords(TypedDict, total=False):
     ]
 
 
+@speak_python
 @takes_options(AddKeywords, stated=True)
 def add(
     file: str | Path,

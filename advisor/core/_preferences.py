@@ -10,7 +10,7 @@ from advisor.core._preference import Preference
 
 MAX_WEIGHT = 100.0
 
-_EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
+_EXAMPLE = "--prefer takes balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
 
 BALANCED = Preference(accuracy_first=True, name="balanced")
 """The default: accuracy first; of candidates that the images do not tell apart, the fastest and smallest."""

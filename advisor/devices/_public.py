@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack, get_args, get_type_hints
 
+from advisor._python import speak_python
 from advisor.core import DEVICES, QUESTION, RUNNING, DeviceBenchmarkKeywords, Option, Place, bounded, takes_options
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _SHARED: Mapping[str, Option] = {
 }
 
 
+@speak_python
 def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[DeviceProfile, ...]:
     """Return the known device profiles: this machine, then all others by name.
 
@@ -55,6 +57,7 @@ def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[Devic
     )
 
 
+@speak_python
 def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
     """Return the targets of :func:`list_devices` as a table for pandas; units are in the names of its columns.
 
@@ -70,6 +73,7 @@ def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
     return build_frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
 
 
+@speak_python
 def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
     """Return one device profile: processor, limits, targets and known measurements.
 
@@ -86,6 +90,7 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
     return known_devices(profiles).profile(name)
 
 
+@speak_python
 def add(file: str | Path, *, into: str | Path | None = None, force: bool = False) -> NewDevice:
     """Check a device profile and copy it with its measurements to your own profiles.
 
@@ -102,6 +107,7 @@ def add(file: str | Path, *, into: str | Path | None = None, force: bool = False
     return add_profile(file, into, replace=force)
 
 
+@speak_python
 def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     """Remove one of your own device profiles with its measurements; return the removed files.
 
@@ -137,6 +143,7 @@ class CalibrateKeywords(TypedDict, total=False):
     profiles: Annotated[Folders, _SHARED["profiles"]]
 
 
+@speak_python
 @takes_options(CalibrateKeywords, stated=True)
 def calibrate(
     device: str, *, tell: Callable[[str], None] | None = None, **options: Unpack[CalibrateKeywords]

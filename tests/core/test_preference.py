@@ -141,7 +141,7 @@ def test_weights_are_read_back(accuracy: float, latency: float, size: float) -> 
 def test_what_is_no_preference_is_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         parse_preference(text)
-    assert "--prefer balanced" in caught.value.hint
+    assert "--prefer takes balanced" in caught.value.hint
 
 
 @settings(max_examples=30)
