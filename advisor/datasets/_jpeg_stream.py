@@ -56,7 +56,7 @@ def read_stream(data: bytes) -> JpegStream:
             *restarts, (last, place) = _markers_in_pixels(data, end)
             if last is None:
                 return JpegStream(first, len(data), False, is_progressive)
-            numbers = [restart - _FIRST_RESTART for restart, _ in restarts]
+            numbers = [restart - _FIRST_RESTART for restart, _ in restarts if restart is not None]
             in_turn = numbers == [number % _RESTARTS for number in range(len(numbers))]
             expected = (blocks - 1) // interval if interval and blocks and not is_progressive else 0
             is_known = last == _END or last in _BETWEEN_SCANS
