@@ -93,6 +93,7 @@ def list_archives(
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
+    unused: list[UsageError] = []
     several = len({part for file in files if (part := part_in_name(file, path))}) > 1
     for file in files:
         part = part_in_name(file, path) if several else ""
@@ -117,10 +118,18 @@ def list_archives(
             inside = _read_members(file, in_folders, part, depth)
         except AmbiguousInput as error:
             raise _asked_of(path, error) from None
+        except UsageError as error:
+            if len(files) == 1:
+                raise
+            unused.append(error)
+            notes.append(f"The images of '{file.name}' are not used: {error.message.removeprefix('--data: ')}.")
+            continue
         entries += inside.entries
         notes += inside.notes
     labels = {entry.label for entry in entries}
     refuse_captions(path, labels, len(entries))
+    if not labels and unused:
+        raise unused[0]
     if not labels:
         why = f"; the first: {rejected[0].reason}" if rejected else "".join(f". {note}" for note in notes[:1])
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)

@@ -10,8 +10,10 @@ from pathlib import PurePath
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
 _SUFFIXES = ".jpg .jpeg .jpe .jfif .png .webp .bmp .gif .tif .tiff .avif .ppm .pgm .pbm .pnm"
 SUFFIXES = HEIC_SUFFIXES | frozenset(_SUFFIXES.split())
-_FOREIGN = ".jp2 .j2k .jxl .dng .cr2 .cr3 .nef .arw .orf .rw2 .raf .psd .tga .exr .dcm"
-FOREIGN_SUFFIXES = frozenset(_FOREIGN.split())  # Of images that are not read
+_RAW = ".dng .cr2 .cr3 .nef .arw .orf .rw2 .raf"
+_FOREIGN = ".jp2 .j2k .jxl .psd .tga .exr .dcm"
+RAW_SUFFIXES = frozenset(_RAW.split())  # Of what a sensor measured
+FOREIGN_SUFFIXES = RAW_SUFFIXES | frozenset(_FOREIGN.split())  # Of images that are not read
 
 LABEL_IN_NAME = "{class}"  # Where the class stands in a pattern of names
 IMAGES_PER_CLASS = 2  # Fewest images of each class, in the mean, of names that seem to have one

@@ -23,6 +23,7 @@ from PIL import Image, UnidentifiedImageError, features
 
 from advisor.core import ContentError, StageError, UsageError, install_extra, reason_of, utf8
 from advisor.datasets._image_names import FOREIGN_SUFFIXES, HEIC_SUFFIXES, SUFFIXES
+from advisor.datasets._jpeg_stream import read_stream
 from advisor.datasets._sources import Stamp, address_of, stamp_of
 from advisor.datasets._sources.base import MAX_IMAGE_BYTES
 
@@ -32,6 +33,7 @@ MAX_PIXELS = 80_000_000
 MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
 MIN_SIDE = 8
 TRUNCATED = "image file is truncated"
+BROKEN = "broken data stream"  # Pillow says so, and we where libjpeg only warns
 FORMATS_WITH_FRAMES = ("GIF", "PNG", "TIFF", "WEBP")
 _ORIENTATION_TAG = 0x0112
 _PHOTOMETRIC_TAG = 0x0106  # 0: the least value is white
@@ -45,6 +47,7 @@ FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
 INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
 UPPER_OF_12_BITS = 15  # What is left of 4,095 where a decoder keeps the upper 8 of 16 bits
 HEAD_BYTES = 512
+ZEROS = 64  # Bytes of zeros in compressed pixels that are looked at
 CONTENTS: tuple[tuple[tuple[bytes, ...], str], ...] = (
     ((b"version https://git-lfs",), "it is a pointer of Git LFS, and not the image; run 'git lfs pull'"),
     ((b"<!doctype html", b"<html", b"<head", b"<?xml", b"<error"), "it is a web page, and no image; download it again"),
@@ -60,6 +63,7 @@ CONTENTS: tuple[tuple[tuple[bytes, ...], str], ...] = (
 
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
+_SMALLEST_DRAFT = 8  # Pixels of a JPEG for each one at its smallest scale
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
@@ -199,8 +203,10 @@ def reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     if isinstance(error, OSError | SyntaxError):
-        truncated = "truncated" in str(error).lower()
-        return f"damaged: {TRUNCATED}" if truncated else "damaged: it cannot be decoded"
+        said = str(error).lower()
+        if BROKEN in said:
+            return "damaged: a part of its pixels is broken"
+        return f"damaged: {TRUNCATED}" if "truncated" in said else "damaged: it cannot be decoded"
     return reason_of(error)
 
 
@@ -285,7 +291,7 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
             yield image, False
             return
     data = read_bytes(source)[0] if isinstance(source, Path) else source.getvalue()
-    with open_image(BytesIO(complete_jpeg(data))) as image:
+    with open_image(BytesIO(complete_jpeg(data)), reduced=True) as image:
         image.draft(None, (side, side))
         image.load()
         yield image, True
@@ -327,7 +333,10 @@ def complete_jpeg(data: bytes) -> bytes:
     whole = data.removesuffix(END_MARKER).removesuffix(END_MARKER[:1])
     images = []
     for tail in (b"", FOREIGN_BITS):
-        with open_image(BytesIO(whole + tail + END_MARKER)) as image:
+        with open_image(BytesIO(whole + tail + END_MARKER), reduced=True) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                image.draft(None, (width // _SMALLEST_DRAFT, height // _SMALLEST_DRAFT))
             try:
                 image.load()
             except OSError:  # Pillow says in its own words what it met where pixels should be
@@ -336,6 +345,32 @@ def complete_jpeg(data: bytes) -> bytes:
     if not np.array_equal(images[0], images[1]):
         raise OSError(TRUNCATED)
     return whole + END_MARKER
+
+
+def refuse_broken_jpeg(data: bytes, is_flat_below: bool) -> None:
+    """Refuse a JPEG whose pixels are broken or missing, though a decoder returned an image; OSError says which.
+
+    ``is_flat_below``: its lowest rows have one colour, as those of a decoder have that found no more pixels.
+    """
+    stream = read_stream(data)
+    if stream.is_broken:
+        raise OSError(BROKEN)
+    if is_flat_below:
+        complete_jpeg(data)
+    # A card or a download leaves zeros. An image that is flat may have them too, but its last bytes count.
+    has_zeros = not stream.is_progressive and data.find(bytes(ZEROS), stream.begin, stream.end) >= 0
+    if has_zeros and not _end_counts(data[: stream.end]):
+        raise OSError(BROKEN)
+
+
+def _end_counts(whole: bytes) -> bool:
+    """Return whether other bytes at the end of the compressed pixels give another image."""
+    images = []
+    for tail in (whole[-ZEROS:], FOREIGN_BITS):
+        with open_image(BytesIO(whole[:-ZEROS] + tail + END_MARKER), reduced=True) as image:
+            image.load()
+            images.append(np.asarray(image))
+    return not np.array_equal(images[0], images[1])
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, without_password
 from advisor.datasets._archives import ALL_FOLDERS, ChosenFolders, archives_in, list_archives, read_choice
-from advisor.datasets._category_files import synset_names
+from advisor.datasets._category_files import class_names_beside, first_number, synset_names
 from advisor.datasets._dataset import Entry, Listing, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
 from advisor.datasets._folders import (
@@ -24,7 +24,13 @@ from advisor.datasets._folders import (
     sole_folders,
 )
 from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind, is_annotation_name
-from advisor.datasets._image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
+from advisor.datasets._image_names import (
+    LABEL_IN_NAME,
+    RAW_SUFFIXES,
+    compile_pattern,
+    is_image_name,
+    pattern_of_names,
+)
 from advisor.datasets._images import is_candidate
 from advisor.datasets._manifests import (
     GUESSED_SUFFIXES,
@@ -45,6 +51,7 @@ from advisor.store import guess_encodings, walk_folder
 
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+ICLOUD = ".icloud"  # End of the name of a file that is in iCloud alone
 HALF = re.compile("[\udc80-\udcff]")  # A byte that is not UTF-8, as Python keeps it
 MOST_GUESSES = 3  # Encodings of a label that an error names
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
@@ -87,7 +94,8 @@ def list_folder(path: Path, depth: str = "", chosen: ChosenFolders = ALL_FOLDERS
     rejected = [row for part in listed for row in part.rejected]
     entries += [entry for part in listed for entry in part.entries]
     listing = Listing(path, entries, reading.classes, rejected, (*reading.notes, *scan.notes))
-    return name_synsets(listing, path.joinpath(*sole_folders(scan.images)))
+    folder = path.joinpath(*sole_folders(scan.images))
+    return name_numbers(name_synsets(listing, folder), folder)
 
 
 def name_synsets(listing: Listing, folder: Path) -> Listing:
@@ -98,6 +106,21 @@ def name_synsets(listing: Listing, folder: Path) -> Listing:
     entries = [replace(entry, label=names[entry.label]) for entry in listing.entries]
     notes = (*listing.notes, f"The names of the classes are those of '{file}'.")
     return replace(listing, entries=entries, classes=sorted(names[label] for label in listing.classes), notes=notes)
+
+
+def name_numbers(listing: Listing, folder: Path) -> Listing:
+    """Return a listing with the names of its classes, if they are numbers and a list beside them has as many names."""
+    if not listing.classes or not all(map(str.isdecimal, listing.classes)):
+        return listing
+    file, names = class_names_beside(folder / "classes")
+    numbers = {label: int(label) for label in listing.classes}
+    first = first_number(numbers.values(), len(names))
+    if first is None or len(names) != len(numbers):
+        return listing
+    named = {label: names[number - first] for label, number in numbers.items()}
+    entries = [replace(entry, label=named[entry.label]) for entry in listing.entries]
+    notes = (*listing.notes, f"The names of the classes are those of '{file}', counted from {first}.")
+    return replace(listing, entries=entries, classes=sorted(named.values()), notes=notes)
 
 
 def _try_tables(path: Path, tables: Sequence[Path]) -> tuple[Listing | None, str]:
@@ -166,6 +189,8 @@ class FolderScan:
     folders: Sequence[Names]  # folders
     system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
     companions: Collection[str] = ()  # folders of masks and the like that were left out
+    placeholders: int = 0  # files that iCloud keeps elsewhere
+    raw: int = 0  # raw files of cameras that were left out, as the same photograph is beside them
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -173,6 +198,12 @@ class FolderScan:
         notes = []
         if self.system_folders:
             notes.append(describe_system_folders(self.system_folders))
+        if self.placeholders:
+            images = plural(self.placeholders, "image is", "images are")
+            notes.append(f"{images} in iCloud alone, and not used: download the folder first.")
+        if self.raw:
+            files = plural(self.raw, "raw file is", "raw files are")
+            notes.append(f"{files} not used: an image of the same name is beside.")
         if self.companions:
             shown = some_of(self.companions)
             notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
@@ -210,16 +241,28 @@ def scan_folder(root: Path) -> FolderScan:
     images: list[Names] = []
     folders: list[Names] = []
     system: set[str] = set()
+    placeholders = 0
+    raw = 0
     for place, inner, files in walk_folder(root, onerror=refuse, followlinks=True):
         above = place.relative_to(root).parts
         system |= {name for name in inner if is_system_name(name) and _holds_images(place / name)}
         inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(place / name)]
         folders += [(*above, name) for name in inner]
         pictures = [name for name in files if not is_system_name(name) and is_candidate(place / name)]
-        images += [(*above, name) for name in pictures]
+        placeholders += sum(name.endswith(ICLOUD) and is_image_name(name.removesuffix(ICLOUD)) for name in files)
+        used = _without_raw(pictures)
+        raw += len(pictures) - len(used)
+        images += [(*above, name) for name in used]
         if above and not pictures and not inner and any(map(is_annotation_name, files)):
             folders.remove(above)  # No class, but annotations of the images beside it
-    return FolderScan(sorted(images), folders, system)
+    return FolderScan(sorted(images), folders, system, placeholders=placeholders, raw=raw)
+
+
+def _without_raw(names: Sequence[str]) -> list[str]:
+    """Return names of images in a folder without raw files of cameras that have an image of the same name beside."""
+    raw = {name for name in names if Path(name).suffix.lower() in RAW_SUFFIXES}
+    shown = {Path(name).stem for name in names if name not in raw} if raw else set[str]()
+    return [name for name in names if name not in raw or Path(name).stem not in shown]
 
 
 def _holds_images(folder: Path) -> bool:

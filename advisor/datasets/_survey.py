@@ -28,7 +28,6 @@ from advisor.datasets._images import (
     READ_ERRORS,
     SIXTEEN_BITS,
     WIDE_MODES,
-    complete_jpeg,
     cuts_bits,
     decoded_image,
     has_frames,
@@ -36,6 +35,7 @@ from advisor.datasets._images import (
     orientation,
     read_bytes,
     reason,
+    refuse_broken_jpeg,
     to_rgb,
     upright,
     value_range,
@@ -123,8 +123,8 @@ def measure(data: bytes) -> Measured:
         small = upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
         shot = replace(_shot(image), largest_value=largest, highest_value=highest, completed=completed, several=several)
     values = np.asarray(grey, dtype=np.float32)
-    if quality and not completed and np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS:
-        complete_jpeg(data)  # The decoder fills missing rows with one colour, and does not say so
+    if quality and not completed:
+        refuse_broken_jpeg(data, is_flat_below=bool(np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS))
     contrast = float(values.std())
     quarter = SIDE // 4
     laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]

@@ -31,6 +31,7 @@ EACH_S = 20.0
 
 INT8 = "int8"
 SHOWN = 3
+CHECKED_SIDE = 64  # Pixels of a side at which a photograph is decoded to see whether it is whole
 OPACITY = 0.6  # of a layer of colours over a photograph
 PEN = 200
 INK = "#e5342c"
@@ -286,14 +287,29 @@ def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
     return loaded, loaded.decision.pick
 
 
+def _require_all_pixels(photograph: Path, error: OSError) -> None:
+    """Raise the error of decoding a photograph, unless it lacks its end marker alone."""
+    from advisor.datasets import load
+
+    try:
+        load(photograph, CHECKED_SIDE)
+    except StageError:
+        raise error from None
+
+
 def _size(photograph: Path) -> tuple[int, int]:
     """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
     from advisor.datasets import READ_ERRORS, Frame, open_image, orientation, read_bytes, reason
 
     try:
-        with open_image(BytesIO(read_bytes(photograph)[0])) as image:
-            image.load()
-            return Frame(image.size, orientation(image)).upright
+        with open_image(BytesIO(read_bytes(photograph)[0]), reduced=True) as image:
+            size = Frame(image.size, orientation(image)).upright
+            image.draft(None, (CHECKED_SIDE, CHECKED_SIDE))
+            try:
+                image.load()
+            except OSError as error:
+                _require_all_pixels(photograph, error)
+            return size
     except READ_ERRORS as error:
         raise UsageError(f"the photograph cannot be used: {reason(error)}", "give a JPEG or PNG file") from None
 

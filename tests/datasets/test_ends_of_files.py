@@ -1,5 +1,6 @@
 """JPEG files that end too early: those with all pixels are used, the others are left out."""
 
+import zipfile
 from io import BytesIO
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from PIL import Image
 from advisor.core import StageError
 from advisor.datasets import load, survey
 from tests.datasets.folders import make
+from tests.requirements import shared_case
 
 SIDE = 64
 
 
-def jpeg(**options: bool) -> bytes:
+def jpeg(**options: int) -> bytes:
     """Return a photograph of noise, so that each pixel has bits of its own up to the last one."""
     stored = BytesIO()
     pixels = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
@@ -49,9 +51,26 @@ def test_a_set_says_how_many_files_lack_their_end(tmp_path: Path) -> None:
     assert [row.path.name for row in dataset.rejected] == ["half.jpg"]
 
 
-def test_an_image_whose_lower_part_the_decoder_filled_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("tail", "rows", "reason"),
+    [
+        (b"", 0, "image file is truncated"),
+        (bytes(2998), 0, "a part of its pixels is broken"),
+        (np.random.default_rng(1).bytes(2998), 0, "a part of its pixels is broken"),
+        (bytes(2998), 1, "a part of its pixels is broken"),
+    ],
+)
+def test_an_image_whose_lower_part_is_missing_is_left_out(tmp_path: Path, tail: bytes, rows: int, reason: str) -> None:
     root = make(tmp_path, cat=3, dog=3)
-    (root / "cat" / "filled.jpg").write_bytes(jpeg()[:-3000] + b"\xff\xd9")
-    Image.new("RGB", (96, 80), "grey").save(root / "dog" / "flat.jpg")
+    (root / "cat" / "broken.jpg").write_bytes(jpeg(restart_marker_rows=rows)[:-3000] + tail + b"\xff\xd9")
+    Image.new("RGB", (960, 800), "white").save(root / "dog" / "flat.jpg", optimize=True)
     (row,) = survey(root).dataset.rejected
-    assert (row.path.name, row.reason) == ("filled.jpg", "damaged: image file is truncated")
+    assert (row.path.name, row.reason) == ("broken.jpg", f"damaged: {reason}")
+
+
+def test_all_images_of_a_real_set_without_end_markers_are_used(tmp_path: Path) -> None:
+    case = shared_case("jpeg_without_end_marker.zip")
+    zipfile.ZipFile(case).extractall(tmp_path)
+    dataset = survey(tmp_path).dataset
+    assert not dataset.rejected
+    assert any("lack their end marker" in note for note in dataset.notes)

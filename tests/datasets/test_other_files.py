@@ -10,6 +10,7 @@ from PIL import Image, features
 
 from advisor.core import StageError, UsageError
 from advisor.datasets import list_files, load, open_image
+from advisor.datasets._survey import read_file
 from tests.datasets.folders import fill, image, make
 
 SIDE = 32
@@ -18,6 +19,7 @@ SIDE = 32
 def test_a_jpeg_of_108_megapixels_is_read_at_a_reduced_scale(tmp_path: Path) -> None:
     Image.new("L", (12_000, 9_000), 90).save(tmp_path / "large.jpg")
     assert (load(tmp_path / "large.jpg", SIDE) == 90).all()
+    assert not isinstance(read_file(tmp_path / "large.jpg"), str)
     with pytest.raises(ValueError, match="above the limit of 80 megapixels"):
         open_image(tmp_path / "large.jpg")
 

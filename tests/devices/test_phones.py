@@ -94,7 +94,7 @@ def test_a_profile_without_targets_cores_and_known_soc_is_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "name", ["", "---", "日本", "x" * 5000, "🙂 8", "a:b:c", "\x1b[31m8", "Host", "HOST:ONNXRUNTIME"]
+    "name", ["", "---", "Redmi 13 5G", "日本", "x" * 5000, "🙂 8", "a:b:c", "\x1b[31m8", "Host", "HOST:ONNXRUNTIME"]
 )
 def test_a_name_of_nothing_is_unknown(profiles: Profiles, name: str) -> None:
     with pytest.raises(UsageError, match="unknown device") as refused:

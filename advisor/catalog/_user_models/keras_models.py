@@ -113,10 +113,15 @@ def fix_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tupl
     sides = {side for side in (*shape[1:3], size) if side is not None}
     if not sides:
         raise UsageError(f"{name}: its input {shape} leaves the size open", "give it with --input-size, such as 224")
+    if shape[1] and shape[2] and shape[1] != shape[2]:
+        raise UsageError(
+            f"{name}: its input of {shape[2]} x {shape[1]} pixels is no square, and images are given as squares",
+            f"export the model for {max(sides)} x {max(sides)} pixels, or put a layer before it that resizes a square",
+        )
     if len(sides) > 1:
         raise UsageError(
             f"{name}: its input {shape} and a size of {size or max(sides)} are not one square",
-            "give its side with --input-size",
+            "give its side with --input-size, or leave the option out",
         )
     (side,) = sides
     return side, side, 3

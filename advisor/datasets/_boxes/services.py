@@ -158,8 +158,8 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
             elif mark.get("type") == "polygon":
                 boxes.append((label, edges_around(_pairs(mark.get("points")))))
         image = object_of(item.get("image"))
-        size = image.get("size") if isinstance(image.get("size"), list) else []
-        height, width = size if len(size) == 2 else (None, None)
+        size = image.get("size")
+        height, width = size if isinstance(size, list) and len(size) == 2 else (None, None)
         yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, stated_size(width, height))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS
 from advisor.datasets._manifests import columns_of_table
-from advisor.datasets._untitled_columns import CORNERS as QUADRILATERAL, UNTITLED_EDGES
+from advisor.datasets._untitled_columns import CORNERS, UNTITLED_EDGES
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 _LABEL_NAMES = (
@@ -52,6 +52,6 @@ POINT_AND_SIDES = columns_of_table(
 )
 UNTITLED = columns_of_table(_IMAGES, _LABELS, HINT, dict(zip(EDGES, UNTITLED_EDGES, strict=True)))
 LISTED = columns_of_table(_IMAGES, _LABELS, HINT, {"xmin": "bbox box bounding_box bndbox"}, **_IMAGE_SIZE)
-FOUR_CORNERS = columns_of_table(_IMAGES, _LABELS, HINT, {name: name for name in QUADRILATERAL})
+FOUR_CORNERS = columns_of_table(_IMAGES, _LABELS, HINT, {name: name for name in CORNERS})
 FORMS = (FOUR_CORNERS, BOXED, CORNER_AND_SIDES, CENTRE_AND_SIDES, POINT_AND_SIDES, UNTITLED, LISTED)
 """The forms of tables; the first whose columns are there counts."""

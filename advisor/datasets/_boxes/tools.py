@@ -79,9 +79,9 @@ def form_of(file: Path) -> ToolForm | None:
     if suffix == ".txt":
         return LINES if _LINE.match(head) else None
     if suffix in (".xml", ".csv"):
-        forms = XML_FORMS if suffix == ".xml" else TABLE_FORMS
-        return next((form for form in forms if all(word in head for word in form.words)), None)
-    forms = LINE_FORMS if suffix in LINES_OF_JSON else FORMS
+        marked = XML_FORMS if suffix == ".xml" else TABLE_FORMS
+        return next((form for form in marked if all(word in head for word in form.words)), None)
+    forms: Sequence[ToolForm] = LINE_FORMS if suffix in LINES_OF_JSON else FORMS
     return next((form for form in forms if all(f'"{word}"' in head + tail for word in form.words)), None)
 
 
@@ -233,10 +233,8 @@ def _via_region(shape_attributes: Any, region_attributes: Any) -> tuple[str, Seq
     if isinstance(across, list) and isinstance(down, list):
         return str(label), edges_around([list(point) for point in zip(across, down, strict=False)])
     if "cx" in shape:
-        radius = shape.get("r")
-        return str(label), _around_ellipse(
-            *map(shape.get, ("cx", "cy")), shape.get("rx", radius), shape.get("ry", radius)
-        )
+        half_width, half_height = (shape.get(side, shape.get("r")) for side in ("rx", "ry"))
+        return str(label), _around_ellipse(shape["cx"], shape.get("cy"), half_width, half_height)
     return str(label), edges_from_corner(*map(shape.get, ("x", "y", "width", "height")))
 
 

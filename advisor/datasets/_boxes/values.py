@@ -15,12 +15,12 @@ from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
     CORNER_AND_SIDES,
+    CORNERS,
     EDGES,
     FORMS,
     FOUR_CORNERS,
     LISTED,
     POINT_AND_SIDES,
-    QUADRILATERAL,
     UNTITLED,
 )
 from advisor.datasets._dataset import Entry, Listing, Rejected
@@ -242,10 +242,10 @@ def _edges_in(row: Mapping[str, str], form: ManifestColumns) -> Sequence[Any]:
         return _NUMBERS.findall(row["xmin"])
     if form.names is not FOUR_CORNERS.names:
         return [row[edge] for edge in EDGES]
-    if not any(row[name].strip() for name in QUADRILATERAL):
+    if not any(row[name].strip() for name in CORNERS):
         return [""] * len(EDGES)
-    across = [number(row[name]) for name in QUADRILATERAL[::2] if row[name].strip()]
-    down = [number(row[name]) for name in QUADRILATERAL[1::2] if row[name].strip()]
+    across = [number(row[name]) for name in CORNERS[::2] if row[name].strip()]
+    down = [number(row[name]) for name in CORNERS[1::2] if row[name].strip()]
     return [min(across), min(down), max(across), max(down)]
 
 

@@ -38,6 +38,11 @@ _BRANDS = frozenset({"galaxy", "redmi", "poco", "moto", "motorola"})
 """First words of names that people leave out, besides the maker's: ``s24`` for ``Galaxy S24``."""
 
 _NETWORK = re.compile(r"(5g|4g|lte|nfc)$")
+_WITHOUT_5G = re.compile(
+    r"Helio|SC\d|(?:UNISOC )?T(?:[36]|7250)|Exynos (?:7|850|9[568])|Kirin (?:[67]|8[01]|9[5-8])"
+    r"|Snapdragon (?:[24][1-6]\d|6[0-8]\d|7[0-3]\d|8[0-5]\d|860)"
+)
+"""Systems on chip whose modem has no 5G, so that a phone with one is no ``5G``."""
 _VARIANT = re.compile(r"\s*\(([^)]*)\)")
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _FEWEST_LETTERS = 6  # of a code whose end is left out, such as SM-S921
@@ -192,13 +197,19 @@ def _boards_by_key() -> Mapping[str, str]:
 def phones_named(name: str) -> tuple[PhoneModel, ...]:
     """Return the phones that a name may mean: several if it is ambiguous, none if it is unknown.
 
-    Case, spaces, hyphens and the maker do not matter. ``5G`` at the end matters only where both phones exist.
+    Case, spaces, hyphens and the maker do not matter. ``5G`` and ``4G`` at the end matter where both phones exist, and
+    a phone whose chip has no 5G is no ``5G``.
     """
     key = plain_name(name)
     if not key:
         return ()
     exact = _phones_by_key().get(key, ())
+    network = _NETWORK.search(key)
     relaxed = _phones_without_network().get(_NETWORK.sub("", key), ())
+    if network and network[1] == "5g":
+        relaxed = tuple(phone for phone in relaxed if not _WITHOUT_5G.match(phone.soc))
+    elif network and network[1] in ("4g", "lte"):
+        relaxed = tuple(phone for phone in relaxed if _WITHOUT_5G.match(phone.soc)) or relaxed
     if exact:
         makers = {phone.maker for phone in exact}  # "a54" may also be the Galaxy A54 5G, but not the OPPO A54 5G
         return (*exact, *(phone for phone in relaxed if phone.maker not in makers))

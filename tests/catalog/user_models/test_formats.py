@@ -170,7 +170,7 @@ def test_checks_come_before_the_converter(in_process: None, tmp_path: Path, monk
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     model = network((1, 3, SIDE, 2 * SIDE))
-    with pytest.raises(UsageError, match="are not one square"), inspect(saved(model, tmp_path)):
+    with pytest.raises(UsageError, match="pixels is no square"), inspect(saved(model, tmp_path)):
         pytest.fail("it was converted")
     with pytest.raises(UsageError, match="onnx2tf cannot be installed"), inspect(saved(network(), tmp_path)):
         pytest.fail("it was converted")

@@ -1,0 +1,102 @@
+"""Tell whether the compressed pixels of a JPEG are broken, where libjpeg decodes on and only warns.
+
+A decoder fills the rest of such an image with grey or with wrong colours. What follows the compressed pixels tells it:
+only some markers may, and those that count the rows come in turn (ITU-T T.81, annex B).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_END = 0xD9
+_SCAN = 0xDA
+_RESTART_INTERVAL = 0xDD
+_FIRST_RESTART = 0xD0
+_RESTARTS = 8
+_BETWEEN_SCANS = frozenset({0xC4, _SCAN, 0xDB, 0xDC, _RESTART_INTERVAL, 0xFE, *range(0xE0, 0xF0)})
+_ALONE = frozenset({0x01, 0xD8, *range(_FIRST_RESTART, _FIRST_RESTART + _RESTARTS)})  # Markers without a length
+_IN_PIXELS = re.compile(rb"\xff+([^\x00\xff])")  # FF 00 is a byte of the pixels; several FF are one
+_FRAMES = frozenset({0xC0, 0xC1, 0xC2})
+
+
+@dataclass(frozen=True)
+class JpegStream:
+    """The compressed pixels of a JPEG."""
+
+    begin: int  # Where they begin; the length of the file if there are none
+    end: int  # Where the end marker is; the length of the file if there is none
+    is_broken: bool  # They hold a marker that cannot be there, or lack one that must
+    is_progressive: bool = False  # They come in several scans
+
+
+def read_stream(data: bytes) -> JpegStream:
+    """Find the compressed pixels of a JPEG; a file that ends within them is not broken."""
+    place = 2
+    first = len(data)
+    interval = 0
+    blocks = 0
+    is_progressive = False
+    while True:
+        marker, begin, end = _segment(data, place)
+        if marker is None or marker == _END:
+            return JpegStream(first, len(data) if marker is None else begin - 2, False, is_progressive)
+        is_behind_scan = first < len(data)
+        if is_behind_scan and marker != _SCAN and data[end : end + 1] != b"\xff":  # The marker was none
+            return JpegStream(first, begin, True, is_progressive)
+        place = end
+        if marker in _FRAMES:
+            is_progressive = marker == 0xC2
+            blocks = _count_blocks(data[begin:end])
+        elif marker == _RESTART_INTERVAL:
+            interval = int.from_bytes(data[begin : begin + 2])
+        elif marker == _SCAN:
+            first = min(first, end)
+            *restarts, (last, place) = _markers_in_pixels(data, end)
+            if last is None:
+                return JpegStream(first, len(data), False, is_progressive)
+            numbers = [restart - _FIRST_RESTART for restart, _ in restarts if restart is not None]
+            in_turn = numbers == [number % _RESTARTS for number in range(len(numbers))]
+            expected = (blocks - 1) // interval if interval and blocks and not is_progressive else 0
+            is_known = last == _END or last in _BETWEEN_SCANS
+            if not is_known or not in_turn or (numbers and not interval) or len(numbers) < expected:
+                return JpegStream(first, place, True, is_progressive)
+
+
+def _segment(data: bytes, place: int) -> tuple[int | None, int, int]:
+    """Return the next marker, and where its content begins and ends; None where there is none."""
+    while place + 1 < len(data) and (data[place] != 0xFF or data[place + 1] in (0x00, 0xFF)):
+        place += 1
+    if place + 1 >= len(data):
+        return None, place, place
+    marker = data[place + 1]
+    if marker in _ALONE or marker == _END:
+        return marker, place + 2, place + 2
+    length = int.from_bytes(data[place + 2 : place + 4])
+    return marker, place + 4, place + 2 + max(length, 2)
+
+
+def _markers_in_pixels(data: bytes, place: int) -> Iterator[tuple[int | None, int]]:
+    """Yield the restart markers in compressed pixels with their places, and the marker behind, None for none."""
+    for match in _IN_PIXELS.finditer(data, place):
+        marker = match[1][0]
+        if not _FIRST_RESTART <= marker < _FIRST_RESTART + _RESTARTS:
+            yield marker, match.start()
+            return
+        yield marker, match.start()
+    yield None, len(data)
+
+
+def _count_blocks(frame: bytes) -> int:
+    """Return how many blocks of all components (MCU) a baseline image has, of its frame header; 0 if it is unknown."""
+    if len(frame) < 6 or len(frame) < 6 + 3 * frame[5]:
+        return 0
+    height = int.from_bytes(frame[1:3])
+    width = int.from_bytes(frame[3:5])
+    factors = [frame[7 + 3 * component] for component in range(frame[5])]
+    across = max(factor >> 4 for factor in factors) if len(factors) > 1 else 1
+    down = max(factor & 15 for factor in factors) if len(factors) > 1 else 1
+    if not (across and down and height):
+        return 0
+    return -(-width // (8 * across)) * -(-height // (8 * down))
