@@ -160,7 +160,7 @@ class DataCheck:
             "split": self.split.to_json() if self.split else None,
             "not_split": self.not_split,
             "findings": [self._finding(finding) for finding in self.findings],
-            "conditions": [rounded(one) for one in self.conditions],
+            "conditions": [round_values(one) for one in self.conditions],
         }
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
 
 
-def checked(
+def run_data_check(
     path: Path,
     read: Survey,
     content: Content,
@@ -216,7 +216,7 @@ def advance(say: Say) -> Progress:
     return count
 
 
-def rounded(value: object) -> dict[str, Any]:
+def round_values(value: object) -> dict[str, Any]:
     """Return a dataclass as a JSON object with four decimals."""
     fields = asdict(value)  # type: ignore[call-overload]
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields.items()}

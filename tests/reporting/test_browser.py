@@ -14,7 +14,7 @@ from advisor.core import Budget, decide
 from advisor.reporting import RunView
 from advisor.reporting._explanation import meeting_line
 from advisor.reporting._html import render_html
-from advisor.reporting._phrases import ranked
+from advisor.reporting._phrases import rank_begun
 from tests.makers.browsers import Open, Opened, open_view, opener
 from tests.reporting.test_html_images import photographed
 from tests.reporting.views import HOSTILE, empty_view, run_view
@@ -80,7 +80,7 @@ def test_boxes_lie_over_their_images_and_fit_every_screen(open_page: Open, judge
 
 def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
     view = run_view()
-    rows = {index: row for index, row in enumerate(ranked(view)) if row.latency_p90 and row.accuracy and row.size}
+    rows = {index: row for index, row in enumerate(rank_begun(view)) if row.latency_p90 and row.accuracy and row.size}
     latency, size = points_of(run_page, "plot-latency"), points_of(run_page, "plot-size")
     assert latency.keys() == size.keys() == rows.keys()
     for index, row in rows.items():
@@ -120,7 +120,8 @@ def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(opened: Opened
         opened.page.locator(f"input[name=family][value={family}]").uncheck()
     opened.page.locator("input[name=threads][value='2']").uncheck()
     left = [
-        row.family in ("mobilenet_v2", "squeezenet") and row.configuration.target.threads == 1 for row in ranked(view)
+        row.family in ("mobilenet_v2", "squeezenet") and row.configuration.target.threads == 1
+        for row in rank_begun(view)
     ]
     wanted = [index for index, shown in enumerate(left) if shown]
     assert sorted(shown_rows(opened)) == wanted
@@ -131,7 +132,7 @@ def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(opened: Opened
 def test_filter_for_the_budget_and_reset(opened: Opened) -> None:
     view = run_view()
     opened.page.locator("input[name=only][value=meets]").check()
-    meets = [index for index, row in enumerate(ranked(view)) if view.budget.met_by(row)]
+    meets = [index for index, row in enumerate(rank_begun(view)) if view.budget.met_by(row)]
     assert sorted(shown_rows(opened)) == meets
     opened.page.get_by_role("button", name="Reset filters").click()
     opened.until(f"document.getElementById('shown').textContent.startsWith('{len(view.evaluations)} ')")
@@ -139,7 +140,7 @@ def test_filter_for_the_budget_and_reset(opened: Opened) -> None:
 
 
 def test_pick_and_runner_up_are_compared_until_others_are_chosen(opened: Opened) -> None:
-    rows, decision = ranked(run_view()), run_view().decision
+    rows, decision = rank_begun(run_view()), run_view().decision
 
     def compared() -> list[str]:
         return opened.page.locator("#compare-table thead th").all_inner_texts()[1:3]
@@ -156,7 +157,7 @@ def test_pick_and_runner_up_are_compared_until_others_are_chosen(opened: Opened)
 
 
 def test_sorting_orders_the_rows_both_ways_and_says_so(opened: Opened) -> None:
-    rows = ranked(run_view())
+    rows = rank_begun(run_view())
     known = sorted(row.size.value for row in rows if row.size is not None)
     heading = opened.page.locator("#all th[data-sort='3']")
     heading.get_by_role("button").focus()
@@ -262,7 +263,7 @@ def test_a_candidate_far_below_does_not_squeeze_the_others(odd_page: Opened) -> 
 def test_filters_for_licence_and_device_leave_their_rows(odd_page: Opened) -> None:
     odd_page.page.get_by_label("AGPL-3.0").uncheck()
     odd_page.page.get_by_label("phone", exact=True).uncheck()
-    rows = [row.configuration for row in ranked(odd_view())]
+    rows = [row.configuration for row in rank_begun(odd_view())]
     wanted = {place for place, row in enumerate(rows) if row.card.startswith(FREE) and row.target.device == "host"}
     assert set(shown_rows(odd_page)) == wanted
     assert odd_page.complaints == []

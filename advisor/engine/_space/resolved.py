@@ -272,10 +272,10 @@ def _require_sendable(execution: Execution, images: Images) -> None:
 def resolve_cards(request: Request) -> Resolved:
     """Find all parts of a question but its images, which take longest."""
     question = request.question
-    recipes = chosen_recipes(question)
+    recipes = choose_recipes(question)
     targets = select_targets(question)
     catalogue = load_catalogue(question.catalog)
-    return Resolved(request, catalogue, targets, recipes, chosen_cards(question, catalogue, targets))
+    return Resolved(request, catalogue, targets, recipes, choose_cards(question, catalogue, targets))
 
 
 def with_files(request: Request) -> Request:
@@ -308,7 +308,7 @@ def applies(recipe: Recipe, question: Question) -> bool:
     return {Needs.SCORING: task.labelled, Needs.TRAINING: task.retrains}.get(recipe.needs, True)
 
 
-def chosen_recipes(question: Question) -> dict[str, Recipe]:
+def choose_recipes(question: Question) -> dict[str, Recipe]:
     """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
     limited = question.limits.max_drop_points is not None
     known = {recipe.name: recipe for recipe in RECIPES if applies(recipe, question)}
@@ -320,7 +320,7 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
     return {name: known[name] for name in dict.fromkeys(("float32", *names))}
 
 
-def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
+def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
     """Return the cards of the question, by default all that name a source of weights, the most promising first.
 
     A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
@@ -353,7 +353,7 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
         # Graph files become float files without it.
         cards = [card for card in cards if not card.needs_converter] or cards
     if not names and not targets.host:
-        pairs = list(product(chosen_recipes(question), targets.devices))
+        pairs = list(product(choose_recipes(question), targets.devices))
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
     # The phones of a fleet need small and large networks.
     ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
@@ -447,12 +447,12 @@ def read_images(question: Question, say: Say, execution: Execution | None = None
     return images
 
 
-def undivided(dataset: Dataset, seed: int) -> Images:
+def hold_out_all(dataset: Dataset, seed: int) -> Images:
     """Return images that are all held out."""
     return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
 
 
-def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+def divide_images(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
     """Return divided images, and say what is notable about the parts."""
     for note in notes:
         say(note)

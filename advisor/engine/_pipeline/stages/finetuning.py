@@ -23,7 +23,7 @@ from advisor.engine._pipeline.materials import (
 from advisor.engine._pipeline.resources import Pool, Resources
 from advisor.engine._pipeline.stage import Epochs, Folders, Inputs, Job, Results, Scope, Stage, StageName
 from advisor.engine._pipeline.stages.backbone import features, identity
-from advisor.engine._pipeline.stages.head import fitted
+from advisor.engine._pipeline.stages.head import fit_head
 from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
 from advisor.store import read_cached_sha256, sha256_json
 from advisor.tflite import VERSION as LEVELS_VERSION
@@ -51,7 +51,7 @@ TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
 
-def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def finetune_card(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Fine-tune the card on the training part, with early stopping on the validation part.
 
     The model that ships continues for a few epochs, and learns from the validation part too, or from all images. The
@@ -60,11 +60,13 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     trials: tuple[Stage[FloatModel], ...] = ()
     for number in range(workload.question.tune_training):  # its values depend on the results of earlier trials
         scope = Scope(card.name, training, detail=f"trial {number}")
-        trials = (*trials, _finetuned(card, training, scope, trials, None, workload))
-    compared = _finetuned(card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload)
+        trials = (*trials, _make_training(card, training, scope, trials, None, workload))
+    compared = _make_training(
+        card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload
+    )
     if purpose is Purpose.COMPARE:
         return compared
-    return _finetuned(card, training, Scope(card.name, training, purpose=purpose), trials, compared, workload)
+    return _make_training(card, training, Scope(card.name, training, purpose=purpose), trials, compared, workload)
 
 
 def training_s(card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False) -> float:
@@ -78,7 +80,7 @@ def training_s(card: Card, training: str, images: int, ships: bool = False, new_
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
 
-def _finetuned(
+def _make_training(
     card: Card,
     training: str,
     scope: Scope,
@@ -89,7 +91,7 @@ def _finetuned(
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
     best, (role, train) = not scope.detail, _learns_from(scope, workload.images)
     read = features(card, role, workload.images[role])
-    head = fitted(card, HEAD, workload)
+    head = fit_head(card, HEAD, workload)
     further = 0 if best else workload.question.tune_training - len(trials) - 1
     to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
     images = workload.images[role] if compared else train
@@ -100,7 +102,7 @@ def _finetuned(
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
         values = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
-        return chosen(values, [results[trial] for trial in trials], best).for_images(train)
+        return choose_hyperparameters(values, [results[trial] for trial in trials], best).for_images(train)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
@@ -128,7 +130,7 @@ def _finetuned(
             return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
         chosen_values = hyperparameters(materials, results)
         in_time, time = (chosen_values, NO_LIMIT) if trials else _within_limit(chosen_values, before, materials, scope)
-        planned = _planned(in_time, before, len(judged), limit_s)
+        planned = _plan_hyperparameters(in_time, before, len(judged), limit_s)
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         places = folders.checkpoints, folders.model, before.path if before else None
         own_maps = _maps_folder(inputs(materials, results), folders) if best else None
@@ -195,7 +197,9 @@ def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
     return Role.LEARNT, counts[Role.TRAIN]
 
 
-def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None) -> Finetuning:
+def _plan_hyperparameters(
+    own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None
+) -> Finetuning:
     """Return the hyperparameters within a time limit; without extra epochs if every epoch of the compared network was
     worse than its start, by two standard errors of an accuracy on so many images.
     """
@@ -205,7 +209,7 @@ def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds:
     return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
 
 
-def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
+def choose_hyperparameters(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
     """Return the hyperparameters after a number of trials: the best ones so far, or those to try next.
 
     The study is replayed from the trials' results, so that equal results give equal hyperparameters.

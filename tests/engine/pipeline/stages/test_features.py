@@ -195,7 +195,7 @@ def test_columns_are_classes_first(card: Card, tmp_path: Path, classes: tuple[st
     rows = np.load(tmp_path / "rows.npy")
     assert rows.shape == (3, 3)
     assert rows.argmax(axis=1).tolist() == expected
-    stages_jobs.captured(model, images, VIEW, tmp_path / "labels.npy", classes)
+    stages_jobs.classify_captures(model, images, VIEW, tmp_path / "labels.npy", classes)
     labels = np.load(tmp_path / "labels.npy")
     assert (labels == np.array(expected)).mean() > 0.8
 
