@@ -20,7 +20,7 @@ from advisor.catalog import load_catalogue
 from advisor.core import ConfidenceFacts, Evaluation, Threshold
 from advisor.engine import Images, Role, input_spec, resolve
 from advisor.engine._pipeline.evaluation.confidence import verify_thresholds
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.measurement import measure, predict
 from advisor.store import RunFolder
 from advisor.tflite import with_temperature

@@ -25,7 +25,7 @@ from advisor.compression import CALIBRATION, CalibrationImages, RecipeInputs, ch
 from advisor.core import FINETUNE_ALL, recipe_of
 from advisor.datasets import InputSpec, load
 from advisor.engine import Images, Part, Role, resolve
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.tasks import Task
 from advisor.tasks._on_maps import train
 from advisor.tasks.anomaly import ANOMALY

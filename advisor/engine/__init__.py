@@ -81,7 +81,8 @@ if TYPE_CHECKING:
     from advisor.engine._remaining import Snapshot, read_snapshot
     from advisor.engine._run import run_search
     from advisor.engine._space.forecast import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
-    from advisor.engine._space.resolved import Say, divide_images, hold_out_all, with_files
+    from advisor.engine._space.question_images import Say, divide_images, hold_out_all
+    from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import benchmarking, card_front
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each

@@ -50,7 +50,7 @@ from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope,
 from advisor.engine._pipeline.stages.backbone import features
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Question
-from advisor.engine._space.resolved import Say
+from advisor.engine._space.question_images import Say
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
 from advisor.store import limited_cache, sha256_json

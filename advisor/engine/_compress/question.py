@@ -38,7 +38,8 @@ from advisor.core import (
 from advisor.datasets import InputSpec, class_order, halved
 from advisor.engine._pipeline.materials import Images, Part, Role
 from advisor.engine._question.values import Question
-from advisor.engine._space.resolved import applies, read_images
+from advisor.engine._space.question_images import read_images
+from advisor.engine._space.resolved import applies
 from advisor.measurement import accelerator, true_boxes
 from advisor.store import ensure_output_dir
 from advisor.tflite import (

@@ -44,7 +44,8 @@ from advisor.engine._pipeline.stages.figures import THOROUGH, timing
 from advisor.engine._pipeline.stages.other_runtimes import check_in_interpreter, measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Request, resolve
-from advisor.engine._space.resolved import RUNTIME, read_images
+from advisor.engine._space.question_images import read_images
+from advisor.engine._space.resolved import RUNTIME
 from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
 from advisor.engine._targets.multi_device import check_arena, measure_here
 from advisor.engine._targets.target_devices import TargetDevice, at_threads, remarks_of

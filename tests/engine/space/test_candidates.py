@@ -20,14 +20,8 @@ from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
 from advisor.engine._scheduling.stopping import end_early
 from advisor.engine._space.plan import record_unevaluated, skip_ruled_out
-from advisor.engine._space.resolved import (
-    DEFAULT_RECIPES,
-    HEAVIER_RECIPES,
-    Candidates,
-    choose_recipes,
-    read_images,
-    resolve_cards,
-)
+from advisor.engine._space.question_images import read_images
+from advisor.engine._space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, choose_recipes, resolve_cards
 from advisor.store import RunFolder
 from advisor.tasks import Task
 from advisor.tasks._counting import COUNTING

@@ -8,7 +8,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.engine import Images, Role, resolve
 from advisor.engine._data_check import check_data
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.reporting import render
 from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._images import choose_mixed

@@ -26,7 +26,7 @@ from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages import jobs as stages_jobs
 from advisor.engine._pipeline.stages.backbone import features
 from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.isolation import ChildPool
 from advisor.store import sha256_file
 from advisor.tasks.classification import _images as classification
