@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog import load_catalogue
-from advisor.devices import shipped_profiles
+from advisor.devices import find_shipped_profiles
 from advisor.devices._kernels import as_int8
 from advisor.devices._latency.operator_times import OPERATORS_FILE
 from advisor.store import ArtifactCache
-from advisor.tflite import SIZES, Works, counted, read, works_of
+from advisor.tflite import SIZES, Works, count_works, read, works_of
 
 FORMS = ("float32", "int8")
 STAGE = "catalogue-files-1"
@@ -59,10 +59,10 @@ def main() -> None:
     """
     every = tuple(load_catalogue())
     files = files_of(every)
-    works = {name: counted(works_of(read(files[name, "float32"]))) for name in every}
+    works = {name: count_works(works_of(read(files[name, "float32"]))) for name in every}
     kinds = {work.kind for name in names() for work, _ in works[name]}
     shipped = {name: found for name, found in works.items() if {work.kind for work, _ in found} <= kinds}
-    write_operators(shipped_profiles() / OPERATORS_FILE, shipped)
+    write_operators(find_shipped_profiles() / OPERATORS_FILE, shipped)
     print(f"{len(works)} networks, {sum(map(len, works.values()))} different operators")
 
 

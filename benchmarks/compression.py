@@ -30,7 +30,7 @@ from advisor.datasets import InputSpec
 from advisor.downloads import FetchOptions
 from advisor.engine import resolve
 from advisor.engine._compress.compress import time_forms
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others

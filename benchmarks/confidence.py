@@ -19,8 +19,8 @@ import numpy as np
 from advisor.catalog import load_catalogue
 from advisor.core import ConfidenceFacts, Evaluation, Threshold
 from advisor.engine import Images, Role, input_spec, resolve
-from advisor.engine._pipeline.evaluation.confidence import verified
-from advisor.engine._space.resolved import read_images
+from advisor.engine._pipeline.evaluation.confidence import verify_thresholds
+from advisor.engine._space.question_images import read_images
 from advisor.measurement import measure, predict
 from advisor.store import RunFolder
 from advisor.tflite import with_temperature
@@ -116,7 +116,7 @@ def judge(file: Path, evaluation: Evaluation, images: Images, place: Path) -> Ju
     ms = [measure(path, (1,), "search").results[0].wall.min for path in (file, plain)]
     changed = int((own.argmax(axis=1) != other.argmax(axis=1)).sum())
     right = float((own.argmax(axis=1) == np.asarray(part.labels)).mean())
-    return Judged(right, verified(scores, images, facts), changed, ms[0] / ms[1])
+    return Judged(right, verify_thresholds(scores, images, facts), changed, ms[0] / ms[1])
 
 
 def cells(judged: Judged, images: Images) -> tuple[object, ...]:

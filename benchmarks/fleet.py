@@ -23,7 +23,7 @@ import numpy as np
 
 from advisor.catalog import load_catalogue
 from advisor.core import Budget, CardFacts, Configuration, Evaluation, Provenance, Quantity, Status, Target, form_of
-from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, shipped_fleets
+from advisor.devices import HOST, DeviceProfile, DeviceTarget, Profiles, find_shipped_fleets
 from advisor.devices._latency.table import runtime_family, silicon_of
 from advisor.devices._prediction import combine_measurements, fit_predictor
 from advisor.devices._profiles import load_profiles
@@ -194,7 +194,7 @@ def certainty(
 
 def shipped(known: Mapping[tuple[str, str], Evaluation]) -> list[tuple[float, Any]]:
     """Return the answer for the shipped fleet by budget, over all cards with their published accuracies."""
-    fleet: Fleet = read_fleet(shipped_fleets()[0].read_text(encoding="utf-8"))
+    fleet: Fleet = read_fleet(find_shipped_fleets()[0].read_text(encoding="utf-8"))
     found = []
     for budget in (10.0, 20.0, 33.0, 50.0):
         limits = Budget(latency_ms=budget, confidence=CONFIDENCE)

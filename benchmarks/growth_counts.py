@@ -77,10 +77,10 @@ def reevaluate_all(folder: Path, _count: int, _: int) -> int:
 
 def make_profiles(folder: Path, count: int, _: int) -> int:
     """Write profiles of devices."""
-    from advisor.devices import shipped_profiles
+    from advisor.devices import find_shipped_profiles
 
-    text = (shipped_profiles() / f"{DEVICE}.yaml").read_text(encoding="utf-8")
-    head, *rows = (shipped_profiles() / f"{DEVICE}.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    text = (find_shipped_profiles() / f"{DEVICE}.yaml").read_text(encoding="utf-8")
+    head, *rows = (find_shipped_profiles() / f"{DEVICE}.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (folder / "devices").mkdir()
     for place in range(count):
         name = f"board-{place}"
@@ -91,19 +91,19 @@ def make_profiles(folder: Path, count: int, _: int) -> int:
 
 def list_profiles(folder: Path, _count: int, _: int) -> int:
     """Read all profiles."""
-    from advisor.devices import known_devices
+    from advisor.devices import load_known_devices
     from advisor.devices._profiles.listing import list_row
 
-    return len([list_row(each) for each in known_devices([folder / "devices"]).values()])
+    return len([list_row(each) for each in load_known_devices([folder / "devices"]).values()])
 
 
 def match_name(folder: Path, _count: int, _: int) -> int:
     """Look for a name that is none of them, whose error names the nearest."""
     from advisor.core import UsageError
-    from advisor.devices import known_devices
+    from advisor.devices import load_known_devices
 
     try:
-        known_devices([folder / "devices"]).profile("bored-7")
+        load_known_devices([folder / "devices"]).profile("bored-7")
     except UsageError:
         return 0
     raise AssertionError("the name is known")
@@ -112,12 +112,12 @@ def match_name(folder: Path, _count: int, _: int) -> int:
 def predict_for_all(folder: Path, _count: int, _: int) -> int:
     """Predict one file for all devices."""
     from advisor.catalog import load_catalogue
-    from advisor.devices import known_devices
+    from advisor.devices import load_known_devices
     from advisor.devices._prediction import fit_predictor
     from advisor.devices._profiles.loading import load_profiles
     from advisor.engine import DevicePredictor, TargetDevice
 
-    profiles, predictor = known_devices([folder / "devices"]), DevicePredictor(fit_predictor(load_profiles()))
+    profiles, predictor = load_known_devices([folder / "devices"]), DevicePredictor(fit_predictor(load_profiles()))
     card = load_catalogue()["mobilenet_v2_1.0_224"]
     for name in (name for name in profiles if name.startswith("board-")):
         found = predictor.predict_card(card, "int8", TargetDevice(name, *profiles.select(name)))
@@ -160,7 +160,7 @@ def fit_head(_folder: Path, count: int, _: int) -> int:
 def report_classes(_folder: Path, count: int, _: int) -> int:
     """Make what a report shows of classes."""
     from advisor.core import ImageAnswers
-    from advisor.reporting._classes import confused_pairs, recalls, weakest
+    from advisor.reporting._classes import list_confused_pairs, recalls, weakest
 
     draw, true = np.random.default_rng(0), np.arange(IMAGES) % count
     table = np.zeros((count, count), dtype=int)
@@ -168,7 +168,7 @@ def report_classes(_folder: Path, count: int, _: int) -> int:
     answers = ImageAnswers(confusion=tuple(map(tuple, table.tolist())))
     labels = [f"class {place}" for place in range(count)]
     weakest(recalls(answers, labels))
-    confused_pairs(answers, labels)
+    list_confused_pairs(answers, labels)
     return 0
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from advisor.catalog import load_catalogue
 from advisor.core import Traits
-from advisor.devices import HOST, ModelFeatures, load_features, shipped_profiles
+from advisor.devices import HOST, ModelFeatures, find_shipped_profiles, load_features
 from advisor.devices._latency.posterior import read_calibration
 from advisor.devices._latency.table import Column, LatencyTable, build_table, runtime_family
 from advisor.devices._prediction import fit_predictor
@@ -192,7 +192,7 @@ def _picks(draws: int) -> Part:
         "CPUs (all)": lambda column: column.kind == "cpu",
         "NPUs": lambda column: column.kind == "npu",
     }
-    found = picks.picks(_table(), accuracy, read_calibration(shipped_profiles()), groups)
+    found = picks.picks(_table(), accuracy, read_calibration(find_shipped_profiles()), groups)
     return {"picks": [asdict(each) for each in found]}
 
 
@@ -200,7 +200,7 @@ def _judging(draws: int) -> Part:
     """Return what the judging sources say, and renew the shipped calibration, which they take no part in."""
     del draws
     profiles, features = load_profiles(), load_features()
-    calibration = write_calibration([p for p in profiles.values() if p.name != HOST], shipped_profiles())
+    calibration = write_calibration([p for p in profiles.values() if p.name != HOST], find_shipped_profiles())
     table = judging.shown_table(profiles.values(), features)
     rows = judging.judging_rows(TABLES, table)
     return {
@@ -214,7 +214,7 @@ def _cold(draws: int) -> Part:
     del draws
     table = _table()
     machines = [*cold.judging_machines(TABLES, table), *cold.own_machines(table)]
-    return {"cold": cold.judge(table, machines, read_calibration(shipped_profiles()))}
+    return {"cold": cold.judge(table, machines, read_calibration(find_shipped_profiles()))}
 
 
 def _shown() -> LatencyTable:

@@ -25,15 +25,15 @@ from advisor.compression import CALIBRATION, CalibrationImages, RecipeInputs, ch
 from advisor.core import FINETUNE_ALL, recipe_of
 from advisor.datasets import InputSpec, load
 from advisor.engine import Images, Part, Role, resolve
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.tasks import Task
 from advisor.tasks._on_maps import train
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.anomaly._files import Marked, mark, pixel_auroc
-from advisor.tasks.anomaly._network import _blurred, _evened, learn
+from advisor.tasks.anomaly._network import _blur_maps, _even_light, learn
 from advisor.tasks.segmentation import SEGMENTATION
 from advisor.tasks.segmentation._files import overlaps, segment
-from advisor.tasks.segmentation._network import _loss, resized
+from advisor.tasks.segmentation._network import _loss, resize_labels
 from advisor.training import TrainingStart
 from advisor.training._on_maps import with_maps
 from advisor.training._on_maps.train import NEW
@@ -193,7 +193,7 @@ def plain(
     (whole, rate, new), side, draw = made, card.input_size, np.random.default_rng(0)
     optimizer, classes = keras.optimizers.Adam(rate), whole.outputs[0].shape[-1]
     pixels = np.stack([load(each, side) for each, _ in learnt])
-    masks = np.stack([resized(mask.labels(), (side, side)) for _, mask in learnt])
+    masks = np.stack([resize_labels(mask.labels(), (side, side)) for _, mask in learnt])
 
     @tf.function
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -322,7 +322,7 @@ def student(seconds: float, card: Card, paths: Sequence[Path], seed: int) -> Hea
     learner, optimizer = keras.Model(image, maps), keras.optimizers.Adam(RATE)
 
     def read(path: Path) -> tf.Tensor:
-        return _evened(spec_of(card).read(path)[None], card)
+        return _even_light(spec_of(card).read(path)[None], card)
 
     def apart(own: Sequence[tf.Tensor], known: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Return half the squared distances of the maps, each place with a length of 1."""
@@ -350,7 +350,7 @@ def student(seconds: float, card: Card, paths: Sequence[Path], seed: int) -> Hea
 
     def heat(path: Path) -> Floats:
         found = distances(read(path))[1].numpy()
-        return np.asarray(_blurred(found) / _blurred(np.ones_like(found)))[0]
+        return np.asarray(_blur_maps(found) / _blur_maps(np.ones_like(found)))[0]
 
     return heat
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from advisor.core import CardFacts, Evaluation, TimingFacts
-from advisor.devices import shipped_profiles
+from advisor.devices import find_shipped_profiles
 from tests.builders import evaluation
 
 
@@ -28,7 +28,7 @@ def rows() -> list[Evaluation]:
 def own_profile(folder: Path, name: str = "our-kiosk", clock: int = 1500) -> Path:
     """Write a device of the team's own: a Raspberry Pi 4 under another name, without measurements."""
     folder.mkdir(exist_ok=True)
-    profile = yaml.safe_load((shipped_profiles() / "raspberry-pi-4.yaml").read_text(encoding="utf-8"))
+    profile = yaml.safe_load((find_shipped_profiles() / "raspberry-pi-4.yaml").read_text(encoding="utf-8"))
     profile["name"] = name
     profile["title"] = f"Our kiosk at {clock} MHz"
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(profile), encoding="utf-8")

@@ -28,9 +28,9 @@ def choices(option: str) -> tuple[str, ...]:
         catalogue = load_catalogue([])
         return (*(catalogue.families if option == "candidates" else ()), *catalogue)
     if option in ("device", "must_run_on"):
-        from advisor.devices import device_names, known_devices
+        from advisor.devices import device_names, load_known_devices
 
-        return tuple(dict.fromkeys((*known_devices(()), *device_names())))
+        return tuple(dict.fromkeys((*load_known_devices(()), *device_names())))
     if option not in LISTED:
         return SEARCH[option].choices if option in SEARCH else ()
     module, value = LISTED[option]

@@ -228,7 +228,7 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
 
 def _request(given: Mapping[str, Any]) -> Request:
     """Return the request of a new run, or of one that continues; a ``UsageError`` as of :func:`search`."""
-    from advisor.engine import located, resolve, resolve_resumed, stored_request, with_files
+    from advisor.engine import locate_paths, read_stored_request, resolve, resolve_resumed, with_files
 
     options = {name: given.get(name) for name, option in SEARCH.items() if option.kept}
     file = Path(given["request"]) if given.get("request") else None
@@ -238,7 +238,7 @@ def _request(given: Mapping[str, Any]) -> Request:
         for name in (name for name in ("request.yaml", "manifest.json") if not run.is_unchanged(name)):
             what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
             raise UsageError(what, "start a new run: unchanged work is taken from the cache")
-        return located(resolve_resumed(stored_request(run), options, file, extend), run)
+        return locate_paths(resolve_resumed(read_stored_request(run), options, file, extend), run)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
     asked = with_files(resolve(options, file))
@@ -291,10 +291,10 @@ def doctor(run: str | Path | None = None, *, run_model: bool = True) -> tuple[Ch
 
 def _run(run: RunFolder) -> tuple[Check, ...]:
     """Return a check for each thing of a run that does not fit, or one that says that all does."""
-    from advisor.engine import recomputed_problems
+    from advisor.engine import find_contradictions
     from advisor.store import OLD, integrity_problems
 
-    problems = (*integrity_problems(run), *recomputed_problems(run))
+    problems = (*integrity_problems(run), *find_contradictions(run))
     states = {True: State.WARNING, False: State.FAILED}
     checks = tuple(Check(problem.file, states[problem.kind == OLD], problem.what) for problem in problems)
     return checks or (Check("run folder", State.OK, "every line, file and figure is as it was written"),)

@@ -158,13 +158,13 @@ def profile(model: Annotated[str, argument("MODEL", "A .tflite file.")], *, aske
     Example: advisor profile model.tflite --html profile.html
     """
     from advisor import api
-    from advisor.reporting import STEPS, print_profile, requested_files, write_files
+    from advisor.reporting import STEPS, prepare_files, print_profile, write_files
 
     rows = STEPS.select(asked.sort, asked.only)
     name = Path(model).name
     against = asked.against
     diagnosis = None
-    wanted = requested_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})
+    wanted = prepare_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})
     with progress(f"reading {name}") as tell:
         if against is not None:
             tell(f"comparing {name} with {Path(against).name}")

@@ -59,13 +59,13 @@ if TYPE_CHECKING:
     from advisor.devices._profiles.listing import (
         OWN,
         NewDevice,
-        known_devices,
+        load_known_devices,
         own_folder,
         provenance,
         remark_unmeasured,
         remarks,
     )
-    from advisor.devices._profiles.loading import Profiles, prefer_tflite, shipped_fleets, shipped_profiles
+    from advisor.devices._profiles.loading import Profiles, find_shipped_fleets, find_shipped_profiles, prefer_tflite
     from advisor.devices._profiles.measurement import Measurement
     from advisor.devices._profiles.measurements import PRECISIONS, SOURCE
     from advisor.devices._profiles.phones import SeveralPhones, device_names, find_phone, phone_remarks
@@ -154,13 +154,15 @@ __all__ = [
     "features_of",
     "file_for",
     "find_phone",
+    "find_shipped_fleets",
+    "find_shipped_profiles",
     "find_version",
     "host_profile",
     "keep_export",
-    "known_devices",
     "list_devices",
     "listing",
     "load_features",
+    "load_known_devices",
     "local_runtimes",
     "lock_device",
     "model_features",
@@ -181,8 +183,6 @@ __all__ = [
     "require_runtime",
     "runtime_of",
     "runtime_remark",
-    "shipped_fleets",
-    "shipped_profiles",
     "show",
     "target_vector",
     "timings_of_agent",

@@ -29,8 +29,8 @@ from advisor.devices._latency.posterior import (
     regime_of,
 )
 from advisor.devices._latency.table import Column, LatencyTable, build_table, column_of, count_releases, runtime_family
-from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
-from advisor.devices._profiles.listing import known_devices
+from advisor.devices._profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, find_shipped_profiles
+from advisor.devices._profiles.listing import load_known_devices
 from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import SOURCE
 
@@ -75,7 +75,7 @@ def combine_measurements(table: LatencyTable, target: DeviceTarget, rows: Sequen
 
 def device_predictor() -> Predictor:
     """Return the predictor of the shipped profiles and the team's own."""
-    return fit_predictor(known_devices())
+    return fit_predictor(load_known_devices())
 
 
 def fit_predictor(profiles: Profiles) -> Predictor:
@@ -86,7 +86,7 @@ def fit_predictor(profiles: Profiles) -> Predictor:
     table = build_table(profiles.values(), load_features())
     if not table.columns:
         raise UsageError("no device profile has a measurement to predict from", "use the shipped profiles, too")
-    return Predictor(profiles, find_base(table), read_calibration(shipped_profiles()))
+    return Predictor(profiles, find_base(table), read_calibration(find_shipped_profiles()))
 
 
 @dataclass(frozen=True)

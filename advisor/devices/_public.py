@@ -45,13 +45,13 @@ def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[Devic
         UsageError: a profile that is refused.
     """
     from advisor.devices._profiles import HOST
-    from advisor.devices._profiles.listing import known_devices
+    from advisor.devices._profiles.listing import load_known_devices
 
     if phones:
         from advisor.devices._profiles.phones import list_phones
 
-        return list_phones(known_devices(profiles))
-    profiles_found = known_devices(profiles).values()
+        return list_phones(load_known_devices(profiles))
+    profiles_found = load_known_devices(profiles).values()
     return tuple(
         sorted(profiles_found, key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name))
     )
@@ -85,9 +85,9 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
         UsageError: no device has this name (the message names the most similar one), several phones have it, or a
             profile is refused.
     """
-    from advisor.devices._profiles.listing import known_devices
+    from advisor.devices._profiles.listing import load_known_devices
 
-    return known_devices(profiles).profile(name)
+    return load_known_devices(profiles).profile(name)
 
 
 @speak_python
@@ -172,12 +172,12 @@ def calibrate(
     from advisor.core import milliseconds, require_training
     from advisor.devices import _calibration as calibration
     from advisor.devices._prediction import device_predictor
-    from advisor.devices._profiles.listing import known_devices
+    from advisor.devices._profiles.listing import load_known_devices
     from advisor.devices._profiles.values import ConnectionSettings
 
     budget_ms = milliseconds(options["budget"], "--budget") if options["budget"] else None
     wanted = bounded("models", options["models"])
-    profile, target = known_devices(options["profiles"]).select(device)
+    profile, target = load_known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(
         options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from advisor.engine import _data_check as data_check
     from advisor.engine._compress.compress import compress, judge
     from advisor.engine._compress.question import ask
-    from advisor.engine._data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, advance, checked, rounded
+    from advisor.engine._data_check import (
+        SEED,
+        DataCheck,
+        Drawing,
+        LabelCheck,
+        LabelChecker,
+        advance,
+        round_values,
+        run_data_check,
+    )
     from advisor.engine._execution import Executor, Machine
     from advisor.engine._history.changes import Child, read_origin, write_child
     from advisor.engine._history.compare import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation, compare
@@ -23,22 +32,22 @@ if TYPE_CHECKING:
         Incumbent,
         diagnose_run,
         disagreements,
-        expected_tuning,
+        expect_tuning_gain,
+        find_contradictions,
         incumbents,
-        recomputed_problems,
     )
     from advisor.engine._history.loaded_run import (
         CheckedLabels,
         LoadedRun,
         Unfinished,
-        checked_labels,
         continue_command,
         images_folder,
         load_run,
-        located,
+        locate_paths,
+        read_label_check,
+        read_stored_request,
+        read_unfinished_search,
         require_proof,
-        stored_request,
-        unfinished_search,
     )
     from advisor.engine._history.reevaluate import Devices, Session
     from advisor.engine._pipeline import cost
@@ -63,8 +72,8 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Source, Stage, StageName
     from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, identity, require_classes
     from advisor.engine._pipeline.stages.figures import capture, over_images, score
-    from advisor.engine._pipeline.stages.finetuning import finetuned
-    from advisor.engine._pipeline.stages.head import joined
+    from advisor.engine._pipeline.stages.finetuning import finetune_card
+    from advisor.engine._pipeline.stages.head import join_trained_head
     from advisor.engine._preview import preview
     from advisor.engine._progress import STARTING, Progress, display
     from advisor.engine._question import resolve, resolve_resumed
@@ -72,7 +81,8 @@ if TYPE_CHECKING:
     from advisor.engine._remaining import Snapshot, read_snapshot
     from advisor.engine._run import run_search
     from advisor.engine._space.forecast import FORECAST_COLUMNS, CardForecast, Forecast, PlanView
-    from advisor.engine._space.resolved import Say, divided, undivided, with_files
+    from advisor.engine._space.question_images import Say, divide_images, hold_out_all
+    from advisor.engine._space.resolved import with_files
     from advisor.engine._space.twice_scaled import scale_warning
     from advisor.engine._targets import benchmarking, card_front
     from advisor.engine._targets.device_prediction import DevicePredictor, one_each
@@ -152,8 +162,6 @@ __all__ = [
     "benchmarking",
     "capture",
     "card_front",
-    "checked",
-    "checked_labels",
     "compare",
     "compress",
     "confidence",
@@ -164,38 +172,40 @@ __all__ = [
     "diagnose_run",
     "disagreements",
     "display",
-    "divided",
+    "divide_images",
     "drop_of",
-    "expected_tuning",
-    "finetuned",
+    "expect_tuning_gain",
+    "find_contradictions",
+    "finetune_card",
+    "hold_out_all",
     "identity",
     "images_folder",
     "incumbents",
     "input_spec",
-    "joined",
+    "join_trained_head",
     "judge",
     "load_run",
-    "located",
+    "locate_paths",
     "one_each",
     "over_images",
     "percent",
     "preview",
+    "read_label_check",
     "read_origin",
     "read_snapshot",
-    "recomputed_problems",
+    "read_stored_request",
+    "read_unfinished_search",
     "require_classes",
     "require_proof",
     "resolve",
     "resolve_resumed",
-    "rounded",
+    "round_values",
+    "run_data_check",
     "run_search",
     "scale_warning",
     "score",
     "select_devices",
     "share_of",
-    "stored_request",
-    "undivided",
-    "unfinished_search",
     "versions",
     "with_files",
     "write_child",

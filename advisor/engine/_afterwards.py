@@ -30,7 +30,7 @@ from advisor.engine._pipeline.stage import Stage
 from advisor.engine._pipeline.walker import Lookup
 from advisor.engine._question import Execution
 from advisor.engine._space.plan import ANSWER_S
-from advisor.engine._space.resolved import Say
+from advisor.engine._space.question_images import Say
 from advisor.isolation import map_pools
 from advisor.store import RunFolder
 from advisor.training import Suspect

@@ -50,7 +50,7 @@ from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope,
 from advisor.engine._pipeline.stages.backbone import features
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Question
-from advisor.engine._space.resolved import Say
+from advisor.engine._space.question_images import Say
 from advisor.engine._task import find_task
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
@@ -161,7 +161,7 @@ class DataCheck:
             "split": self.split.to_json() if self.split else None,
             "not_split": self.not_split,
             "findings": [self._finding(finding) for finding in self.findings],
-            "conditions": [rounded(one) for one in self.conditions],
+            "conditions": [round_values(one) for one in self.conditions],
         }
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
 
 
-def checked(
+def run_data_check(
     path: Path,
     read: Survey,
     content: Content,
@@ -217,7 +217,7 @@ def advance(say: Say) -> Progress:
     return count
 
 
-def rounded(value: object) -> dict[str, Any]:
+def round_values(value: object) -> dict[str, Any]:
     """Return a dataclass as a JSON object with four decimals."""
     fields = asdict(value)  # type: ignore[call-overload]
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in fields.items()}

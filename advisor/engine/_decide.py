@@ -76,7 +76,7 @@ def decide_run(
     before one that did not; False to find what should run there.
     """
     with _blas().limit(limits=1):  # threads of BLAS that wait between two small products would spin
-        return _decided(run, evaluations, question, judged_first)
+        return _make_answer(run, evaluations, question, judged_first)
 
 
 @cache
@@ -84,7 +84,7 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool) -> Answer:
+def _make_answer(run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool) -> Answer:
     limits = question.limits
     devices = question.devices
     answers = answers_on_images(run)
@@ -210,7 +210,7 @@ def correct_answers(run: RunFolder, evaluation: Evaluation, part: str = VALIDATI
     return _correct(run, file, labels) if labels and file else None
 
 
-def compared_images(run: RunFolder) -> tuple[str, ...]:
+def read_compared_hashes(run: RunFolder) -> tuple[str, ...]:
     """Return the hashes of the validation images, in order; empty if they are not known."""
     rows = run.read_json("split.json").get(VALIDATION)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -218,7 +218,7 @@ def compared_images(run: RunFolder) -> tuple[str, ...]:
     return tuple(str(row.get("sha256", "")) for row in rows)
 
 
-def kept_array(run: RunFolder, name: str) -> NDArray[Any] | None:
+def read_image_array(run: RunFolder, name: str) -> NDArray[Any] | None:
     """Return what a run keeps of each image, such as the answers of a file; None if it is missing or has changed."""
     try:
         if not (run.path / name).is_file() or not run.is_unchanged(name):  # a pipe would never end
@@ -242,7 +242,7 @@ def _correct(run: RunFolder, file: str, labels: Sequence[int]) -> tuple[float, .
 
     By top-1 it is the share of correct answers, from the labels in the file; by other figures the file has the shares.
     """
-    answers = kept_array(run, file)
+    answers = read_image_array(run, file)
     if answers is None:
         return None
     if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():
@@ -280,13 +280,13 @@ async def _keep_answering(run: RunFolder, answer: MakeAnswer, machine: Machine) 
         if size != seen:
             seen = size
             async with machine.beside():
-                taken_s = await asyncio.to_thread(_timed, answer, run)
+                taken_s = await asyncio.to_thread(_time_answer, answer, run)
             await asyncio.sleep(0.0 if first else REST * taken_s)  # the first one took its imports, too
             first = False
         await asyncio.sleep(LOOK_S)
 
 
-def _timed(answer: MakeAnswer, run: RunFolder) -> float:
+def _time_answer(answer: MakeAnswer, run: RunFolder) -> float:
     """Call ``answer`` and return the CPU seconds that it took."""
     started = time.thread_time()
     try:

@@ -30,7 +30,7 @@ class _Ended(BaseException):
 
 
 @contextmanager
-def ended_at(ends_at: float, limit: str) -> Iterator[None]:
+def end_block_at(ends_at: float, limit: str) -> Iterator[None]:
     """End the block at ``ends_at`` of the monotonic clock with OutOfTime; ``limit`` is the limit as a person wrote it.
 
     Only the main thread can be ended so. In others, and on systems without such a timer, the block goes on.

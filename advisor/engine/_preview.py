@@ -28,7 +28,7 @@ from advisor.engine._scheduling.belief import AccuracyBelief, FormStep
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.forecast import CardForecast, Course, Forecast, PlanView
-from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, ruled_out
+from advisor.engine._space.plan import ANSWER_S, Plan, prior_accuracy, rule_out
 from advisor.engine._space.resolved import Candidates, Resolved, resolve_parts
 from advisor.engine._targets.device_prediction import LatencyEstimate, Prefilter
 from advisor.isolation import part_of_a_core
@@ -233,7 +233,7 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     }  # cards without weights on this machine have no results
     prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
     rules = rules_of(plan, prefilter)
-    filtered = ruled_out(plan, rules)
+    filtered = rule_out(plan, rules)
     for configuration in plan.configurations():
         if reason := rules.reason(RuleNeeds.PREDICTION, configuration):
             filtered.setdefault(configuration, reason)

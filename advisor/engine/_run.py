@@ -30,7 +30,7 @@ from advisor.engine._pipeline.evaluation.scorer import Scorer
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._pipeline.stage import Durations, EventKind, StageEvent
 from advisor.engine._pipeline.walker import Walker, Workers
-from advisor.engine._preparation import ended_at, out_of_time
+from advisor.engine._preparation import end_block_at, out_of_time
 from advisor.engine._preview import refuse_too_short
 from advisor.engine._progress import Progress
 from advisor.engine._question import Request
@@ -104,7 +104,7 @@ def _run_search(
         request = keep_thread_counts(resumed, request)
     # Without images there is nothing to prepare: a limit that is too short is refused with the shortest useful one.
     ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
-    with ended_at(ends_at, request.execution.time_limit):
+    with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep_folders()
@@ -257,7 +257,7 @@ class _Search:
                     say = self._progress.say
                     answer_s = self._search_loop.answer_s
                     await when_answered(scorer, run, stopping, execution, self._started, say, answer_s)
-                self._calibration.keep(disturbed=_disturbed(run.evaluations()))
+                self._calibration.keep(disturbed=_was_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
                 self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
@@ -344,7 +344,7 @@ class _Search:
         write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **times, **more})
 
 
-def _disturbed(evaluations: Sequence[Evaluation]) -> bool:
+def _was_disturbed(evaluations: Sequence[Evaluation]) -> bool:
     """Return whether other work kept the machine busy: most timings of the run saw some."""
     timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
     return sum(timed) * 2 > len(timed)

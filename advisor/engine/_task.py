@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from advisor.engine._pipeline.materials import FloatModel, Images, Purpose, Role, Workload
     from advisor.engine._pipeline.stage import Scope, Source, Stage
     from advisor.engine._question import Question
-    from advisor.engine._space.resolved import Say
+    from advisor.engine._space.question_images import Say
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from advisor.core import Evaluation, ShippedThresholds, UsageError, integration,
 from advisor.engine import LoadedRun, Question
 from advisor.exporting import check
 from advisor.store import artefact_problem
-from advisor.tflite import Metadata, describe, described_in, editable, one_line, opened
+from advisor.tflite import Metadata, describe, editable, one_line, open_model, read_description
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,8 +90,8 @@ def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRES
     Raises:
         UsageError: the file, called ``name``, is damaged, or has no metadata.
     """
-    tables, model = opened(artefact, name)
-    metadata = described_in(model, artefact, name)
+    tables, model = open_model(artefact, name)
+    metadata = read_description(model, artefact, name)
     if metadata is None or not metadata.labels or not metadata.mean:
         raise UsageError(
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"

@@ -19,9 +19,9 @@ from advisor.devices import (
     Soc,
     clusters_of,
     find_phone,
-    known_devices,
+    find_shipped_fleets,
+    load_known_devices,
     read_socs as shipped_socs,
-    shipped_fleets,
     target_vector,
 )
 from advisor.engine import TargetDevice
@@ -100,7 +100,7 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
     title = first.lstrip("# ").strip() if first.startswith("#") else "your fleet"
     rows = _read_rows(text)
     problems = Problems()
-    profiles = known_devices(folders)
+    profiles = load_known_devices(folders)
     _check_columns(rows)
     rows_by_key: dict[str, tuple[dict[str, str], float]] = {}
     notes: list[str] = []
@@ -181,7 +181,7 @@ def _check_columns(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def _list_shipped() -> str:
-    return ", ".join(path.stem for path in shipped_fleets())
+    return ", ".join(path.stem for path in find_shipped_fleets())
 
 
 def _parse_share(text: str, name: str, number: int) -> float:

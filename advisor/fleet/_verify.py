@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core import StageError, UsageError, show_ms
-from advisor.devices import ConnectionSettings, MeasurementJob, SshConnection, known_devices, lock_device, read_document
+from advisor.devices import (
+    ConnectionSettings,
+    MeasurementJob,
+    SshConnection,
+    load_known_devices,
+    lock_device,
+    read_document,
+)
 from advisor.exporting import check
 from advisor.fleet._tiers import DOCUMENT, FOLDER
 from advisor.fleet.selector import TierSelector
@@ -68,7 +75,7 @@ def verify_bundle(device: str, bundle: Path, settings: ConnectionSettings | None
     """
     folder = bundle / FOLDER
     document = _read_document(folder)
-    profile, _ = known_devices().select(device)
+    profile, _ = load_known_devices().select(device)
     chosen = settings or profile.connection
     if chosen is None or chosen.here:
         raise UsageError(f"'{device}' has no connection", "add --ssh HOST, or --adb SERIAL --benchmark-model PATH")

@@ -10,6 +10,7 @@ from advisor._faces import open_face
 
 if TYPE_CHECKING:
     from advisor.isolation import agent
+    from advisor.isolation._agent_documents import AgentJson, Block, LoadReading, SeriesDocument, SustainedDocument
     from advisor.isolation._pool import (
         EXPECTED_BYTES,
         HEAVY,
@@ -51,13 +52,8 @@ if TYPE_CHECKING:
     )
     from advisor.isolation.agent import (
         AgentError,
-        AgentJson,
-        Block,
         Effort,
         Load,
-        LoadReading,
-        SeriesDocument,
-        SustainedDocument,
         busy_seconds,
         count_cores,
         import_interpreter,

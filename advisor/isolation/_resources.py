@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from advisor.core import UsageError, show_bytes
-from advisor.isolation.agent import Block
+from advisor.isolation._agent_documents import Block
 
 WAITED_LIMIT = 0.1
 """Share of the time that threads may wait for a processor: with more, other programs disturb a timing. On an idle

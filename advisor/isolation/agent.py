@@ -30,7 +30,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from advisor.isolation._agent_documents import (
+        AgentJson,
+        Block,
+        LoadReading,
+        SeriesDocument,
+        SustainedDocument,
+        WindowReading,
+    )
 
 SCHEMA_VERSION = 1
 EXIT_ERROR = 3
@@ -39,69 +49,6 @@ INPUT_SEED = 20_200
 
 MODELS: dict[str, Any] = {}
 """Classes by suffix that load and run further files: an agent of another runtime adds its own before it starts."""
-
-
-class Block(TypedDict):
-    """The runs of one block; ``cpu_ns`` is None at several threads, ``waited_ns`` where the system does not tell."""
-
-    wall_ns: list[int]
-    cpu_ns: list[int] | None
-    waited_ns: int | None
-    elapsed_ns: int
-
-
-class SeriesDocument(TypedDict):
-    """One series in the document: a file at one thread count."""
-
-    model: str
-    runtime: str
-    threads: int
-    load_ns: int
-    first_ns: int
-    blocks: list[Block]
-
-
-class LoadReading(TypedDict):
-    """The work of other processes meanwhile; None where the system does not tell."""
-
-    elapsed_ns: int
-    others_cores: float | None
-    cores: int
-    governor: str  # frequency governor of the first processor, empty if the system does not tell
-
-
-class WindowReading(TypedDict):
-    """One part of a sustained run; ``cpu_ns`` is None at several threads."""
-
-    start_s: float
-    runs: int
-    wall_ns: float
-    cpu_ns: float | None
-
-
-class AgentJson(TypedDict):
-    """The document of :func:`measure_series`."""
-
-    runtime: str
-    runtime_version: str
-    kernels: str
-    machine: str
-    python: str
-    effort: dict[str, Any]
-    memory: dict[str, int] | None
-    load: LoadReading
-    load_content_ns: int | None
-    series: list[SeriesDocument]
-
-
-class SustainedDocument(TypedDict):
-    """The document of :func:`measure_sustained`."""
-
-    runtime: str
-    runtime_version: str
-    threads: int
-    windows: list[WindowReading]
-    load: LoadReading
 
 
 @dataclass(frozen=True)
@@ -214,7 +161,7 @@ class Series:
     def run_windows(self, seconds: float, windows: int) -> list[WindowReading]:
         """Run for ``seconds`` without a pause and return a reading for each of ``windows`` equal parts of that time."""
         start = time.perf_counter()
-        rows = list[WindowReading]()
+        rows: list[WindowReading] = []
         for index in range(windows):
             begin = time.perf_counter()
             # Computed from the start, so that errors do not add up.

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from advisor.core import UsageError, nearest
-from advisor.devices import MAX_YAML_BYTES, NAME_PATTERN, FileKind, shipped_profiles
+from advisor.devices import MAX_YAML_BYTES, NAME_PATTERN, FileKind, find_shipped_profiles
 from advisor.measurement._microcontrollers import list_compiled
 from advisor.store import read_yaml
 from advisor.tflite import BUILTINS, OPTIONS, Model, Operator
@@ -198,7 +198,7 @@ def read_folder(folder: Path) -> dict[str, Accelerator]:
 @cache
 def read_accelerators() -> Mapping[str, Accelerator]:
     """Return the shipped accelerators by name."""
-    return MappingProxyType(read_folder(shipped_profiles() / "accelerators"))
+    return MappingProxyType(read_folder(find_shipped_profiles() / "accelerators"))
 
 
 def accelerator(name: str) -> Accelerator:

@@ -62,10 +62,10 @@ if TYPE_CHECKING:
         print_judged,
     )
     from advisor.reporting._notebook import cell
-    from advisor.reporting._pages import COLOURS, DRAWN, content_policy, environment, json_for_script, trusted
+    from advisor.reporting._pages import COLOURS, DRAWN, content_policy, environment, json_for_script, trust_content
     from advisor.reporting._phrases import so_far
     from advisor.reporting._plan_table import PLAN, print_plan
-    from advisor.reporting._profile import STEPS, print_profile, requested_files, write_files
+    from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files
     from advisor.reporting._risks import Risk, risks_of
     from advisor.reporting._runs import (
         REPORT,
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     )
     from advisor.reporting._steps import continue_command
     from advisor.reporting._text import finite, terms
-    from advisor.reporting._view import RunView, load_view, summary_of, typed_path, view_of
+    from advisor.reporting._view import RunView, load_view, make_typed_path, summary_of, view_of
 else:
     __getattr__, __dir__ = open_face(__name__)
 
@@ -126,8 +126,10 @@ __all__ = [
     "make_answer_rows",
     "make_candidate_rows",
     "make_run_rows",
+    "make_typed_path",
     "map_sorts",
     "on_all_images",
+    "prepare_files",
     "print_added_card",
     "print_added_device",
     "print_answer",
@@ -153,7 +155,6 @@ __all__ = [
     "render_comparison",
     "render_reevaluations",
     "report_folder",
-    "requested_files",
     "risks_of",
     "rows_of",
     "so_far",
@@ -162,8 +163,7 @@ __all__ = [
     "terms",
     "text",
     "timings",
-    "trusted",
-    "typed_path",
+    "trust_content",
     "view_of",
     "with_timings",
     "write_all",

@@ -15,7 +15,7 @@ from advisor.reporting._answer_layout import AnswerLayout
 from advisor.reporting._blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting._confidence import threshold_blocks
 from advisor.reporting._explanation import NOT_YET, TITLE, explanation, incumbent_sentences, opening
-from advisor.reporting._frames import AnswerRows, chosen
+from advisor.reporting._frames import AnswerRows, choose_rows
 from advisor.reporting._phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting._risks import NOT_YOUR_DEVICE, Level, Risk, risks, warnings
 from advisor.reporting._steps import is_int8_next, next_step, next_steps, step_blocks
@@ -69,9 +69,9 @@ def print_answer(
     if brief:
         return
     if view.decision.pick:
-        shown = chosen(view, shortlist(view), rows)
+        shown = choose_rows(view, shortlist(view), rows)
         nothing = Text("No row passes the filter.", style="yellow")
-        blocks.write([Text(), _fitted_table(view, console, shown) if shown else nothing, Text()], console)
+        blocks.write([Text(), _fit_table(view, console, shown) if shown else nothing, Text()], console)
     blocks.show(_sentences(view), console)
 
 
@@ -114,7 +114,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
     for part in report_parts().values():
         yield from [block for block in part.blocks(view) if isinstance(block, Labelled)][:1]
     yield from threshold_blocks(view)
-    yield from warned(view)
+    yield from list_warned_blocks(view)
     yield from alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
@@ -135,7 +135,7 @@ def _last_label(view: RunView) -> str:
     return "To ship" if view.next_command.startswith("advisor export") else "Then"
 
 
-def warned(view: RunView) -> list[Labelled]:
+def list_warned_blocks(view: RunView) -> list[Labelled]:
     """Return what every form of an answer shows: what does not prove itself, high risks, another file, labels."""
     warning_risks = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
     said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in warning_risks]
@@ -188,7 +188,7 @@ def headline(view: RunView) -> Iterator[Block]:
     if decision.rule:
         yield Paragraph(decision.rule)
     yield from threshold_blocks(view)
-    yield from warned(view)
+    yield from list_warned_blocks(view)
     question = [f"{label} {limit}" for label, limit in limits(view)]
     yield Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")
 
@@ -200,16 +200,16 @@ def summary(view: RunView) -> Iterator[Block]:
         yield Paragraph(remark)
     yield from (Paragraph(Span(line, "strong")) for line in opening(view))
     yield Paragraph(decision.reason)
-    yield from warned(view)
+    yield from list_warned_blocks(view)
     if decision.runner_up is not None:
         yield Labelled("Runner-up", decision.runner_up_reason)
     yield from (Paragraph(relaxation.text) for relaxation in decision.relaxations)
     if decision.pick is not None:
-        yield from written_table(view)
+        yield from make_written_table(view)
     yield Paragraph((f"{counts(view)} Report: ", Span(f"{view.folder}/report.html", "code")))
 
 
-def _fitted_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
+def _fit_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
     for layout in (choice for choice in _LAYOUTS if choice.memory or console.width < MEMORY_WIDTH):
         block = _laid_out(view, rows, layout)
@@ -224,7 +224,7 @@ def _fitted_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -
     return table
 
 
-def written_table(view: RunView) -> list[Block]:
+def make_written_table(view: RunView) -> list[Block]:
     """Return the short table for a document; nothing without a result."""
     rows = shortlist(view)
     return [_laid_out(view, rows, _WRITTEN)] if rows else []

@@ -162,7 +162,7 @@ def _verdict(row: LatencyResult | None) -> Span:
     return Span(row.verdict.value, LOOKS[row.verdict]) if row else Span("failed", "strong bad")
 
 
-def _timed(title: str, cell: Callable[[LatencyResult], Cell], width: int = 0) -> TableColumn[Timed]:
+def _make_timing_column(title: str, cell: Callable[[LatencyResult], Cell], width: int = 0) -> TableColumn[Timed]:
     """Return a column of a figure, with a dash for a file that could not be measured."""
     return TableColumn(title, lambda row: cell(row[1]) if row[1] else None, width=width)
 
@@ -176,16 +176,16 @@ def _list_timing_columns() -> tuple[TableColumn[Timed], ...]:
     """Return the columns of the timings of one file."""
     return (
         TableColumn("", lambda row: row[0], left=True),
-        _timed("thr.", lambda row: row.threads),
-        _timed("median ms", lambda row: row.wall.median),
-        _timed("95 % ms", lambda row: span(row.wall.low, row.wall.high)),
-        _timed("p90 ms", lambda row: row.wall.p90),
-        _timed("p99 ms", lambda row: row.wall.p99, WIDE),
-        _timed("min ms", lambda row: row.wall.min, WIDE),
-        _timed("max ms", lambda row: row.wall.max, WIDE),
-        _timed("CV %", lambda row: f"{row.wall.cv:.1%}".rstrip("%"), WIDE),
-        _timed("CPU ms", lambda row: row.cpu.median if row.cpu else None),
-        _timed("runs", lambda row: row.wall.runs, WIDE),
+        _make_timing_column("thr.", lambda row: row.threads),
+        _make_timing_column("median ms", lambda row: row.wall.median),
+        _make_timing_column("95 % ms", lambda row: span(row.wall.low, row.wall.high)),
+        _make_timing_column("p90 ms", lambda row: row.wall.p90),
+        _make_timing_column("p99 ms", lambda row: row.wall.p99, WIDE),
+        _make_timing_column("min ms", lambda row: row.wall.min, WIDE),
+        _make_timing_column("max ms", lambda row: row.wall.max, WIDE),
+        _make_timing_column("CV %", lambda row: f"{row.wall.cv:.1%}".rstrip("%"), WIDE),
+        _make_timing_column("CPU ms", lambda row: row.cpu.median if row.cpu else None),
+        _make_timing_column("runs", lambda row: row.wall.runs, WIDE),
         TableColumn("verdict", lambda row: row[2], left=True),
     )
 

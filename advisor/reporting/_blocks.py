@@ -259,29 +259,29 @@ def _lines(report: Iterable[Block], console: Console) -> Iterator[RenderableType
             case Group():
                 yield from _lines(block.blocks, console)
             case Heading():
-                yield styled(block.words, "bold")
+                yield style_words(block.words, "bold")
             case Paragraph():
-                line = styled(block.words, style(block.look))
+                line = style_words(block.words, style(block.look))
                 line.no_wrap = "whole" in block.look
                 line.overflow = "ignore" if line.no_wrap else None
                 yield line
             case Labelled():
-                yield from _labelled(block)
+                yield from _break_command(block)
 
 
-def _labelled(block: Labelled) -> Iterator[Text]:
+def _break_command(block: Labelled) -> Iterator[Text]:
     """Yield a sentence, and a command in it on a line of its own: one that is broken cannot be copied."""
     label = (f"{text.plain(block.label)}{': ' if block.colon else ' '}", f"bold {style(block.look)}".strip())
     *words, last = _spans(block.words)
     if last.look != "command":
-        yield Text.assemble(label, styled(block.words))
+        yield Text.assemble(label, style_words(block.words))
     elif words:
-        yield Text.assemble(label, styled(tuple(words)))
+        yield Text.assemble(label, style_words(tuple(words)))
         yield whole(f"  {text.plain(last.text)}", style("command"))
     else:
         line = whole("")
         line.append(*label)
-        line.append_text(styled(last))
+        line.append_text(style_words(last))
         yield line
 
 
@@ -295,7 +295,7 @@ def style(look: str) -> str:
     return " ".join(STYLES[word] for word in look.split() if word in STYLES)
 
 
-def styled(words: Words, base: str = "") -> Text:
+def style_words(words: Words, base: str = "") -> Text:
     """Return words with their styles, safe for a terminal; those with the look ``line`` begin a line."""
     made = Text(style=base)
     for part in _spans(words):
@@ -324,7 +324,7 @@ def table(
         whole = column.whole and console.width >= NARROW
         made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)
     for row in rows:
-        made.add_row(*(styled(row[index]) for index in indices))
+        made.add_row(*(style_words(row[index]) for index in indices))
     return made
 
 
@@ -345,11 +345,11 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
 
 def draw_markdown(report: Iterable[Block]) -> str:
     """Return blocks one after the other; the rows of lists follow each other without an empty line."""
-    shown = "\n\n".join(filter(None, map(_drawn, report)))
+    shown = "\n\n".join(filter(None, map(_draw_block, report)))
     return re.sub(r"(?m)^(- .*)\n\n(?=- )", r"\1\n", shown)
 
 
-def _drawn(block: Block) -> str:
+def _draw_block(block: Block) -> str:
     match block:
         case Heading():
             return f"{'##' if block.id else '###'} {_words(block.words)}"

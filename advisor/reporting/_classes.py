@@ -134,7 +134,7 @@ def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, 
     return tuple(class_recalls)
 
 
-def lost(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
+def compute_lost_recall(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
     """Return the points of recall that each class loses from the float32 file to a form of it, on the same images.
 
     Classes without an image are left out; below zero, the form recognises more.
@@ -153,7 +153,7 @@ def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
     return found[min(known)[1]] if known else None
 
 
-def confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
+def list_confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
     """Return the most frequent wrong answers, at most :data:`PAIRS`."""
     table = _confusion_of(answers, labels) or ()
     pairs = [

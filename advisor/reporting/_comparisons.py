@@ -7,7 +7,7 @@ from advisor.core import markdown as escaped, plain, plural, show_figure
 from advisor.engine import COMPARISON_COLUMNS, ChangedFigure, Comparison, Reevaluation
 from advisor.reporting._frames import Rows, rows_of
 from advisor.reporting._text import finite
-from advisor.reporting._view import typed_path
+from advisor.reporting._view import make_typed_path
 
 FIGURES = Rows(COMPARISON_COLUMNS, ChangedFigure.to_row)
 """Figures that differ between two runs."""
@@ -33,7 +33,7 @@ def render_comparison(comparison: Comparison, form: str) -> str:
     lines.append(show(comparison.reason))
     for title, rows in changes(comparison):
         lines.append(f"\n**{title}**\n" if markdown else f"{title}:")
-        lines += (f"{item}{show(row)}" for row in _shown(rows))
+        lines += (f"{item}{show(row)}" for row in _limit_rows(rows))
     return "\n".join(lines) + "\n"
 
 
@@ -64,18 +64,18 @@ def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
         rows = [row for row in comparison.differences if row.topic == topic]
         yield topic, [Change(row.what, row.before or "none", row.after or "none") for row in rows]
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
-        changed = [_changed(row) for row in comparison.figures if row.delta.counts is counts]
+        changed = [_find_change(row) for row in comparison.figures if row.delta.counts is counts]
         if changed:
             yield f"{name} ({len(changed)})", changed
 
 
-def _shown(rows: Sequence[Change]) -> list[str]:
+def _limit_rows(rows: Sequence[Change]) -> list[str]:
     lines = [row.line for row in rows[:SHOWN]]
     more = len(rows) - SHOWN
     return [*lines, f"and {more} more: --format json shows all"] if more > 0 else lines
 
 
-def _changed(row: ChangedFigure) -> Change:
+def _find_change(row: ChangedFigure) -> Change:
     delta = row.delta
     verdict = ("worse" if delta.worse else "better") if delta.counts else delta.why
     before, after = (
@@ -114,6 +114,6 @@ def _lines(result: Reevaluation) -> list[str]:
     if result.comparison is None:
         why = f" ({causes})" if causes else ", nothing changed since the run"
         return [f"{subject}: unchanged{why}", *result.remarks]
-    new = [f"new run: {typed_path(result.run)}"] if result.run else []
+    new = [f"new run: {make_typed_path(result.run)}"] if result.run else []
     outcome = f"{subject}: {result.comparison.result.value} ({causes})"
     return [outcome, result.comparison.reason, *result.remarks, *new]

@@ -56,7 +56,7 @@ LAYERS: tuple[TableColumn[DiagnosedLayer], ...] = (
     TableColumn("arriving", lambda layer: decibel(layer.snr_db)),
     TableColumn("range", lambda layer: _span(layer.range), width=76),
     TableColumn("values", lambda layer: _span(layer.used), width=blocks.PAGES),
-    TableColumn("used %", lambda layer: _scaled(layer.range_used, 100, 0)),
+    TableColumn("used %", lambda layer: _show_scaled(layer.range_used, 100, 0)),
     TableColumn("clipped %", lambda layer: layer.range and f"{100 * layer.clipped:.1f}", short="cut %"),
     TableColumn("widest channel", lambda layer: _outlier(layer.channels), width=76, short="channel"),
     TableColumn("kernel", lambda layer: _outlier(layer.kernel), width=WIDE),
@@ -77,7 +77,7 @@ CAPTION = (
 
 def _figure(path: str, factor: float, digits: int, sign: str = "") -> Callable[[RecipeResult], Cell]:
     """Return the cell of a figure of a form, times ``factor``; a dash if it is not known."""
-    return lambda form: _scaled(value_at(form, path), factor, digits, sign)
+    return lambda form: _show_scaled(value_at(form, path), factor, digits, sign)
 
 
 def _percents(path: str) -> Callable[[RecipeResult], Cell]:
@@ -87,12 +87,12 @@ def _percents(path: str) -> Callable[[RecipeResult], Cell]:
     )
 
 
-def _lost(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell]:
+def _show_loss(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell]:
     """Return the cell of what a form loses against float32, which is the reference."""
     return lambda form: None if form.recipe == "float32" else cell(form)
 
 
-def _scaled(value: float | None, factor: float, digits: int, sign: str = "") -> str | None:
+def _show_scaled(value: float | None, factor: float, digits: int, sign: str = "") -> str | None:
     return None if value is None else f"{factor * value:{sign}.{digits}f}"
 
 
@@ -107,8 +107,8 @@ def _columns(compression: Compression) -> tuple[TableColumn[RecipeResult], ...]:
         answers = (
             TableColumn(f"{compression.metric} %", _figure("agreement.accuracy.value", 100, 1)),
             TableColumn("95 %", _percents("agreement.accuracy"), width=WIDE),
-            TableColumn("drop", _lost(_figure("agreement.drop.value", 100, 1, "+"))),
-            TableColumn("95 %", _lost(_percents("agreement.drop")), width=76),
+            TableColumn("drop", _show_loss(_figure("agreement.drop.value", 100, 1, "+"))),
+            TableColumn("95 %", _show_loss(_percents("agreement.drop")), width=76),
         )
     return (
         TableColumn("form", lambda form: form.recipe, left=True),

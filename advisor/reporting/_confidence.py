@@ -141,7 +141,7 @@ def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         )
     seen = evaluation.holdout_answers.confidence if evaluation.holdout_answers else None
     if seen is not None:
-        yield from _contradicted(seen)
+        yield from _contradict_guarantees(seen)
 
 
 def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
@@ -198,7 +198,7 @@ def _best(one: RecallThreshold) -> str:
     return f"the images support {_percent(one.guaranteed)} at most, which flags {_percent(one.flagged)} of all images"
 
 
-def _contradicted(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
+def _contradict_guarantees(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     """Yield what the hold-out says against a guarantee: its 95 % interval lies below what was guaranteed."""
     asked = seen.wanted.precision
     cover = seen.coverage
@@ -306,14 +306,14 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
     facts = pick.unknown
     return {
         "facts": facts,
-        "lead": left_out(pick, facts),
+        "lead": describe_left_out(pick, facts),
         "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
         "some": len(facts.by_class) < len(view.classes),
         "kept": KEPT,
         "larger": larger(pick, facts),
         "command": command(view, facts),
         "hint": SAMPLE,
-        "given_up": given_up,
+        "given_up": share_given_up,
     }
 
 
@@ -325,24 +325,24 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     facts = pick.unknown
     ships = command(view, pick.unknown)
     more = larger(pick, pick.unknown)
-    yield Labelled("Unknown images", left_out(pick, facts))
+    yield Labelled("Unknown images", describe_left_out(pick, facts))
     yield Labelled("Your images of other things", other_things(facts) or (Span(SAMPLE, "code"), " judges them."))
     costs = [f"is {more} larger"] if more else []
     if facts.kept is not None:
-        costs.append(f"gives up {text.share(given_up(facts.kept))} % of the known images")
+        costs.append(f"gives up {text.share(share_given_up(facts.kept))} % of the known images")
     said = [f"The file with the class '{facts.label}' {' and '.join(costs)}."] if costs else []
     if said := [*said, f"To ship it: {ships}"] if ships else said:
         yield Labelled("With one more class", " ".join(said))
 
 
-def left_out(pick: Evaluation, facts: UnknownFacts) -> str:
+def describe_left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     """Return what was seen of the classes that were left out in turn, and what this is worth."""
     if facts.auroc is None:
         return "No class could be left out in turn: this takes three classes, and five validation images of the class."
     ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}"
     if pick.configuration.compression != FLOAT and facts.float_auroc is not None:
         ranks += f"; float32: {facts.float_auroc.value:.2f}"
-    said = f"{ranks}.{f' {TOO_HIGH}' if flattered(pick) else ''}"
+    said = f"{ranks}.{f' {TOO_HIGH}' if is_flattered(pick) else ''}"
     if facts.accepted is None:
         return said
     return (
@@ -351,7 +351,7 @@ def left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     )
 
 
-def flattered(pick: Evaluation) -> bool:
+def is_flattered(pick: Evaluation) -> bool:
     """Return whether the network learnt from the classes that were left out: only the head was fitted without them."""
     return recipe_of(pick.configuration.training).tunes_backbone
 
@@ -374,7 +374,7 @@ def larger(pick: Evaluation, facts: UnknownFacts) -> str:
     return show_bytes(more) if more > 0 else ""
 
 
-def given_up(kept: Interval) -> Interval:
+def share_given_up(kept: Interval) -> Interval:
     """Return the share of known images that are answered with the class for unknown things."""
     return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
 

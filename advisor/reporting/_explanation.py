@@ -20,8 +20,8 @@ from advisor.core import (
 from advisor.engine import Incumbent
 from advisor.reporting import _text as text
 from advisor.reporting._classes import recalls, weakest
-from advisor.reporting._confidence import flattered
-from advisor.reporting._steps import failed_int8, int8_size, lacks_int8
+from advisor.reporting._confidence import is_flattered
+from advisor.reporting._steps import find_failed_int8, int8_size, lacks_int8
 from advisor.reporting._view import RunView
 
 TITLE = "What you ship today"
@@ -54,7 +54,7 @@ def opening(view: RunView) -> tuple[str, ...]:
         f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
         " ".join(filter(None, (_right(view, pick), _leaks(view)))),
         _time(view, pick),
-        _compressed(view, pick),
+        _explain_compression(view, pick),
         f"Not known: {unknown}." if unknown else "",
     )
     return tuple(filter(None, lines))
@@ -65,9 +65,9 @@ def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
     return pick.holdout_accuracy is None and any(row.holdout_accuracy for row in view.ok)
 
 
-def _compressed(view: RunView, pick: Evaluation) -> str:
+def _explain_compression(view: RunView, pick: Evaluation) -> str:
     """Return why a float pick is not compressed: int8 of it failed, or was not reached; empty if it was judged."""
-    failed = failed_int8(view, pick)
+    failed = find_failed_int8(view, pick)
     if failed is not None:
         return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
     if view.unfinished or not lacks_int8(view, pick):
@@ -77,7 +77,7 @@ def _compressed(view: RunView, pick: Evaluation) -> str:
 
 def _right(view: RunView, pick: Evaluation) -> str:
     """Return how often the pick is right, with its interval."""
-    reached, images = _reached(view, pick), _images_of(view, pick)
+    reached, images = _find_reached(view, pick), _images_of(view, pick)
     counted = pick.holdout_accuracy or pick.accuracy
     if reached is None:
         return ""
@@ -100,7 +100,7 @@ def _whole_percent(reached: Quantity) -> str:
 def meeting_line(view: RunView) -> str:
     """Return what one would say of the pick in a meeting, in one sentence; empty without a pick and its figures."""
     pick = view.decision.pick
-    if pick is None or pick.latency is None or (reached := _reached(view, pick)) is None:
+    if pick is None or pick.latency is None or (reached := _find_reached(view, pick)) is None:
         return ""
     start = "We can ship a" if view.decision.feasible else "No file meets our limits; the closest is a"
     size = f"{show_bytes(pick.size.value)} file" if pick.size else "file"
@@ -115,7 +115,7 @@ def meeting_line(view: RunView) -> str:
     return f"{start} {size}: {right} {images}, {figure}."
 
 
-def _reached(view: RunView, pick: Evaluation) -> Quantity | None:
+def _find_reached(view: RunView, pick: Evaluation) -> Quantity | None:
     """Return the accuracy that is told in words: top-1 of classifiers, on the hold-out where it is known."""
     plain, judged = top1_on_parts(pick)
     return (judged or plain) if view.other_metric else (pick.holdout_accuracy or pick.accuracy)
@@ -255,7 +255,7 @@ def _other_things(pick: Evaluation) -> Iterator[str]:
     if others is not None:
         passing = f"{100 * (1 - others.found.value):.0f} of 100 of your images of other things"
     elif accepted is not None:
-        passing = f"{'at least ' if flattered(pick) else ''}{100 * accepted:.0f} of 100 such images"
+        passing = f"{'at least ' if is_flattered(pick) else ''}{100 * accepted:.0f} of 100 such images"
     else:
         return
     yield (

@@ -55,7 +55,7 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         remark = _join(text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity))
         yield Figure(label, f"{quantity.value:.1f} %", remark)
     if judged is not None:
-        images = text.held_out_images(evaluation)
+        images = text.show_holdout_images(evaluation)
         remark = f"95 %: {text.interval(judged)} · expect this on images like these · {images}, measured once"
         yield Figure(f"{view.task.heading} on the hold-out", f"{judged.value:.1f} %", remark)
     boxes = (evaluation.holdout_answers or evaluation.answers).boxes
@@ -136,7 +136,7 @@ def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str]
     if plain is None or (estimate is None and not unknown):
         return ()
     where = (
-        f"on {text.held_out_images(evaluation)} of the hold-out"
+        f"on {text.show_holdout_images(evaluation)} of the hold-out"
         if judged
         else f"on {plain.n} images of the validation part"
     )
@@ -161,7 +161,7 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
         _latency_basis(evaluation),
         tied if ties else "",
         certainty(view),
-        _unjudged(view),
+        _name_unjudged(view),
         *(f"{remark}." for remark in foreign_runtimes(view)),
     )
     return tuple(sentence for sentence in sentences if sentence)
@@ -192,9 +192,10 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
         return "It was not trained here: what it has learnt from is not known. These images may be among it."
     if judged is not None:
         file = "The judged file" if evaluation.on_all and evaluation.on_all.file else "The file that ships"
+        held_out = text.show_holdout_images(evaluation)
         return (
             f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "
-            f"only. {file} was then run once on {text.held_out_images(evaluation)} of the hold-out. These were used "
+            f"only. {file} was then run once on {held_out} of the hold-out. These were used "
             "neither for training nor for selection: expect that accuracy on images like these."
         )
     if quantity.provenance is Provenance.MEASURED:
@@ -258,7 +259,7 @@ def certainty(view: RunView) -> str:
     return f"{stays}; otherwise it is {', '.join((*names, *more))}." if names else f"{stays}."
 
 
-def _unjudged(view: RunView) -> str:
+def _name_unjudged(view: RunView) -> str:
     """Name the files on the front without a hold-out figure, and say why."""
     files = fastest_per_artefact(view.decision.front)
     without = [e for e in files if e.holdout_accuracy is None]

@@ -17,13 +17,20 @@ from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError,
 from advisor.engine import LoadedRun
 from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
-from advisor.reporting._answer import alternatives, headline, other_risks, written_table
+from advisor.reporting._answer import alternatives, headline, make_written_table, other_risks
 from advisor.reporting._blocks import Labelled, Paragraph
 from advisor.reporting._classes import class_blocks, metric_blocks
 from advisor.reporting._confidence import unknown_blocks
 from advisor.reporting._explanation import opening
 from advisor.reporting._figures import foreign_runtimes, foundations, key_figures
-from advisor.reporting._frames import AnswerRows, chosen, evaluations_frame, front_of, make_answer_rows, map_columns
+from advisor.reporting._frames import (
+    AnswerRows,
+    choose_rows,
+    evaluations_frame,
+    front_of,
+    make_answer_rows,
+    map_columns,
+)
 from advisor.reporting._html import render_html
 from advisor.reporting._risks import risks
 from advisor.reporting._steps import step_blocks
@@ -51,7 +58,7 @@ def render_markdown(view: RunView) -> str:
         *added,
         _figures,
         _alternatives,
-        written_table,
+        make_written_table,
         class_blocks,
         _metrics,
         unknown_blocks,
@@ -116,7 +123,7 @@ def _data(view: RunView) -> Iterator[blocks.Block]:
 def _method(view: RunView) -> Iterator[blocks.Block]:
     if command := phrases.command_line(view):
         yield blocks.Code(command)
-    yield Paragraph(f"Run {view.name}. {phrases.shown(view.manifest.get('versions') or {})}".rstrip())
+    yield Paragraph(f"Run {view.name}. {phrases.show_value(view.manifest.get('versions') or {})}".rstrip())
 
 
 def report_folder(folder: Path, force: bool = False) -> Path:
@@ -232,7 +239,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "chances": decision.chances,
         **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
-        "front": [_brief(evaluation) for evaluation in chosen(view, decision.front, rows)],
+        "front": [_brief(evaluation) for evaluation in choose_rows(view, decision.front, rows)],
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
         "labels": asdict(view.labels) if view.labels else None,
         "remarks": [*filter(None, [view.demonstration]), *view.problems, *view.remarks, *foreign_runtimes(view)],

@@ -119,13 +119,13 @@ class Selection(Generic[T]):
         rows = [(self.rows.cells(item), item) for item in items]
         rows = [row for row in rows if all(condition.passes(row[0][condition.column]) for condition in self.conditions)]
         for column, ascending in reversed(self.order):
-            keyed = [(_folded(cells[column]), (cells, item)) for cells, item in rows]
+            keyed = [(_fold_case(cells[column]), (cells, item)) for cells, item in rows]
             known = sorted((pair for pair in keyed if pair[0] is not None), key=itemgetter(0), reverse=not ascending)
             rows = [row for _, row in (*known, *(pair for pair in keyed if pair[0] is None))]
         return tuple(item for _, item in rows)
 
 
-def _folded(value: Any) -> Any:
+def _fold_case(value: Any) -> Any:
     """Return a text without upper case, so that its order ignores it; other values as they are."""
     return value.casefold() if isinstance(value, str) else value
 
@@ -248,10 +248,10 @@ def _row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
     view, evaluation = item
     cells: dict[str, object] = {"role": _role(view, evaluation.configuration.key), "metric": view.metric}
     cells["meets_budget"] = view.budget.met_by(evaluation)
-    return {name: _known(evaluation, name) if path else cells[name] for name, path in map_columns().items()}
+    return {name: _read_known(evaluation, name) if path else cells[name] for name, path in map_columns().items()}
 
 
-def _known(evaluation: Evaluation, column: str) -> object:
+def _read_known(evaluation: Evaluation, column: str) -> object:
     value = value_at(evaluation, map_columns()[column])
     if value is not None and type_of(column) == COUNT:
         return round(value)
@@ -283,7 +283,9 @@ def make_candidate_rows() -> Rows[Evaluation]:
     return rows_of({name: path for name, path in map_columns().items() if path})
 
 
-def chosen(view: RunView, evaluations: Sequence[Evaluation], selection: AnswerRows | None) -> tuple[Evaluation, ...]:
+def choose_rows(
+    view: RunView, evaluations: Sequence[Evaluation], selection: AnswerRows | None
+) -> tuple[Evaluation, ...]:
     """Return the evaluations that are shown, in their order; all of them without a selection."""
     if selection is None:
         return tuple(evaluations)

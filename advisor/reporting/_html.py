@@ -22,14 +22,21 @@ from advisor.core import (
     top1_on_parts,
 )
 from advisor.reporting import _blocks as blocks, _pages as pages, _phrases as phrases, _text as text
-from advisor.reporting._answer import other_risks, summary, warned
+from advisor.reporting._answer import list_warned_blocks, other_risks, summary
 from advisor.reporting._app_size import PHONES, app_growth
-from advisor.reporting._classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
+from advisor.reporting._classes import (
+    compute_lost_recall,
+    confusions,
+    list_confused_pairs,
+    metric_blocks,
+    recalls,
+    weakest,
+)
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import confidence, threshold_blocks, unknown
 from advisor.reporting._explanation import explanation, incumbent_sentences, meeting_line, opening
 from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
-from advisor.reporting._pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
+from advisor.reporting._pages import asset, draw, json_for_script, pack_text, plotly_script, render, render_page
 from advisor.reporting._steps import next_steps
 from advisor.reporting._view import RunView, report_parts
 
@@ -85,7 +92,7 @@ def _answer(view: RunView) -> Variables:
         "chart": _chart(view),
         "mistakes": _mistakes(view)[:FIRST_PHOTOS],
         "explanation": explanation(view),
-        "warnings": warned(view),
+        "warnings": list_warned_blocks(view),
         "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),
         "foundations": foundations(view, pick) if pick else (),
         "ties": phrases.fastest_per_artefact(view.decision.ties),
@@ -147,9 +154,9 @@ def _classes(view: RunView) -> Variables | None:
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "recalls": class_recalls,
         "counted": any(recall.precision is not None for recall in class_recalls),
-        "lost": lost(floats.answers, pick.answers) if floats and compressed else {},
+        "lost": compute_lost_recall(floats.answers, pick.answers) if floats and compressed else {},
         "weakest": weakest(class_recalls),
-        "pairs": confused_pairs(answers, labels),
+        "pairs": list_confused_pairs(answers, labels),
         "confusions": confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,
         "promised": list(threshold_blocks(view)) if answers.boxes else [],
@@ -162,7 +169,7 @@ def _images(view: RunView) -> Variables | None:
     mistakes = _mistakes(view)
     if not mistakes and changed is None:
         return None
-    changes = pages.changed_photos(changed, view.images, labels) if changed else []
+    changes = pages.list_changed_photos(changed, view.images, labels) if changed else []
     return {"mistakes": mistakes, "changes": changes, "changed": changed}
 
 
@@ -208,7 +215,7 @@ def _losses(view: RunView) -> Variables | None:
 def _evaluations(view: RunView) -> Variables | None:
     if not view.evaluations:
         return None
-    rows = phrases.ranked(view)
+    rows = phrases.rank_begun(view)
     return {
         "rows": [(row, phrases.verdict(view, row)) for row in rows[:ROWS_SHOWN]],
         "several": len({row.configuration.target.device for row in rows}) > 1,
@@ -260,8 +267,8 @@ def render_html(view: RunView, sections: Sequence[Section] = list_sections()) ->
         view=view,
         limits=phrases.limits(view),
         sections=[(section, body) for section, body in bodies if body is not None],
-        data=packed(_script_data(view)),
-        library=packed(plotly_script()),
+        data=pack_text(_script_data(view)),
+        library=pack_text(plotly_script()),
     )
 
 
@@ -323,7 +330,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 def payload(view: RunView) -> dict[str, object]:
     """Return the data of the page's script, plain JSON values."""
-    rows = phrases.ranked(view)
+    rows = phrases.rank_begun(view)
     licences = _licences(view)
     budget = view.budget
     sources: dict[str, int] = {}

@@ -140,7 +140,7 @@ def print_card(card: Card, here: bool) -> None:
         ("licence", card.licence),
         ("paper", card.paper),
         ("graph", " ".join([card.architecture, *(f"{key}={value}" for key, value in card.arguments)])),
-        ("conversion", _converted(card.conversion) if card.conversion else ""),
+        ("conversion", _describe_conversion(card.conversion) if card.conversion else ""),
         ("note", card.note),
     )
     _print_facts(card.name, facts, 11)
@@ -220,7 +220,7 @@ def print_added_card(added: ImportedModel) -> None:
         f"{card.params:,} parameters, {card.macs:,} MACs"
     )
     if card.conversion:
-        typer.echo(f"  {_converted(card.conversion)}")
+        typer.echo(f"  {_describe_conversion(card.conversion)}")
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
     files = own_files_of(card.task)
@@ -233,7 +233,7 @@ def print_added_card(added: ImportedModel) -> None:
     typer.echo(f"next: advisor search --budget 50ms{files.search_options} --candidates {card.name}{named}")
 
 
-def _converted(conversion: Conversion) -> str:
+def _describe_conversion(conversion: Conversion) -> str:
     """Return how a conversion went: against what, how far apart, and the transposes that it left."""
     left = "no transposes left"
     if conversion.transposes:

@@ -70,8 +70,8 @@ def render_page(
     """
     return render(
         template,
-        style=trusted("".join(map(asset, styles))),
-        scripts=[trusted(script) for script in scripts],
+        style=trust_content("".join(map(asset, styles))),
+        scripts=[trust_content(script) for script in scripts],
         policy=content_policy((*scripts, *packed_scripts)),
         **values,
     )
@@ -79,7 +79,7 @@ def render_page(
 
 def render(template: str, **values: object) -> Markup:
     """Return a template with its variables: every value is escaped, and a missing one is an error."""
-    return trusted(environment().get_template(f"{template}.html.j2").render(**values))
+    return trust_content(environment().get_template(f"{template}.html.j2").render(**values))
 
 
 def draw(blocks: Iterable[Block]) -> Markup:
@@ -126,7 +126,7 @@ def plotly_script() -> str:
     return Path(str(script)).read_text(encoding="utf-8")
 
 
-def trusted(content: str) -> Markup:
+def trust_content(content: str) -> Markup:
     """Mark content that needs no escaping: our own files, plotly, rendered templates, JSON made for scripts."""
     return Markup(content)  # noqa: S704
 
@@ -137,9 +137,9 @@ def json_for_script(value: object) -> str:
 
 
 @lru_cache(maxsize=2)  # the drawing library, and one report
-def packed(content: str) -> Markup:
+def pack_text(content: str) -> Markup:
     """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
-    return trusted(base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode())
+    return trust_content(base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode())
 
 
 def content_policy(scripts: Sequence[str]) -> str:
@@ -257,7 +257,7 @@ def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
     return shown
 
 
-def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
+def list_changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
     shown = []
     for one in found.rows[:CHANGED_SHOWN]:
@@ -277,8 +277,8 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
         counts = Counter(_label(box.label, labels) for box in some)
         if some:
             result.append(f"{said}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}")
-    true = [_drawn(image, box, "seen" if box.matched else "missed", labels) for box in image.true[:DRAWN]]
-    answered = [_drawn(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
+    true = [_draw_box(image, box, "seen" if box.matched else "missed", labels) for box in image.true[:DRAWN]]
+    answered = [_draw_box(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
     return Photo(
         name=image.path,
         image=_data_uri(root, image.path, image.sha256),
@@ -294,7 +294,7 @@ def _label(label: int, labels: Sequence[str]) -> str:
     return labels[label] if 0 <= label < len(labels) else f"class {label}"
 
 
-def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
+def _draw_box(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
     left = box.left * image.width
     top = box.top * image.height
     width = box.right * image.width - left

@@ -180,13 +180,17 @@ def method(view: RunView) -> dict[str, object]:
     manifest = view.manifest
     others = {key: value for key, value in manifest.items() if key not in _SHOWN_ALONE}
     request, more = (
-        {key: shown(value) for key, value in given.items() if value not in (None, "", [], {}) and value is not False}
+        {
+            key: show_value(value)
+            for key, value in given.items()
+            if value not in (None, "", [], {}) and value is not False
+        }
         for given in (view.request.written, others)
     )
     durations = manifest.get("durations") or {}
     return {
         "command_line": command_line(view),
-        "weights": {name: shown(origin) for name, origin in (manifest.get("weights") or {}).items()},
+        "weights": {name: show_value(origin) for name, origin in (manifest.get("weights") or {}).items()},
         "versions": manifest.get("versions") or {},
         "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
         "request": request,
@@ -204,12 +208,12 @@ def command_line(view: RunView) -> str:
     return shlex.join(["advisor" if name in ("__main__.py", "advisor.exe") else name, *arguments])
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """Return a value of the manifest on one line."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {show_value(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return ", ".join(shown(item) for item in value)
+        return ", ".join(show_value(item) for item in value)
     return text.plain(value)
 
 
@@ -239,7 +243,7 @@ def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation,
     return tuple(best.values())
 
 
-def ranked(view: RunView) -> tuple[Evaluation, ...]:
+def rank_begun(view: RunView) -> tuple[Evaluation, ...]:
     """Return what was begun: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
     front = view.front_keys
 

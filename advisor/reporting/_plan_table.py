@@ -52,7 +52,7 @@ def sentences(view: PlanView) -> Iterator[str]:
     question = view.request.question
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
     yield from (f"Note: {remark}" for remark in view.remarks)
-    yield from _filtered(view.forecasts)
+    yield from _describe_filtered(view.forecasts)
     yield from _images(view)
     skipped: dict[str, list[str]] = {}
     for name, reason in view.left_out.items():
@@ -71,7 +71,7 @@ def sentences(view: PlanView) -> Iterator[str]:
     yield "Nothing was spent. To start, use the same options with advisor search."
 
 
-def _filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
+def _describe_filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
     """Yield a line for each reason to leave configurations out; reasons that differ only in figures are one."""
     alike: dict[str, list[Forecast]] = {}
     filtered = [forecast for forecast in forecasts if forecast.filtered]

@@ -16,7 +16,7 @@ from advisor.reporting import _blocks as blocks
 from advisor.reporting._blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting._compression import diagnosis_html, diagnosis_lines
 from advisor.reporting._frames import Rows, rows_of
-from advisor.reporting._pages import asset, json_for_script, plotly_script, render_page, trusted
+from advisor.reporting._pages import asset, json_for_script, plotly_script, render_page, trust_content
 from advisor.reporting._text import figure
 
 FILES = {"html": "profile.html", "json": "profile.json"}
@@ -147,7 +147,7 @@ def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[
         if unit.about and unit.name not in described:
             lines.append(Paragraph(f"  {unit.about}", "dim"))
         described.add(unit.name)
-        lines += [Paragraph(f"  not supported: {reason}") for reason in unsupported(delegation)]
+        lines += [Paragraph(f"  not supported: {reason}") for reason in count_unsupported(delegation)]
     yield blocks.Group(lines)
 
 
@@ -162,7 +162,7 @@ def _ethos_lines(estimates: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
     yield blocks.Group(lines)
 
 
-def unsupported(delegation: Delegation) -> list[str]:
+def count_unsupported(delegation: Delegation) -> list[str]:
     """Return the most frequent reasons with their counts, and how many more there are."""
     reasons = [f"{reason} ({count}x)" if count > 1 else reason for reason, count in delegation.reasons.items()]
     more = len(reasons) - REASONS_SHOWN
@@ -203,7 +203,7 @@ def _operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.Dat
     return table_of(OPERATORS, steps, look="tall")
 
 
-def requested_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
+def prepare_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
     """Return the file of each form, and make their folders before anything is measured, or raise a ``UsageError``."""
     wanted = {**({form: folder / name for form, name in FILES.items()} if folder else {}), **paths}
     for path in wanted.values():
@@ -244,8 +244,8 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
         operators=[_operators_table(profile.operators, True)],
         quality=_quality(profile),
         diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
-        reasons=unsupported,
-        data=trusted(json_for_script(_payload(profile))),
+        reasons=count_unsupported,
+        data=trust_content(json_for_script(_payload(profile))),
     )
 
 
@@ -270,15 +270,16 @@ def _payload(profile: Profile) -> dict[str, object]:
     roof = profile.roofline
     steps = [row for row in profile.operators if row.gflops and row.gbytes]
     return {
-        "bars": [_drawn(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
+        "bars": [_draw_operator(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
         "points": [
-            _drawn(row, x=2 * row.node.macs / row.node.bytes_moved if row.node else 0.0, y=row.gflops) for row in steps
+            _draw_operator(row, x=2 * row.node.macs / row.node.bytes_moved if row.node else 0.0, y=row.gflops)
+            for row in steps
         ],
         "roof": {"gflops": roof.gflops, "gbytes": roof.gbytes} if roof else None,
     }
 
 
-def _drawn(row: OperatorTime, **place: Any) -> dict[str, object]:
+def _draw_operator(row: OperatorTime, **place: Any) -> dict[str, object]:
     """Return what the plots show of an operator at a place."""
     output = row.node.outputs[0] if row.node and row.node.outputs else ""
     shown = {"us": row.time_us, "share": row.share, "type": row.type, "where": row.where, "step": row.position}

@@ -93,7 +93,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
         *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
-        *_flattered(evaluation),
+        *_warn_of_flattery(evaluation),
         *_new_conditions(question, evaluation),
         *_fitting(question, evaluation, bool(grouped)),
         *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
@@ -149,7 +149,7 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
-def _flattered(evaluation: Evaluation) -> Iterator[Risk]:
+def _warn_of_flattery(evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
     validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
     if validated is None or judged is None:

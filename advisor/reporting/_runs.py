@@ -332,7 +332,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     faults = [str(problem) for problem in serious if problem not in old]
     faults += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
     state, why = (RunState.DAMAGED, "; ".join(faults)) if faults else (state, why)
-    limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
+    limits = ((name.replace("_", " "), _show_value(request.get(name))) for name in LIMITS)
     task = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK])
     metric = METRICS.get(str(request.get("metric")))
     asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
@@ -409,5 +409,5 @@ def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[
     return RunState.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")

@@ -74,7 +74,7 @@ def _steps(view: RunView, pick: Evaluation) -> Iterator[NextStep]:
         gain = f"about {tuning.points:+.0f} points ({tuning.low:+.0f} to {tuning.high:+.0f})"
         what = f"fine-tuning of {tuning.card}, {gain} in about {show_seconds(tuning.seconds)}"
         yield NextStep("fine-tuning", what, tuning.command(view.folder))
-    images, label = wanted_images(view, pick)
+    images, label = count_wanted_images(view, pick)
     if images:
         photographs = f"{plural(images, 'more image')} of '{label}', which halve its interval"
         yield NextStep(
@@ -105,7 +105,7 @@ def int8_size(pick: Evaluation) -> str:
     return f", about {show_bytes(SMALLER * pick.size.value)}" if pick.size else ""
 
 
-def failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
+def find_failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
     """Return the int8 file of a float pick that failed; None if it did not fail, or if there is another one."""
     forms = [row for row in view.evaluations if network_of(row) == network_of(pick)]
     int8 = [row for row in forms if row.configuration.compression == INT8]
@@ -114,7 +114,7 @@ def failed_int8(view: RunView, pick: Evaluation) -> Evaluation | None:
     return next((row for row in int8 if row.status is Status.FAILED), None)
 
 
-def wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
+def count_wanted_images(view: RunView, pick: Evaluation) -> tuple[int, str]:
     """Return how many more images halve the interval of the class with the widest one, and its name; 0 for none."""
     answers = pick.holdout_answers or pick.answers
     try:

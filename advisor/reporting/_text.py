@@ -44,7 +44,7 @@ def percent(quantity: Quantity | None) -> str:
     return MISSING if quantity is None else f"{quantity.value:.1f}"
 
 
-def held_out_images(evaluation: Evaluation) -> str:
+def show_holdout_images(evaluation: Evaluation) -> str:
     """Return on how many images of the hold-out a file was judged: ``101 images``, or ``40 of 101 images``."""
     judged, part = evaluation.holdout_accuracy, evaluation.holdout_part
     return part.shown if part else f"{judged.n if judged else 0} images"

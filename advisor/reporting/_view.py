@@ -39,14 +39,14 @@ from advisor.engine import (
     LoadedRun,
     Request,
     Unfinished,
-    checked_labels,
     continue_command,
     disagreements,
-    expected_tuning,
+    expect_tuning_gain,
     images_folder,
     incumbents,
     load_run,
-    unfinished_search,
+    read_label_check,
+    read_unfinished_search,
 )
 from advisor.store import RunFolder
 
@@ -287,7 +287,7 @@ def load_view(run: RunFolder, running: bool = False) -> RunView:
 
 def view_of(run: LoadedRun, running: bool = False) -> RunView:
     """Return the content of the reports of a run, whose search is ``running`` or not."""
-    folder, unfinished = typed_path(run.folder.path), unfinished_search(run, running)
+    folder, unfinished = make_typed_path(run.folder.path), read_unfinished_search(run, running)
     decision = run.decision
     if unfinished and decision.pick is None:
         decision = replace(decision, reason="No candidate has a result yet.")
@@ -303,17 +303,17 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         folder=folder,
         next_command="" if unfinished else _next_command(folder, run),
         diagnoses=_diagnoses(run.folder),
-        tuning=None if unfinished else expected_tuning(run),
+        tuning=None if unfinished else expect_tuning_gain(run),
         unfinished=unfinished,
         images=images_folder(run.folder),
         disagreements=disagreements(run.folder, run.evaluations, decision.pick),
-        labels=checked_labels(run.folder),
+        labels=read_label_check(run.folder),
         problems=() if running else tuple(map(str, run.problems)),
         incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
 
 
-def typed_path(path: Path) -> str:
+def make_typed_path(path: Path) -> str:
     """Return the path relative to the working directory, as the user would type it."""
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else str(path)
@@ -361,7 +361,7 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
     document, split = run.dataset, run.folder.read_json("split.json")
     try:
         named = {name: document[name] for name in ("folder", "train", "validation", "holdout")}
-        validated, groups = _counted(split, document["pictures_per_class"])
+        validated, groups = _count_split(split, document["pictures_per_class"])
         return DatasetSummary(
             **named,
             images_per_class=document["pictures_per_class"],
@@ -378,7 +378,7 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
         return None
 
 
-def _counted(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
+def _count_split(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Return the validation images of each class, and its groups; nothing where the split is missing or damaged."""
     try:
         counts = Counter(str(row["class"]) for row in split[VALIDATION])

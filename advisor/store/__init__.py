@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         require_cache,
     )
     from advisor.store._encodings import guess_encodings
+    from advisor.store._evaluation_rows import chain_lines
     from advisor.store._files import (
         ROWS,
         UNREADABLE_ZIP,
@@ -64,19 +65,9 @@ if TYPE_CHECKING:
         uses_of,
     )
     from advisor.store._protobuf import Schema, message_type
-    from advisor.store._run_folder import (
-        CHANGED,
-        OLD,
-        REPORTS,
-        SEAL,
-        Problem,
-        RunFolder,
-        answers_file,
-        artefact_problem,
-        chain_lines,
-        integrity_problems,
-        seal_problems,
-    )
+    from advisor.store._run_folder import REPORTS, RunFolder, answers_file
+    from advisor.store._run_integrity import CHANGED, OLD, Problem, artefact_problem, integrity_problems, seal_problems
+    from advisor.store._run_seal import SEAL
     from advisor.store._yamlfile import YamlDocument, open_file, open_text, read_bytes, read_text, read_yaml
 else:
     __getattr__, __dir__ = open_face(__name__)

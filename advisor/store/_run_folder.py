@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,34 +20,28 @@ from advisor.core import (
     Evaluation,
     Status,
     UsageError,
-    broken_rule,
-    evaluation_from_json,
-    evaluation_to_json,
-    parse,
-    plural,
 )
 from advisor.isolation import no_follow
+from advisor.store._evaluation_rows import Row, chain_lines, files_of, read_rows
 from advisor.store._files import (
     copy_atomically,
     full_disk,
     is_full_disk,
     remove_unfinished,
     sha256_file,
-    sha256_json,
     walk_folder,
     write_atomically,
 )
-from advisor.store._jsonfile import KINDS, MAX_BYTES, SCHEMA_VERSION, parse_json, read_document, read_json
-from advisor.store._yamlfile import read_text, read_yaml
+from advisor.store._jsonfile import SCHEMA_VERSION, read_document, read_json
+from advisor.store._run_seal import SEAL, Seal, read_seal, with_hash
+from advisor.store._yamlfile import read_yaml
 
 REQUEST_BYTES = 4 * 2**20  # Largest request in bytes: a command line is at most half as long
 KEPT_BYTES = 2**22  # Largest JSON document that is kept in memory: the split of 25,000 images fits
 
 MANIFEST = "manifest.json"
-SEAL = "seal"
 REPORTS = ("recommendation.json", "front.", "report.")  # How the names of reports begin
 UNSEALED = (".", MANIFEST, "evaluations.jsonl", "study.journal", "study.sqlite", "log.txt", "progress.json")
-SEALED_SINCE = "0.2.0"
 
 GITIGNORE = """\
 # What a re-evaluation reads: the request and the answers. The files of models and the reports stay out of git.
@@ -67,10 +59,6 @@ GITIGNORE = """\
 !catalogs/*
 """
 """Content of ``.gitignore`` in a run folder."""
-
-SHOWN = 5  # Most line numbers in a message
-CHANGED = "changed"
-OLD = "old"
 
 
 def answers_file(name: str) -> str:
@@ -251,7 +239,7 @@ class RunFolder:
     @property
     def seal(self) -> Seal:
         """What the manifest says of the other files."""
-        seal: Seal = self._read_once(self.path / MANIFEST, _read_seal)
+        seal: Seal = self._read_once(self.path / MANIFEST, read_seal)
         return seal
 
     def _read_once(self, path: Path, read: Callable[[Path], Any]) -> Any:
@@ -310,7 +298,7 @@ class RunFolder:
 
     def rows(self) -> list[Row]:
         """Return the lines of the evaluations that are not empty."""
-        rows: list[Row] = self._read_once(self.evaluations_file, _read_rows)
+        rows: list[Row] = self._read_once(self.evaluations_file, read_rows)
         return rows
 
     def keep_answers(self, name: str, answers: Sequence[float]) -> str:
@@ -382,196 +370,3 @@ def _damage_error(file: Path, why: str) -> UsageError:
         f"the run folder '{file.parent}' is damaged: {file.name} cannot be read ({why})",
         "restore this file; advisor does not change the other files of the run",
     )
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the evaluations."""
-
-    number: int  # of the line, from 1
-    evaluation: Evaluation | None = None  # None if it is left out
-    hash: str = ""  # what it states as its hash; empty in a run of an older version
-    key: str = ""  # its configuration; empty if the line is incomplete or damaged
-    fault: str = ""  # what does not fit
-
-
-def chain_lines(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str, str]:
-    """Return the lines of evaluations and the hash of the last one.
-
-    Each line has the hash of the line ``before`` it, and at its end the SHA-256 of its own text without this ``hash``.
-    """
-    lines = []
-    for evaluation in evaluations:
-        text = json.dumps({**evaluation_to_json(evaluation), "before": last}, ensure_ascii=False)
-        last = hashlib.sha256(text.encode()).hexdigest()
-        lines.append(f'{text[:-1]}, "hash": "{last}"}}\n')
-    return "".join(lines), last
-
-
-def _read_rows(file: Path) -> list[Row]:
-    rows = list[Row]()
-    last = ""
-    text = read_text(file, MAX_BYTES, errors="replace") if file.is_file() else ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            rows.append(_read_row(number, line, last))
-            last = rows[-1].hash or last
-    return rows
-
-
-def _read_row(number: int, line: str, last: str) -> Row:
-    """Return a line; ``last`` is the hash of the last line before it that has one."""
-    try:
-        values: Any = parse_json(line)
-        own_hash, before = (str(values.get(name, "")) for name in ("hash", "before"))
-        evaluation = evaluation_from_json(values)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return Row(number)
-    text = line.rstrip().removesuffix(f', "hash": "{own_hash}"}}') + "}"
-    fault = ""
-    if own_hash and hashlib.sha256(text.encode()).hexdigest() != own_hash:
-        fault = "has changed since it was written"
-    elif last and not own_hash:
-        fault = "has no hash, as the lines before it have"
-    elif rule := broken_rule(evaluation, values.get("key")):
-        fault = f"breaks the rule that {rule}"
-    elif own_hash and before != last:
-        moved = "does not follow the line before it: a line was removed, added or moved"
-        return Row(number, evaluation, own_hash, evaluation.configuration.key, moved)
-    key = evaluation.configuration.key
-    if fault:
-        return Row(number, None, own_hash, key, f"{fault}: left out")
-    return Row(number, evaluation, own_hash, key)
-
-
-def files_of(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
-    """Return path and hash of each model file that an evaluation names."""
-    files = [(evaluation.artefact, evaluation.artefact_sha256)]
-    for variant in (evaluation.unknown, evaluation.on_all):
-        if variant is not None:
-            files.append((variant.file, variant.sha256))
-    return tuple((file, sha256) for file, sha256 in files if file)
-
-
-@dataclass(frozen=True)
-class Seal:
-    """What the manifest of a run says of its other files; those of a search that goes on may be newer."""
-
-    lines: int = 0  # number of lines of the evaluations that have a hash
-    head: str = ""  # hash of the last of them
-    files: Mapping[str, str] = field(default_factory=dict)  # hash of each other file by its path
-    hash: str = ""  # hash of the manifest without this entry; empty if there is no seal
-    whole: bool = True  # the manifest has this hash
-
-
-def with_hash(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest with the hash of its other content in its seal."""
-    document: dict[str, Any] = json.loads(json.dumps(manifest))
-    document[SEAL].pop("hash", None)
-    document[SEAL]["hash"] = sha256_json(document)
-    return document
-
-
-def _read_seal(manifest: Path) -> Seal:
-    """Return the seal of a manifest; an empty one if it has none, or is missing or damaged."""
-    with contextlib.suppress(UsageError, LookupError, TypeError, ValueError, AttributeError):
-        document: Any = read_json(manifest)
-        if with_hash(document)[SEAL] != document[SEAL]:
-            return Seal(hash=str(document[SEAL]), whole=False)
-        seal: Seal = parse(Seal, document[SEAL])
-        return seal
-    return Seal()
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One problem of a run folder."""
-
-    file: str  # path within the run folder
-    what: str  # what is wrong with it, and the consequence
-    kind: str = ""  # CHANGED: it is not as it was written. OLD: nobody can tell, and nothing else is wrong
-
-    def __str__(self) -> str:
-        return f"{self.file} {self.what}"
-
-
-def seal_problems(run: RunFolder) -> Iterator[Problem]:
-    """Return what is not as it was written: lines of the evaluations, and files other than artefacts."""
-    lines = run.evaluations_file.name
-    seal = run.seal
-    rows = run.rows()
-    faults = [Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED) for row in rows if row.fault]
-    yield from faults[:SHOWN]
-    if faults[SHOWN:]:
-        yield Problem(lines, f"has {len(faults)} such lines in all", CHANGED)
-    hashes = [row.hash for row in rows if row.hash]
-    aged = [row for row in rows if row.evaluation and not row.hash]
-    if not seal.hash and not hashes:
-        yield Problem("the run", f"was made before {SEALED_SINCE}: not verifiable", OLD)
-    elif aged:
-        what = f"has {plural(len(aged), 'line')} that were made before {SEALED_SINCE}: not verifiable"
-        yield Problem(lines, what, OLD)
-    if hashes and not seal.hash and not read_document(run.path / MANIFEST).problems:
-        yield Problem(MANIFEST, "has no hashes, as the lines of the evaluations have: not verifiable", CHANGED)
-    if not seal.whole:
-        yield Problem(MANIFEST, "has changed since it was written: its content is ignored", CHANGED)
-    if len(hashes) < seal.lines and run.evaluations_file.is_file():
-        yield Problem(lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED)
-    elif seal.lines and hashes[seal.lines - 1 :][:1] not in ([], [seal.head]):
-        yield Problem(lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED)
-    for name in (name for name in seal.files if not name.startswith(f"{run.artefacts.name}/")):
-        if not run.is_unchanged(name):
-            yield Problem(name, "has changed since it was written: it is not used", CHANGED)
-        elif not (run.path / name).exists() and not name.startswith((*REPORTS, "answers/")):
-            yield Problem(name, "is missing, and was there when the search ended", CHANGED)
-    ended = seal.hash and {"stopped", "reevaluated"} & run.read_json(MANIFEST).keys()
-    for name in KINDS.keys() - seal.files.keys() - {MANIFEST}:
-        if ended and (run.path / name).exists():
-            yield Problem(name, f"was added after the search: {MANIFEST} does not name it", CHANGED)
-
-
-def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
-    """Return all problems of a run; ``artefacts``: also hash every artefact (a second a gigabyte)."""
-    problems: list[Problem] = []
-    for name in KINDS:
-        if (path := run.path / name).exists():
-            problems += [Problem(name, what) for what in read_document(path).problems]
-        elif name == MANIFEST:
-            problems.append(Problem(name, "is missing: versions, host and weights are not known"))
-    lines = run.evaluations_file
-    unread = [str(row.number) for row in run.rows() if not row.key]
-    if not lines.is_file():
-        problems.append(Problem(lines.name, "is missing: nothing was evaluated"))
-    if unread:
-        shown = ", ".join(unread[:SHOWN]) + (", ..." if len(unread) > SHOWN else "")
-        problems.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
-    problems += seal_problems(run)
-    evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
-    for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
-        if not (run.path / name).is_file():
-            what = "is missing: ties are decided by intervals, not by a paired test"
-            problems.append(Problem(name, what, CHANGED if name in run.seal.files else ""))
-    if artefacts:
-        shipped = {
-            file: replace(evaluation, artefact=file, artefact_sha256=sha256)
-            for evaluation in evaluations
-            for file, sha256 in files_of(evaluation)
-        }
-        unnamed = (evaluation for evaluation in evaluations if not evaluation.artefact)
-        problems += filter(None, (artefact_problem(run, evaluation) for evaluation in (*unnamed, *shipped.values())))
-    return tuple(problems)
-
-
-def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
-    """Return the problem of one evaluation's artefact, or None."""
-    if not evaluation.artefact:
-        return Problem("evaluations.jsonl", f"names no artefact for {evaluation.configuration.key}")
-    path = run.path / evaluation.artefact
-    if not path.resolve().is_relative_to(run.path.resolve()):
-        return Problem(evaluation.artefact, "is outside the run folder: it is not read")
-    if not path.is_file():
-        return Problem(evaluation.artefact, "is missing: it cannot be shipped or measured again")
-    if sha256_file(path) != evaluation.artefact_sha256:
-        what = "has changed since it was measured (its hash differs): it is not used"
-        return Problem(evaluation.artefact, what, CHANGED)
-    return None

@@ -49,7 +49,7 @@ EPOCHS = "epochs.json"  # In the folder of checkpoints: epochs done, all epochs,
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
 
-def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def train_on_maps(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Train a network of the task on the card's frozen backbone, or fine-tune both.
 
     The compared one learns from the training part; fine-tuning starts from the compared head. The one that ships goes
@@ -62,7 +62,7 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
     goes_on = task.goes_on and purpose is not Purpose.COMPARE
     earlier = None
     if goes_on or layers:
-        earlier = trained(card, training if goes_on else HEAD, Purpose.COMPARE, workload)
+        earlier = train_on_maps(card, training if goes_on else HEAD, Purpose.COMPARE, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         if card.own_file:
@@ -132,7 +132,7 @@ class _Progress:
         write_atomically(self._file, json.dumps(row))
 
 
-def answered(
+def answer_images(
     own: TaskFunctions,
     scope: Scope,
     spec: InputSpec,

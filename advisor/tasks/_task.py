@@ -95,15 +95,15 @@ class OnMaps(Task):
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes these answers."""
-        from advisor.tasks._on_maps import answered
+        from advisor.tasks._on_maps import answer_images
 
-        return answered(self.functions, scope, spec, source, role, cost_s)
+        return answer_images(self.functions, scope, spec, source, role, cost_s)
 
     def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes these answers under the capture conditions that move nothing."""
-        from advisor.tasks._on_maps import answered
+        from advisor.tasks._on_maps import answer_images
 
-        return answered(self.functions, scope, spec, source, role, cost_s, captured=True)
+        return answer_images(self.functions, scope, spec, source, role, cost_s, captured=True)
 
     @abstractmethod
     def seconds(self, card: Card, images: int, layers: float) -> float:
@@ -115,9 +115,9 @@ class OnMaps(Task):
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that learns from the maps of the card's backbone."""
-        from advisor.tasks._on_maps import trained
+        from advisor.tasks._on_maps import train_on_maps
 
-        return trained(card, training, purpose, workload)
+        return train_on_maps(card, training, purpose, workload)
 
 
 class HeadOnMaps(OnMaps):

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from advisor.tflite._floats import to_float32
     from advisor.tflite._heads import read_head, with_head
     from advisor.tflite._input_scale import scale_of_input
-    from advisor.tflite._layout import TRANSPOSE, simplified, transposes, with_channels_last, without_transposes
+    from advisor.tflite._layout import TRANSPOSE, simplify_file, transposes, with_channels_last, without_transposes
     from advisor.tflite._levels import FEATURES, LARGEST_SHARE, VERSION, attach_head, last_width, with_levels
-    from advisor.tflite._macs import CLAMPS, SIZES, OperatorCost, Works, count, counted, form_of, works_of
-    from advisor.tflite._metadata import Metadata, describe, described_in, one_line, read_metadata, write_metadata
-    from advisor.tflite._model import BUILTINS, LITERT_CUSTOM, custom_operators, opened, read, text_of
+    from advisor.tflite._macs import CLAMPS, SIZES, OperatorCost, Works, count, count_works, form_of, works_of
+    from advisor.tflite._metadata import Metadata, describe, one_line, read_description, read_metadata, write_metadata
+    from advisor.tflite._model import BUILTINS, LITERT_CUSTOM, custom_operators, open_model, read, text_of
     from advisor.tflite._operator_work import CONVOLUTION, DENSE, DEPTHWISE, Work
     from advisor.tflite._postprocess import (
         CENTRE_SCALE,
@@ -109,12 +109,11 @@ __all__ = [
     "attach_head",
     "content_of",
     "count",
-    "counted",
+    "count_works",
     "custom_operators",
     "cut_postprocess",
     "dequantize",
     "describe",
-    "described_in",
     "drop_unused_buffers",
     "editable",
     "fold_normalization",
@@ -127,7 +126,7 @@ __all__ = [
     "model",
     "new_operator",
     "one_line",
-    "opened",
+    "open_model",
     "operator_alone",
     "operator_code",
     "operator_name",
@@ -136,13 +135,14 @@ __all__ = [
     "put_back",
     "quantize",
     "read",
+    "read_description",
     "read_head",
     "read_metadata",
     "real_values",
     "scale_of_input",
     "select_output",
     "sign",
-    "simplified",
+    "simplify_file",
     "single_graph",
     "slices_of",
     "split_postprocess",

@@ -105,7 +105,7 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
     boundary = (*graph.inputs, *variables, *graph.outputs)
     last.update(dict.fromkeys((owners.get(index, index) for index in boundary), end))
     return tuple(
-        Lifetime(_rounded(graph.tensors[index].size_bytes, ALIGNMENT), first[index], last.get(index, end))
+        Lifetime(_round_up(graph.tensors[index].size_bytes, ALIGNMENT), first[index], last.get(index, end))
         for index in sorted(first)
         if index not in constants
     )
@@ -133,7 +133,7 @@ def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
     return owners
 
 
-def _rounded(size: int, alignment: int) -> int:
+def _round_up(size: int, alignment: int) -> int:
     return -(-size // alignment) * alignment
 
 
@@ -148,10 +148,10 @@ def plan(blocks: Collection[Lifetime]) -> int:
     whole = [block for block in blocks if (block.first, block.last) == (0, end)]
     part = [block for block in blocks if (block.first, block.last) != (0, end)]
     by_size = sorted(part, key=lambda block: (-block.size_bytes, block.first))
-    return _placed([*whole, *by_size], first_gap=False)
+    return _place_blocks([*whole, *by_size], first_gap=False)
 
 
-def _placed(blocks: Iterable[Lifetime], first_gap: bool) -> int:
+def _place_blocks(blocks: Iterable[Lifetime], first_gap: bool) -> int:
     """Place blocks in their order and return the size of the whole.
 
     Each goes into the first or the smallest gap between the blocks of its time that holds it, or behind them.
@@ -214,13 +214,13 @@ def micro_arena(model: Model) -> MicroArena:
     graph = model.subgraphs[0]
     persistent = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
     by_channel = [_channels(graph, operator, 1) for operator in graph.operators if operator.name in _BY_CHANNEL]
-    persistent += sum(2 * _rounded(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
+    persistent += sum(2 * _round_up(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
     structs = TENSOR_BYTES * len(graph.tensors) + OPERATOR_BYTES * len(graph.operators)
     blocks = _lifetimes(graph)
     planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
     preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
     # As TFLM's GreedyMemoryPlanner does: the largest goes first, of equal ones the last.
-    activations = _placed(sorted(blocks, key=lambda block: block.size_bytes)[::-1], first_gap=True)
+    activations = _place_blocks(sorted(blocks, key=lambda block: block.size_bytes)[::-1], first_gap=True)
     return MicroArena(activations, FIXED_BYTES + structs + persistent, max(planning, preparing))
 
 
@@ -255,7 +255,7 @@ def _lifetimes(graph: Subgraph) -> list[Lifetime]:
         last.update(dict.fromkeys((*operator.inputs, *operator.outputs), step))
     last.update(dict.fromkeys(graph.outputs, len(graph.operators)))
     return [
-        Lifetime(_rounded(tensor.size_bytes, MICRO_ALIGNMENT), first[index], last[index])
+        Lifetime(_round_up(tensor.size_bytes, MICRO_ALIGNMENT), first[index], last[index])
         for index, tensor in enumerate(graph.tensors)
         if index in first and not tensor.is_constant and not tensor.is_variable
     ]

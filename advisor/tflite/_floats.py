@@ -33,7 +33,7 @@ def to_float32(data: bytes, name: str = "the model", quantized: bool = False) ->
     if sum(_densify(model, graph, name) + _expand(model, graph) for graph in model.subgraphs):
         drop_unused_buffers(model)
         data = pack(model)
-    return _dequantized(data, name) if quantized else data
+    return _dequantize_constants(data, name) if quantized else data
 
 
 def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
@@ -119,7 +119,7 @@ def _source(index: int, by: Mapping[int, int]) -> int:
     return index
 
 
-def _dequantized(data: bytes, name: str) -> bytes:
+def _dequantize_constants(data: bytes, name: str) -> bytes:
     """Return a file in which integers that stand for real numbers are these numbers."""
     model = unpack(data, name)
     known = read(data, name)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError
-from advisor.tflite._metadata import describe, described_in
-from advisor.tflite._model import guarded, opened, text_of
+from advisor.tflite._metadata import describe, read_description
+from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._rewrite import add_buffer, content_of, drop_unused_buffers, editable, operator_name, pack, unpack
 
 Floats = npt.NDArray[np.float32]
@@ -81,7 +81,7 @@ def read_head(data: bytes, name: str = "the model") -> tuple[Floats, Floats]:
     """Return the weights (F, C) and the bias (C,) of a classifier's head, dequantized; F as of ``with_probe``."""
     model = unpack(data, name)
     graph = model.subgraphs[0]
-    with guarded(name):
+    with guard_reader(name):
         layers, _ = _layers_of(model, graph, name)
         weights = [_real(model, graph.tensors[layer.inputs[1]]) for layer in layers]
         biases = [_real(model, graph.tensors[layer.inputs[2]]) for layer in layers]
@@ -98,13 +98,13 @@ def with_head(
     the bias, and of its results by their range on the rows. StageError is raised if the shapes do not fit, a value is
     not finite, or the weights are kept in another type than float32 and int8.
     """
-    tables, value = opened(data, name)
-    metadata = described_in(value, data, name)
+    tables, value = open_model(data, name)
+    metadata = read_description(value, data, name)
     model = editable(tables)
     graph = model.subgraphs[0]
     results = dict[int, Floats]()
     start = 0
-    with guarded(name):
+    with guard_reader(name):
         layers, logits = _layers_of(model, graph, name)
         widths = [int(graph.tensors[layer.inputs[1]].shape[1]) for layer in layers]
         classes = int(graph.tensors[logits].shape[-1])

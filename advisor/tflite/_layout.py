@@ -181,7 +181,7 @@ class _Relayout:
             before = self._shape(operator.inputs[0])
             after = self._shape(operator.outputs[0])
             for order in (TO_NCHW, TO_NHWC):
-                if len(before) == _IMAGE_RANK and after == _ordered(before, order) and _is_view(before, order):
+                if len(before) == _IMAGE_RANK and after == _order_axes(before, order) and _is_view(before, order):
                     return order
         return None
 
@@ -279,7 +279,7 @@ class _Relayout:
         return self._turned_of[tensor]
 
     def _turned(self, tensor: int) -> int:
-        return self._add(_ordered(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type)
+        return self._add(_order_axes(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type)
 
     def _give_back(self, turned: int, wanted: int) -> None:
         """Write the NCHW tensor ``wanted`` from its counterpart."""
@@ -314,7 +314,7 @@ class _Relayout:
         return () if shape is None else tuple(int(side) for side in shape)
 
 
-def _ordered(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+def _order_axes(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape[axis] for axis in order)
 
 
@@ -324,7 +324,7 @@ def _is_view(shape: Sequence[int], order: Sequence[int]) -> bool:
     return long == sorted(long)
 
 
-def simplified(data: bytes) -> bytes:
+def simplify_file(data: bytes) -> bytes:
     """Return a file of another converter as TensorFlow's writes it: activations, paddings, one layer of scores."""
     model = unpack(data)
     graph, _ = single_graph(model)

@@ -148,7 +148,7 @@ def works_of(model: Model) -> tuple[Work, ...]:
     return tuple(_work(model, operator, sources) for operator, sources in running if sources and takes_time(operator))
 
 
-def counted(works: Iterable[Work]) -> Works:
+def count_works(works: Iterable[Work]) -> Works:
     """Return each different operator with its number, sorted."""
     return tuple(sorted(Counter(works).items()))
 

@@ -22,7 +22,7 @@ from flatbuffers.table import Table
 
 from advisor.core import StageError
 from advisor.store import UNREADABLE_ZIP
-from advisor.tflite._model import Model, guarded, opened, read
+from advisor.tflite._model import Model, guard_reader, open_model, read
 from advisor.tflite._schema_fields import Field, Schema, strings, vectors
 from advisor.tflite._verify import Damage, verify_tables
 
@@ -123,23 +123,23 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
     Raises:
         UsageError: the file or its metadata is damaged.
     """
-    return described_in(read(data, name), data, name)
+    return read_description(read(data, name), data, name)
 
 
-def described_in(model: Model, data: bytes, name: str) -> Metadata | None:
+def read_description(model: Model, data: bytes, name: str) -> Metadata | None:
     """Return the description in ``data``, of which ``model`` is the value; see :func:`read_metadata`."""
     content = model.metadata.get(_ENTRY)
     if content is None:
         return None
-    with guarded(f"{name} (its metadata)"):
-        metadata, labels_file, scores_file = _decoded(content)
-    with guarded(f"{name} (its labels)"):
+    with guard_reader(f"{name} (its metadata)"):
+        metadata, labels_file, scores_file = _decode_metadata(content)
+    with guard_reader(f"{name} (its labels)"):
         labels = _lines(data, labels_file)
-    with guarded(f"{name} (its thresholds)"):
+    with guard_reader(f"{name} (its thresholds)"):
         return replace(metadata, labels=labels, by_class=_least_scores(data, scores_file))
 
 
-def _decoded(content: bytes) -> tuple[Metadata, str, str]:
+def _decode_metadata(content: bytes) -> tuple[Metadata, str, str]:
     """Return the description without what its files hold, and the names of the files of labels and of scores, or ""."""
     verify_tables(content, _IDENTIFIER, _SCHEMA)
     root = _View(content, int.from_bytes(content[:4], "little"))
@@ -230,7 +230,7 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
         StageError: the model is not one image in, and one row of scores or the four outputs of a detector out; the
             number of labels is not that of its classes; or the normalization is not usable.
     """
-    return describe(*opened(data), metadata)
+    return describe(*open_model(data), metadata)
 
 
 def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
@@ -239,7 +239,7 @@ def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
 
     detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
     _check(model, metadata, detects)
-    description = _encoded(metadata, detects)
+    description = _encode_metadata(metadata, detects)
     add_metadata(editable(tables), DESCRIBING_METADATA, description)
     drop_unused_buffers(tables)
     files = {_LABELS_FILE: "".join(f"{one_line(label)}\n" for label in metadata.labels)}
@@ -312,7 +312,7 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
         return {4: self.tables(units)}
 
 
-def _encoded(metadata: Metadata, detects: bool) -> bytes:
+def _encode_metadata(metadata: Metadata, detects: bool) -> bytes:
     """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
     writer = _Writer(1024)
     inputs = writer.tables([_input(writer, metadata)])

@@ -15,7 +15,7 @@ from advisor.tflite._schema_names import list_names
 from advisor.tflite._values import BITS, OPTIONS, Model, Operator, Quantization, Signature, Subgraph, Tensor
 from advisor.tflite._verify import MAX_FILE_BYTES, Damage, verify
 
-__all__ = ["Model", "Operator", "Subgraph", "Tensor", "guarded", "read"]
+__all__ = ["Model", "Operator", "Subgraph", "Tensor", "guard_reader", "read"]
 
 _MAX_RANK = 32  # runtimes accept 8
 
@@ -31,11 +31,11 @@ BUILTINS = list_names(schema.BuiltinOperator)
 
 
 def read(source: bytes | Path, name: str = "") -> Model:
-    """Return the value of a `.tflite` file; see :func:`opened`."""
-    return opened(source, name)[1]
+    """Return the value of a `.tflite` file; see :func:`open_model`."""
+    return open_model(source, name)[1]
 
 
-def opened(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
+def open_model(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
     """Read a `.tflite` file, or its bytes, which errors call ``name``, after checking that it is not damaged.
 
     Returns:
@@ -46,12 +46,12 @@ def opened(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
     """
     called = name or (str(source) if isinstance(source, Path) else "the model")
     data = _content(source) if isinstance(source, Path) else source
-    with guarded(called):
-        return _parsed(data)
+    with guard_reader(called):
+        return _parse_model(data)
 
 
 @contextmanager
-def guarded(name: str) -> Iterator[None]:
+def guard_reader(name: str) -> Iterator[None]:
     """Turn errors of a reader into a UsageError that names the file."""
     try:
         yield
@@ -88,7 +88,7 @@ def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
     return sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
 
 
-def _parsed(data: bytes) -> tuple[schema.ModelT, Model]:
+def _parse_model(data: bytes) -> tuple[schema.ModelT, Model]:
     verify(data)
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:

@@ -10,7 +10,7 @@ from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError
-from advisor.tflite._model import Model, guarded, opened, read
+from advisor.tflite._model import Model, guard_reader, open_model, read
 from advisor.tflite._quantization import take_floats
 from advisor.tflite._rewrite import (
     add_buffer,
@@ -92,7 +92,7 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
     Raises:
         UsageError: the file is damaged, has no such operator or several, or does not end in it.
     """
-    tables, model = opened(data, name)
+    tables, model = open_model(data, name)
     return _cut(tables, model, name)
 
 
@@ -109,13 +109,13 @@ def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostPro
 
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
     """Return the result of :func:`cut_postprocess`; without post-processing, the file itself and None."""
-    tables, model = opened(data, name)
+    tables, model = open_model(data, name)
     return _cut(tables, model, name) if has_postprocess(model) else (data, None)
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
     """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description."""
-    tables, model = opened(data, name)
+    tables, model = open_model(data, name)
     operator = post_processing(model, name)
     graph = editable(tables).subgraphs[0]
     for tensor in graph.tensors:
@@ -240,7 +240,7 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     if anchors is None or anchors.shape != (shapes[1][1], 4):
         stated = "no constants" if anchors is None else f"of shape {anchors.shape}"
         raise UsageError(f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS)
-    with guarded(f"{name} (options of {OPERATOR})"):
+    with guard_reader(f"{name} (options of {OPERATOR})"):
         table = flexbuffers.GetRoot(bytearray(options)).AsMap
         most = table["max_detections"].AsInt * table["max_classes_per_detection"].AsInt
         classes = table["num_classes"].AsInt

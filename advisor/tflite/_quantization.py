@@ -202,7 +202,7 @@ def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     for operator in graph.operators:
         for place, index in enumerate(operator.inputs):
             if index >= 0 and index not in expanded and _is_float_constant(model, graph.tensors[index]):
-                added.append(_halved(model, graph, index))
+                added.append(_halve_constant(model, graph, index))
                 expanded[index] = added[-1].outputs[0]
             operator.inputs[place] = expanded.get(index, index)
     graph.operators = added + graph.operators
@@ -214,7 +214,7 @@ def _is_float_constant(model: schema.ModelT, tensor: schema.TensorT) -> bool:
     return plain and content_of(model, tensor) is not None
 
 
-def _halved(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
+def _halve_constant(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
     """Convert constant ``index`` to float16 and return the operator that expands it into a new tensor."""
     constant = graph.tensors[index]
     values: NDArray[np.float32] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f4")

@@ -13,7 +13,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core import StageError, nearest
-from advisor.tflite._model import BUILTINS, opened, text_of
+from advisor.tflite._model import BUILTINS, open_model, text_of
 from advisor.tflite._verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
@@ -51,7 +51,7 @@ def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
 
     A damaged file is a UsageError; see also :func:`editable`.
     """
-    return editable(opened(data, name)[0])
+    return editable(open_model(data, name)[0])
 
 
 def editable(model: schema.ModelT) -> schema.ModelT:
@@ -220,7 +220,7 @@ def _new_places(used: Iterable[int], count: int) -> dict[int, int]:
     return {old: new for new, old in enumerate(sorted(index for index in set(used) if 0 <= index < count))}
 
 
-def _moved(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int] | None:
+def _move_indices(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int] | None:
     return None if indices is None else [places.get(int(index), -1) for index in indices]
 
 
@@ -239,12 +239,12 @@ def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     places = _new_places(used, len(graph.tensors))
     graph.tensors = [tensor for index, tensor in enumerate(graph.tensors) if index in places]
     for owner in (graph, *live):
-        owner.inputs = _moved(owner.inputs, places)
-        owner.outputs = _moved(owner.outputs, places)
+        owner.inputs = _move_indices(owner.inputs, places)
+        owner.outputs = _move_indices(owner.outputs, places)
     codes = _new_places({operator.opcodeIndex for operator in live}, len(model.operatorCodes))
     model.operatorCodes = [code for index, code in enumerate(model.operatorCodes) if index in codes]
     for operator in live:
-        operator.intermediates = _moved(operator.intermediates, places)
+        operator.intermediates = _move_indices(operator.intermediates, places)
         operator.opcodeIndex = codes[operator.opcodeIndex]
     for signature in model.signatureDefs:
         for entry in (*(signature.inputs or []), *signature.outputs):

@@ -18,8 +18,8 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core import StageError
 from advisor.tflite._heads import AFTER_SOFTMAX, ends_of, logits_of, name_of
 from advisor.tflite._levels import FEATURES, PROBABILITIES
-from advisor.tflite._metadata import describe, described_in
-from advisor.tflite._model import guarded, opened, text_of
+from advisor.tflite._metadata import describe, read_description
+from advisor.tflite._model import guard_reader, open_model, text_of
 from advisor.tflite._quantization import DEQUANTIZE_VERSIONS
 from advisor.tflite._rewrite import (
     add_buffer,
@@ -61,11 +61,11 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     """
     if not (math.isfinite(temperature) and temperature > 0):
         raise StageError(f"a temperature of {temperature} is not finite and positive")
-    tables, value = opened(data, name)
-    metadata = described_in(value, data, name)
+    tables, value = open_model(data, name)
+    metadata = read_description(value, data, name)
     model = editable(tables)
     graph = model.subgraphs[0]
-    with guarded(name):
+    with guard_reader(name):
         head = _head(model, graph, name)
     for index in head:
         _divide(model, graph.tensors[index], temperature)
@@ -86,7 +86,7 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
             continue
         head.append(index)
         if content_of(model, graph.tensors[index]) is None:
-            inputs = _scaled_inputs(model, makers.get(index), name)
+            inputs = _scale_inputs(model, makers.get(index), name)
             waiting += inputs
             read_in_head.update(inputs)
     readings = Counter(int(index) for operator in graph.operators for index in operator.inputs)
@@ -96,7 +96,7 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
     return head
 
 
-def _scaled_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name: str) -> list[int]:
+def _scale_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name: str) -> list[int]:
     """Return the inputs to divide instead of the operator's result."""
     kind = name_of(model, operator)
     if operator is None or kind not in _SCALED_INPUTS:
@@ -115,14 +115,14 @@ def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) ->
     if tensor.type in _FLOATS:
         if content is not None:
             values = np.frombuffer(content.tobytes(), _FLOATS[tensor.type])
-            tensor.buffer = add_buffer(model, _divided(values, temperature, name).tobytes())
+            tensor.buffer = add_buffer(model, _divide_values(values, temperature, name).tobytes())
     elif quantization is None or quantization.scale is None or len(quantization.scale) == 0:
         raise StageError(f"'{name}' has neither float values nor a scale to divide by a temperature")
     else:
-        quantization.scale = _divided(np.asarray(quantization.scale, "<f4"), temperature, name)
+        quantization.scale = _divide_values(np.asarray(quantization.scale, "<f4"), temperature, name)
 
 
-def _divided(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDArray[Any]:
+def _divide_values(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDArray[Any]:
     with np.errstate(over="ignore", under="ignore"):
         divided = (values.astype(np.float64) / temperature).astype(values.dtype)
     if not np.isfinite(divided).all() or divided.any() != values.any():
@@ -141,7 +141,7 @@ class _Edit:
         self._name = name
 
     def ends(self) -> tuple[list[int], int]:
-        with guarded(self._name):
+        with guard_reader(self._name):
             return ends_of(self._model, self.graph, self._name)
 
     def finished(self, output: str, tensor: int) -> bytes:
@@ -206,7 +206,7 @@ def with_probe(data: bytes, name: str = "the model", logits: bool = True) -> byt
 def head_layers(data: bytes, name: str = "the model") -> int:
     """Return the number of linear layers in a classifier's head."""
     model = unpack(data, name)
-    with guarded(name):
+    with guard_reader(name):
         return len(ends_of(model, model.subgraphs[0], name)[0])
 
 

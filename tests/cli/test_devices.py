@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices import local_runtimes, shipped_profiles
+from advisor.devices import find_shipped_profiles, local_runtimes
 from advisor.devices._profiles import load_profiles, read_profile
 from advisor.devices._profiles.runtimes import CORES_FILE
 from advisor.reporting import DEVICES, print_device
@@ -66,7 +66,7 @@ def test_this_machine_names_its_other_runtimes_and_a_target_what_its_accelerator
 
 def test_the_table_has_every_device_and_the_host_grouped_by_kind(alone: Advisor) -> None:
     said = ended(alone("list"))
-    devices = {path.stem for path in shipped_profiles().glob("*.yaml") if path.name != CORES_FILE}
+    devices = {path.stem for path in find_shipped_profiles().glob("*.yaml") if path.name != CORES_FILE}
     devices |= {"host", *local_runtimes()}
     assert devices <= {line.split()[0] for line in said.out.splitlines() if line.strip()}
     assert said.out.splitlines()[-1].startswith(f"{len(devices)} devices, ")
@@ -111,7 +111,7 @@ def test_a_device_is_shown_whole(alone: Advisor, board: Path) -> None:
 
 def test_a_device_as_json_has_counts_and_sources(alone: Advisor) -> None:
     found = alone("show", "stm32h743", "--json").document
-    device, rows = found["device"], read_profile(shipped_profiles() / "stm32h743.yaml").measurements
+    device, rows = found["device"], read_profile(find_shipped_profiles() / "stm32h743.yaml").measurements
     assert found["schema_version"] == 1
     assert device["limits"] == {"arena_bytes": 512 * 1024, "flash_bytes": 2048 * 1024, "package_bytes": None}
     assert device["measurements"] + device["measurements_not_used"] == len(rows)
@@ -212,11 +212,11 @@ def test_a_refused_profile_leaves_nothing(alone: Advisor, tmp_path: Path, own: P
 
 
 def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advisor, board: Path) -> None:
-    shipped = str(shipped_profiles())
+    shipped = str(find_shipped_profiles())
     for arguments in (("add", board.name, "--into", shipped), ("remove", "pixel-4", "--from", shipped)):
         refused(alone(*arguments), "contains the shipped profiles")
-    assert (shipped_profiles() / "pixel-4.yaml").is_file()
-    assert not (shipped_profiles() / "our-board.yaml").exists()
+    assert (find_shipped_profiles() / "pixel-4.yaml").is_file()
+    assert not (find_shipped_profiles() / "our-board.yaml").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 from advisor.catalog import fetch_weights, load_catalogue
 from advisor.core import HEAD
 from advisor.engine import VariantStages, Workload, resolve
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from tests.builders import present
 from tests.engine.pipeline.walking import materials, walk_all
 from tests.makers.searches import SMALLEST

@@ -27,7 +27,7 @@ from advisor.engine import (
     StageName,
     Workload,
     _afterwards as afterwards,
-    checked_labels,
+    read_label_check,
 )
 from advisor.engine._afterwards import SHARE, affordable_s, best_features, when_answered
 from advisor.engine._history.loaded_run import LABELS
@@ -69,9 +69,9 @@ def test_the_features_are_those_of_the_most_accurate_head() -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"card": 1, "images": 2, "found": []}', '{"card": "a"}'])
 def test_a_missing_or_damaged_document_says_nothing(tmp_path: Path, content: str) -> None:
     run = write_run(tmp_path)
-    assert checked_labels(run) is None
+    assert read_label_check(run) is None
     (run.path / LABELS).write_text(content)
-    assert checked_labels(run) is None
+    assert read_label_check(run) is None
 
 
 def test_what_cannot_be_checked_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def checked(scorer: Any, tmp_path: Path, taken_s: float, limit_s: float | None =
         await when_answered(scorer, run, stopping, Execution(time_limit_s=limit_s), time.monotonic() - taken_s, print)
 
     asyncio.run(check())
-    return checked_labels(run)
+    return read_label_check(run)
 
 
 async def finds() -> tuple[tuple[Suspect, ...], tuple[()]]:

@@ -28,7 +28,7 @@ from advisor.core import (
 )
 from advisor.core._posterior import Posterior
 from advisor.engine import Images, Question, Scored, resolve
-from advisor.engine._decide import answers_on_images, compared_images, correct_answers, decide_run
+from advisor.engine._decide import answers_on_images, correct_answers, decide_run, read_compared_hashes
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.engine.space.test_metric_needs import EACH, images_of
@@ -262,7 +262,7 @@ def test_answers_of_the_compared_images_are_read_as_far_as_they_can_be_right(
     np.save(small.path / found.answers.file, kept)
     assert correct_answers(small, found) == known
     assert correct_answers(small, evaluation("one")) is None
-    assert compared_images(small) == ("0", "1", "2", "3")
+    assert read_compared_hashes(small) == ("0", "1", "2", "3")
 
 
 def test_detectors_are_compared_image_by_image_by_their_shares(small: RunFolder) -> None:
@@ -278,7 +278,7 @@ def test_detectors_are_compared_image_by_image_by_their_shares(small: RunFolder)
 def test_a_damaged_split_names_no_images(tmp_path: Path, split: dict[str, object]) -> None:
     folder = RunFolder.create(tmp_path, "x")
     folder.write_json("split.json", split)
-    assert compared_images(folder) == ()
+    assert read_compared_hashes(folder) == ()
     assert correct_answers(folder, _answered(folder, "one", [0, 1])) is None
 
 

@@ -14,7 +14,7 @@ from advisor.core import Budget
 from advisor.engine import resolve
 from advisor.engine._pipeline.rule import Known, RuleNeeds, Rules
 from advisor.engine._rules import needless, not_licensed, over_size, rules_of, slow_backbone
-from advisor.engine._space.plan import ruled_out
+from advisor.engine._space.plan import rule_out
 from advisor.engine._targets.device_prediction import Prefilter
 from advisor.engine._targets.target_devices import select_targets
 from tests.builders import RUNTIME, configuration
@@ -47,7 +47,7 @@ def test_other_devices_are_predicted_and_a_search_on_images_looks_at_the_float_b
 
 def test_a_rule_that_rejects_everything_before_the_search_rules_nothing_out() -> None:
     def names(size: str) -> set[str]:
-        return {each.card for each in ruled_out(PLAN, rules(size_budget=size))}
+        return {each.card for each in rule_out(PLAN, rules(size_budget=size))}
 
     assert names("3MB") == {"inception_v3_299"}
     assert names("1kB") == set()

@@ -23,7 +23,7 @@ from advisor.core._training_recipe import TrainingRecipe
 from advisor.engine import Machine, Role, _decide as module, _preview as preview, resolve
 from advisor.engine._decide import Answer, answering
 from advisor.engine._preview import refuse_too_short
-from advisor.engine._run import _disturbed
+from advisor.engine._run import _was_disturbed
 from advisor.engine._space.plan import Plan
 from advisor.engine._space.resolved import resolve_parts
 from advisor.store import RunFolder
@@ -59,9 +59,9 @@ def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:
 
 def test_a_machine_was_busy_where_most_timings_say_so() -> None:
     quiet, busy = evaluation(), replace(evaluation(threads=2), contended=True)
-    assert not _disturbed([quiet, busy])
-    assert _disturbed([quiet, busy, replace(evaluation(threads=4), contended=True)])
-    assert not _disturbed([quiet, replace(busy, latency=None), replace(busy, latency=None)])
+    assert not _was_disturbed([quiet, busy])
+    assert _was_disturbed([quiet, busy, replace(evaluation(threads=4), contended=True)])
+    assert not _was_disturbed([quiet, replace(busy, latency=None), replace(busy, latency=None)])
 
 
 @pytest.fixture

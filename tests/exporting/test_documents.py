@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from advisor.core import DeviceFigures, Evaluation
 from advisor.exporting import render_html, render_template
 from advisor.exporting._documents import render
-from advisor.reporting import json_for_script, trusted
+from advisor.reporting import json_for_script, trust_content
 from advisor.store import RunFolder, read_yaml
 from advisor.tasks import TASKS
 from tests.builders import CHARACTERS, evaluation
@@ -99,7 +99,7 @@ def test_a_web_page_has_the_same_elements_and_its_facts_whole(text: str) -> None
         Elements(
             render_html(
                 "web.html.j2", "advisor.integrations.browser.web", policy=name, style="", scripts=[], classes=1,
-                facts=trusted(json_for_script({"labels": [name]})), remark=name,
+                facts=trust_content(json_for_script({"labels": [name]})), remark=name,
             )
         )
         for name in (text, "x")

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.core import UsageError
-from advisor.devices import clusters_of, shipped_fleets
+from advisor.devices import clusters_of, find_shipped_fleets
 from advisor.fleet import read_fleet
 from advisor.fleet._phones import index_socs
 from tests.requirements import shared_case
@@ -94,7 +94,7 @@ def test_a_row_that_cannot_be_read_is_refused(text: str, message: str) -> None:
 
 
 def test_the_shipped_fleet_says_that_it_is_an_example_and_knows_all_but_the_others() -> None:
-    (path,) = shipped_fleets()
+    (path,) = find_shipped_fleets()
     text = path.read_text(encoding="utf-8")
     found = read_fleet(text)
     assert found.title == "phones-2026"

@@ -15,10 +15,10 @@ import numpy as np
 import yaml
 
 from advisor.core import AdvisorError, Evaluation, Status
-from advisor.engine import recomputed_problems
+from advisor.engine import find_contradictions
 from advisor.reporting import load_view, recommendation
 from advisor.store import OLD, REPORTS, SEAL, RunFolder, integrity_problems
-from advisor.store._run_folder import with_hash
+from advisor.store._run_seal import with_hash
 
 Rows = list[dict[str, Any]]
 Change = Callable[[Path], None]  # Changes the run folder at a path
@@ -313,7 +313,7 @@ def judged(kind: str, run: Path, folder: Path, relink: bool = False) -> Judged:
         after = answer(copied)
     except AdvisorError as error:
         return Judged(copied, DETECTED, (error.message,))
-    if said := [str(problem) for problem in recomputed_problems(opened)]:
+    if said := [str(problem) for problem in find_contradictions(opened)]:
         return Judged(copied, RECOMPUTED, tuple(said))
     return Judged(copied, NO_EFFECT if after == before else BELIEVED)
 

@@ -27,7 +27,7 @@ from advisor.core._preferences import parse_preference
 from advisor.datasets import load
 from advisor.datasets._boxes import list_boxes
 from advisor.datasets._manifests import list_manifest
-from advisor.devices import Timing, read_document, read_features, shipped_profiles, timings_of_agent
+from advisor.devices import Timing, find_shipped_profiles, read_document, read_features, timings_of_agent
 from advisor.devices._connections.adb import parse_output
 from advisor.devices._profiles import read_profile
 from advisor.devices._profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
@@ -128,7 +128,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def formats(folder: Path) -> dict[str, Format]:
     """The formats with documents of this package, or made in ``folder``."""
-    shipped = shipped_profiles()
+    shipped = find_shipped_profiles()
     run = write_run(folder, dataset=images({"cat": 10, "dog": 10})).path
     catalogue = shipped.parent / "catalogs" / "squeezenet.yaml"
 

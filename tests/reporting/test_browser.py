@@ -15,7 +15,7 @@ from advisor.datasets import DEMO_NOTE
 from advisor.reporting import RunView
 from advisor.reporting._explanation import meeting_line
 from advisor.reporting._html import render_html
-from advisor.reporting._phrases import ranked
+from advisor.reporting._phrases import rank_begun
 from tests.makers.browsers import Open, Opened, open_view, opener
 from tests.reporting.test_html_images import photographed
 from tests.reporting.views import HOSTILE, empty_view, run_view, running_view, with_dataset
@@ -63,7 +63,7 @@ def test_a_page_without_a_pick_is_quiet_and_refuses_a_foreign_script(open_page: 
 
 def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
     view = run_view()
-    rows = {index: row for index, row in enumerate(ranked(view)) if row.latency_p90 and row.accuracy and row.size}
+    rows = {index: row for index, row in enumerate(rank_begun(view)) if row.latency_p90 and row.accuracy and row.size}
     latency, size = points_of(run_page, "plot-latency"), points_of(run_page, "plot-size")
     assert latency.keys() == size.keys() == rows.keys()
     for index, row in rows.items():
@@ -96,7 +96,8 @@ def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(opened: Opened
         opened.page.locator(f"input[name=family][value={family}]").uncheck()
     opened.page.locator("input[name=threads][value='2']").uncheck()
     left = [
-        row.family in ("mobilenet_v2", "squeezenet") and row.configuration.target.threads == 1 for row in ranked(view)
+        row.family in ("mobilenet_v2", "squeezenet") and row.configuration.target.threads == 1
+        for row in rank_begun(view)
     ]
     wanted = [index for index, shown in enumerate(left) if shown]
     assert sorted(shown_rows(opened)) == wanted
@@ -107,7 +108,7 @@ def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(opened: Opened
 def test_filter_for_the_budget_and_reset(opened: Opened) -> None:
     view = run_view()
     opened.page.locator("input[name=only][value=meets]").check()
-    meets = [index for index, row in enumerate(ranked(view)) if view.budget.met_by(row)]
+    meets = [index for index, row in enumerate(rank_begun(view)) if view.budget.met_by(row)]
     assert sorted(shown_rows(opened)) == meets
     opened.page.get_by_role("button", name="Reset filters").click()
     opened.until(f"document.getElementById('shown').textContent.startsWith('{len(view.evaluations)} ')")
@@ -115,7 +116,7 @@ def test_filter_for_the_budget_and_reset(opened: Opened) -> None:
 
 
 def test_pick_and_runner_up_are_compared_until_others_are_chosen(opened: Opened) -> None:
-    rows, decision = ranked(run_view()), run_view().decision
+    rows, decision = rank_begun(run_view()), run_view().decision
 
     def compared() -> list[str]:
         return opened.page.locator("#compare-table thead th").all_inner_texts()[1:3]
@@ -132,7 +133,7 @@ def test_pick_and_runner_up_are_compared_until_others_are_chosen(opened: Opened)
 
 
 def test_sorting_orders_the_rows_both_ways_and_says_so(opened: Opened) -> None:
-    rows = ranked(run_view())
+    rows = rank_begun(run_view())
     known = sorted(row.size.value for row in rows if row.size is not None)
     heading = opened.page.locator("#all th[data-sort='3']")
     heading.get_by_role("button").focus()

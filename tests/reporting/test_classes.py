@@ -20,10 +20,10 @@ from advisor.reporting._classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,
     PairDifference,
-    confused_pairs,
+    compute_lost_recall,
     confusions,
     heatmap,
-    lost,
+    list_confused_pairs,
     recalls,
     weakest,
 )
@@ -49,7 +49,7 @@ def test_recall_comes_with_its_interval_and_count() -> None:
 
 def test_a_class_loses_what_the_form_recognises_less_than_float32() -> None:
     floats, form = ImageAnswers({"a": 0.9, "b": 0.5, "c": None}), ImageAnswers({"a": 0.8, "b": 0.6, "c": None})
-    assert lost(floats, form) == pytest.approx({"a": 10.0, "b": -10.0})
+    assert compute_lost_recall(floats, form) == pytest.approx({"a": 10.0, "b": -10.0})
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_classes_of_a_detector_have_precision_recall_and_error_of_counting() -> 
 
 
 def test_most_frequent_mistake_is_first_and_the_heat_map_holds_shares_of_the_true_class() -> None:
-    pairs = confused_pairs(ANSWERS, LABELS)
+    pairs = list_confused_pairs(ANSWERS, LABELS)
     assert [(pair.true, pair.answer, pair.count, pair.share) for pair in pairs] == [
         ("owl", "cat", 5, 50.0), ("cat", "dog", 2, 20.0), ("dog", "cat", 1, 10.0),
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def test_many_classes_have_no_matrix_but_still_their_mistakes_and_differences() 
     assert (found.pick, found.runner_up, len(found.pairs)) == (None, None, DIFFERENCES)
     answers = ImageAnswers(confusion=pick)
     assert heatmap(answers, labels) is None
-    assert confused_pairs(answers, labels)[0].count == 3
+    assert list_confused_pairs(answers, labels)[0].count == 3
 
 
 NAMES = ("cat", "dog")

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from advisor.core import Evaluation, Status, decide
 from advisor.engine import StageName
-from advisor.reporting._phrases import counts, funnel, ranked, shortlist
+from advisor.reporting._phrases import counts, funnel, rank_begun, shortlist
 from tests.builders import present
 from tests.reporting.views import empty_view, infeasible_view, run_view
 
@@ -34,7 +34,7 @@ def test_a_model_without_an_accuracy_is_not_said_to_miss_the_budget() -> None:
 
 def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
     view = run_view()
-    rows = ranked(view)
+    rows = rank_begun(view)
     assert sorted(row.configuration for row in rows) == sorted(row.configuration for row in view.evaluations)
     assert rows[0].configuration.key == view.pick_key
     assert not any(row.accuracy for row in rows[-4:])

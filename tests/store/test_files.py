@@ -20,7 +20,7 @@ from advisor.store import (
     OLD,
     ArtifactCache,
     RunFolder,
-    _run_folder as run_folder,
+    _evaluation_rows as rows,
     artefact_problem,
     chain_lines,
     ensure_output_dir,
@@ -310,7 +310,7 @@ def test_an_old_run_that_is_resumed_gets_hashes_from_there_on(run: RunFolder) ->
 
 def test_lines_are_read_once_until_they_change(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     run.evaluations()
-    monkeypatch.setattr(run_folder, "read_text", None)
+    monkeypatch.setattr(rows, "read_text", None)
     assert len(run.evaluations()) == 3
     monkeypatch.undo()
     run.append(with_artefact(run, evaluation("more")))

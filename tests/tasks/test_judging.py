@@ -32,7 +32,7 @@ def answered(path: Path, labels: list[int]) -> Path:
 def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
     verdict = CLASSIFIED.verdict(Scored(own, floats), two_classes(), run, "net-head-int8")
-    plain = accuracy.measured([0, 1, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], ("a", "b"))
+    plain = accuracy.measure_accuracy([0, 1, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], ("a", "b"))
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.confusion == plain.answers.confusion
     assert verdict.answers.file == "answers/net-head-int8.npy"

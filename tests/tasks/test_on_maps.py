@@ -64,7 +64,9 @@ def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose
         asked.append((card, training))
         return 100.0
 
-    stage = on_maps.trained(CARD, training, purpose, Workload((HEAD, training), ("float32",), images.counts, QUESTION))
+    stage = on_maps.train_on_maps(
+        CARD, training, purpose, Workload((HEAD, training), ("float32",), images.counts, QUESTION)
+    )
     given = replace(materials(tmp_path, images, weights={CARD.name: None}), training_left_s=left)
     before = Results(dict.fromkeys(stage.after, FloatModel(tmp_path / "earlier.tflite", "")))
     start = stage.job(given, before, Folders(tmp_path, tmp_path)).args[-1]
@@ -76,4 +78,4 @@ def test_a_training_ends_in_time(tmp_path: Path, training: str, purpose: Purpose
 
 def test_what_learns_in_one_pass_is_never_short() -> None:
     workload = Workload((HEAD,), ("float32",), boxed_images().counts, Question(ANOMALY.name))
-    assert on_maps.trained(CARD, HEAD, Purpose.COMPARE, workload).keep_if is None
+    assert on_maps.train_on_maps(CARD, HEAD, Purpose.COMPARE, workload).keep_if is None

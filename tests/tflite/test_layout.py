@@ -18,7 +18,7 @@ from advisor.tflite import (
     Work,
     activation_arena_bytes,
     attach_head,
-    counted,
+    count_works,
     last_width,
     read,
     transposes,
@@ -289,7 +289,7 @@ def test_a_clamp_of_a_result_that_others_read_takes_time() -> None:
 
 def test_equal_operators_are_counted() -> None:
     one, other = Work("ADD", 1, 4, read=8), Work("ADD", 1, 2, read=4)
-    assert counted([one, other, one]) == ((other, 1), (one, 2))
+    assert count_works([one, other, one]) == ((other, 1), (one, 2))
 
 
 def test_a_split_writes_all_its_parts_and_a_slice_reads_only_its_own() -> None:

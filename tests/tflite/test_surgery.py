@@ -8,7 +8,7 @@ from scipy.special import softmax
 from advisor.compression._diagnosis.running import InspectableModel
 from advisor.core import StageError
 from advisor.tflite import attach_head, dequantize, operator_alone, quantize, read, select_output, to_float16, unpack
-from advisor.tflite._layout import TO_NCHW, TO_NHWC, simplified, without_transposes
+from advisor.tflite._layout import TO_NCHW, TO_NHWC, simplify_file, without_transposes
 from tests.measurement import small_models
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
@@ -174,7 +174,7 @@ def test_an_activation_from_which_a_transpose_separated_it_joins_the_convolution
     image = graph.tensor("image", (1, 4, 6, 3))
     clipped = graph.added(B.RELU6, [graph.transposed(maps(graph, image), TO_NCHW, NCHW)], NCHW)
     data = graph.finish({"image": image}, {"result": graph.transposed(clipped, TO_NHWC, NHWC)})
-    edited = simplified(without_transposes(data))
+    edited = simplify_file(without_transposes(data))
     assert kinds(edited) == ["CONV_2D"]
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
 
@@ -186,7 +186,7 @@ def test_an_activation_of_what_others_read_stays() -> None:
     clipped = graph.added(B.RELU, [source], NHWC)
     total = graph.added(B.ADD, [source, clipped], NHWC, schema.AddOptionsT())
     data = graph.finish({"image": image}, {"result": total})
-    assert kinds(simplified(data)) == ["CONV_2D", "RELU", "ADD"]
+    assert kinds(simplify_file(data)) == ["CONV_2D", "RELU", "ADD"]
 
 
 @pytest.mark.parametrize(("positive", "kind"), [(True, "PAD"), (False, "PADV2")])
@@ -200,7 +200,7 @@ def test_a_max_pooling_of_positive_values_is_padded_with_zeros(positive: bool, k
     padded = graph.added(B.PADV2, [source, margins, lowest], (1, 6, 8, 8), schema.PadV2OptionsT())
     pool = schema.Pool2DOptionsT(padding=schema.Padding.VALID, filterHeight=3, filterWidth=3, strideH=1, strideW=1)
     data = graph.finish({"image": image}, {"result": graph.added(B.MAX_POOL_2D, [padded], NHWC, pool)})
-    edited = simplified(data)
+    edited = simplify_file(data)
     assert kinds(edited) == ["CONV_2D", kind, "MAX_POOL_2D"]
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
 
@@ -220,7 +220,7 @@ def test_two_heads_of_the_same_values_become_one(change: str) -> None:
     scored = total if change == "sum" else graph.added(B.MUL, [total, half], (1, 4), schema.MulOptionsT())
     results = {"result": scored} | ({"head": heads[0]} if change == "read twice" else {})
     data = graph.finish({"image": image}, results)
-    edited = simplified(data)
+    edited = simplify_file(data)
     assert (kinds(edited) == ["FULLY_CONNECTED"]) is (change in ("mean", "sum"))
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
 

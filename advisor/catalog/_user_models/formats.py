@@ -22,7 +22,7 @@ from advisor.catalog._user_models.onnx_files import VERSION, Image
 from advisor.catalog._weights.readers import Array
 from advisor.core import UsageError, message_of
 from advisor.store import Packages
-from advisor.tflite import read, simplified, without_transposes
+from advisor.tflite import read, simplify_file, without_transposes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -281,7 +281,7 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
             data, original = form.convert(file, size), form.original and form.original(file, size)
             if original is None:
                 return data, None
-            data = simplified(without_transposes(data, str(file)))
+            data = simplify_file(without_transposes(data, str(file)))
             return data, compare_conversion(original, data, str(file))
     except UsageError:
         raise

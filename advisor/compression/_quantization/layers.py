@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.tflite import Model, Operator, Tensor, add_buffer, drop_unused_buffers, editable, opened, pack
+from advisor.tflite import Model, Operator, Tensor, add_buffer, drop_unused_buffers, editable, open_model, pack
 
 if TYPE_CHECKING:
     from advisor.compression._quantization.grid import Grid, Grids
@@ -157,7 +157,7 @@ def correct_model(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    tables, model = opened(data)
+    tables, model = open_model(data)
     editable(tables)
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
         for layer in find_layers(model):

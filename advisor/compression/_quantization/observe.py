@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.compression._quantization.layers import Layer, find_layers
 from advisor.core import StageError
-from advisor.tflite import editable, opened, pack
+from advisor.tflite import editable, open_model, pack
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -136,7 +136,7 @@ def observe_activations(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    (tables, model), known = opened(data), known or {}
+    (tables, model), known = open_model(data), known or {}
     sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")

@@ -13,7 +13,7 @@ from advisor.compression._quantization.grid import Grids
 from advisor.compression._quantization.observe import Inputs, Observer
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.datasets import InputSpec
-from advisor.tflite import LITERT_CUSTOM, Model, custom_operators, opened, text_of
+from advisor.tflite import LITERT_CUSTOM, Model, custom_operators, open_model, text_of
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -35,7 +35,7 @@ def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
     With ``any_graph`` it may have several graphs and signatures, and the custom operators that LiteRT has. It raises an
     UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
     """
-    for reason, hint in _list_reasons(*opened(data), any_graph):
+    for reason, hint in _list_reasons(*open_model(data), any_graph):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core import FileFeatures, Traits, UsageError
 from advisor.devices._latency.architecture import Architecture
-from advisor.devices._profiles import shipped_profiles
+from advisor.devices._profiles import find_shipped_profiles
 from advisor.tflite import (
     Model,
     Operator,
@@ -109,7 +109,7 @@ class FeatureTable:
 
 def load_features() -> FeatureTable:
     """Read the two tables that are shipped with the device profiles; errors name file and line."""
-    folder = shipped_profiles()
+    folder = find_shipped_profiles()
     architectures = []
     for row, at in _read_rows(folder / TRAITS_FILE):
         traits = Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__))

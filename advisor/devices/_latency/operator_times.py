@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from advisor.core import UsageError
 from advisor.devices._latency.features import ModelFeatures
-from advisor.devices._profiles import DeviceProfile, DeviceTarget, shipped_profiles
+from advisor.devices._profiles import DeviceProfile, DeviceTarget, find_shipped_profiles
 from advisor.tflite import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, SIZES, Work, Works
 
 Floats = NDArray[np.float64]
@@ -299,7 +299,7 @@ def operators_of(model: ModelFeatures, times: NetworkTimes) -> Works:
 @lru_cache(maxsize=1)
 def model_operators() -> Mapping[str, Works]:
     """Return the operators of each network of the catalogue by name, from the shipped table."""
-    path = shipped_profiles() / OPERATORS_FILE
+    path = find_shipped_profiles() / OPERATORS_FILE
     works_by_model: dict[str, list[tuple[Work, int]]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:

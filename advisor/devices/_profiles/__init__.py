@@ -1,6 +1,6 @@
 """Device profiles: read, write, list and select them."""
 
-from advisor.devices._profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles
+from advisor.devices._profiles.loading import Profiles, find_shipped_profiles, load_profiles, read_profile
 from advisor.devices._profiles.values import (
     HOST,
     KERNELS,
@@ -29,8 +29,8 @@ __all__ = [
     "DeviceProfile",
     "DeviceTarget",
     "Profiles",
+    "find_shipped_profiles",
     "load_profiles",
     "read_profile",
     "runtime_remark",
-    "shipped_profiles",
 ]

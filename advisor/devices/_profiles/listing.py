@@ -12,10 +12,10 @@ from advisor.catalog import config_root
 from advisor.core import UsageError, nearest
 from advisor.devices._profiles.loading import (
     Profiles,
+    find_shipped_profiles,
     load_profiles,
     read_checked_profile,
     read_profile,
-    shipped_profiles,
 )
 from advisor.devices._profiles.measurements import SUFFIX, write_kernels, write_measurements
 from advisor.devices._profiles.phones import phone_remarks
@@ -68,7 +68,7 @@ def provenance(profile: DeviceProfile) -> str:
         return PREDICTED
     if profile.origin is None:
         return THIS_MACHINE
-    return SHIPPED if profile.origin.resolve().parent == shipped_profiles().resolve() else OWN
+    return SHIPPED if profile.origin.resolve().parent == find_shipped_profiles().resolve() else OWN
 
 
 def count_measured(profile: DeviceProfile, target: DeviceTarget | None = None) -> int:
@@ -188,7 +188,7 @@ def folder_of(profile: DeviceProfile) -> Path:
     return profile.origin.parent if profile.origin and provenance(profile) == OWN else own_folder()
 
 
-def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
+def load_known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
     """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
 
     UsageError if a folder of ``folders`` has no profile: it may be another one than the user meant.
@@ -217,7 +217,7 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
         written = write_profile(profile, folder)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
-    return NewDevice(profile, written, exists, profile.name in _names(shipped_profiles()))
+    return NewDevice(profile, written, exists, profile.name in _names(find_shipped_profiles()))
 
 
 def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ...]:
@@ -311,7 +311,7 @@ def _missing_error(name: str, folder: Path, names: Sequence[str]) -> UsageError:
         return UsageError(
             f"'{name}' is this machine, which has no profile file", "advisor devices list shows those that have one"
         )
-    if name in _names(shipped_profiles()):
+    if name in _names(find_shipped_profiles()):
         return UsageError(
             f"the device '{name}' ships with advisor; only your own profiles in {folder} can be removed",
             "add your own profile of the same name to replace it",
@@ -321,7 +321,7 @@ def _missing_error(name: str, folder: Path, names: Sequence[str]) -> UsageError:
 
 
 def _refuse_shipped(folder: Path, option: str) -> None:
-    if folder.resolve() == shipped_profiles().resolve():
+    if folder.resolve() == find_shipped_profiles().resolve():
         raise UsageError(
             f"{option}: {folder} contains the shipped profiles, which must not change", "name your own folder"
         )

@@ -86,14 +86,14 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
     return profile, max(tflite, key=lambda other_target: other_target.threads, default=target)
 
 
-def shipped_profiles() -> Path:
+def find_shipped_profiles() -> Path:
     """Return the folder of the shipped profiles."""
     return shipped_folder("device_profiles")
 
 
-def shipped_fleets() -> tuple[Path, ...]:
+def find_shipped_fleets() -> tuple[Path, ...]:
     """Return the tables of the shipped fleets."""
-    return tuple(sorted((shipped_profiles() / "fleets").glob("*.csv")))
+    return tuple(sorted((find_shipped_profiles() / "fleets").glob("*.csv")))
 
 
 def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
@@ -118,7 +118,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
 @cache
 def load_shipped() -> Mapping[str, DeviceProfile]:
     """Return the shipped profiles by name; a process reads them once."""
-    return MappingProxyType(_read_folder(shipped_profiles(), read_profile))
+    return MappingProxyType(_read_folder(find_shipped_profiles(), read_profile))
 
 
 def _read_folder(folder: Path, read: Callable[[Path], DeviceProfile]) -> dict[str, DeviceProfile]:
@@ -141,7 +141,7 @@ def read_checked_profile(path: Path) -> DeviceProfile:
         row.model: None for profile in load_shipped().values() for row in profile.measurements
     }
     macs |= {card.name: float(card.macs) for card in load_catalogue().values()}
-    with (shipped_profiles() / "model_features.csv").open(newline="", encoding="utf-8") as file:
+    with (find_shipped_profiles() / "model_features.csv").open(newline="", encoding="utf-8") as file:
         macs |= {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
     profile = read_profile(path, macs)
     problems = Problems()

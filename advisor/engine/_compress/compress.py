@@ -33,7 +33,7 @@ from advisor.engine._compress.question import FLOAT, CompressionQuestion
 from advisor.engine._execution import executor_for
 from advisor.engine._pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine._pipeline.stage import Inputs, Scope, StageAborted
-from advisor.engine._pipeline.stages.artefacts import FormInputs, calibrated, compressed, shares_calibration
+from advisor.engine._pipeline.stages.artefacts import FormInputs, calibrate_float, compress_float, shares_calibration
 from advisor.engine._pipeline.stages.figures import THOROUGH
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question.values import Execution
@@ -117,9 +117,9 @@ def compress(
     """
     require_cache()
     with Scratch() as folder:
-        forms = _made(asked, folder / "log.txt", tell, cache_size)
+        forms = _make_forms(asked, folder / "log.txt", tell, cache_size)
         with Trainers(folder / "log.txt") as pool:
-            forms = _scored(pool, asked, forms, tell)
+            forms = _score_forms(pool, asked, forms, tell)
     forms, notes = time_forms(forms, tell) if latency else (forms, ())
     images = asked.images
     calibrated = any(one.needs_calibration for one in asked.recipes)
@@ -139,12 +139,12 @@ def compress(
 def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
     with Scratch() as folder, Trainers(folder / "log.txt") as pool:
-        (form,) = _scored(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
+        (form,) = _score_forms(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
     assert form.agreement is not None, "a file that could not be scored is an error"
     return form.agreement
 
 
-def _made(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: int | None) -> list[RecipeResult]:
+def _make_forms(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: int | None) -> list[RecipeResult]:
     """Make each form of the question, in child processes that write to ``log``."""
     executor = executor_for(Execution(), lambda: log)
     with contextlib.closing(executor), limited_cache(cache_size) as cache:
@@ -191,8 +191,8 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
     source = FloatModel(asked.model, sha256_file(asked.model))
     shared = None
     if asked.samples is None and shares_calibration(name, names):
-        shared = calibrated(Scope(card), source, given, names)
-    made: Artefact = await walker.run(compressed(Scope(card, compression=name), source, given, None, shared))
+        shared = calibrate_float(Scope(card), source, given, names)
+    made: Artefact = await walker.run(compress_float(Scope(card, compression=name), source, given, None, shared))
     unfinished = path.with_suffix(".part")
     try:
         shutil.copyfile(made.path, unfinished)
@@ -204,7 +204,9 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
     return made.notes
 
 
-def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell) -> list[RecipeResult]:
+def _score_forms(
+    pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell
+) -> list[RecipeResult]:
     """Return the rows with what differs from the float file, the first one, which runs once if its answers are kept."""
     images = asked.images
     samples = asked.samples
@@ -250,10 +252,10 @@ def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult
     except UsageError as error:
         return forms, (f"not timed: {error.message}",)
     rows = {file.model: file for file in benchmarked.files}
-    return [_timed(form, rows[form.path]) if form.path in rows else form for form in forms], benchmarked.notes
+    return [_add_speed(form, rows[form.path]) if form.path in rows else form for form in forms], benchmarked.notes
 
 
-def _timed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
+def _add_speed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
     if found.timing is None:
         return replace(form, reason=found.failure)
     result, (low, high) = found.timing.results[0], found.timing.results[0].interval_ms

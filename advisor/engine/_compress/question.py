@@ -38,7 +38,8 @@ from advisor.core import (
 from advisor.datasets import InputSpec, class_order, halved
 from advisor.engine._pipeline.materials import Images, Part, Role
 from advisor.engine._question.values import Question
-from advisor.engine._space.resolved import applies, read_images
+from advisor.engine._space.question_images import read_images
+from advisor.engine._space.resolved import applies
 from advisor.measurement import accelerator, true_boxes
 from advisor.store import ensure_output_dir
 from advisor.tflite import (
@@ -225,7 +226,7 @@ def _images_for(
         hint = f"{', '.join(tasks)}; the model is a classifier: give class folders"
         raise UsageError(error.message, hint) from None
     if read is None:
-        return _unlabelled(images, calibration, seed) if images else CompressionImages()
+        return _use_unlabelled(images, calibration, seed) if images else CompressionImages()
     order = class_order(read.classes, asked.metadata.labels if asked.metadata else (), classes)
     halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
     train = read.part(Role.TRAIN)
@@ -268,7 +269,7 @@ def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
     return tuple((true_boxes(rows).relabel_boxes(places), size[::-1]) for rows, size in objects)
 
 
-def _unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
+def _use_unlabelled(images: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
     chosen = draw_paths(images, CALIBRATION, seed)
     others = tuple(path for path in images if path not in set(chosen))
     scored = draw_paths(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen

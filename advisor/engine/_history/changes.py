@@ -15,7 +15,7 @@ from advisor.devices import runtime_of
 from advisor.engine._history.loaded_run import CATALOGS, INPUTS, LoadedRun, section
 from advisor.engine._history.manifest import card_hash
 from advisor.engine._pipeline.materials import versions
-from advisor.engine._space.resolved import RUNTIME, chosen_cards
+from advisor.engine._space.resolved import RUNTIME, choose_cards
 from advisor.engine._targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine._targets.target_devices import TargetDevice, TargetDevices, select_devices, select_targets
 from advisor.measurement import host
@@ -147,7 +147,7 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
     question = run.question
     try:
         targets = TargetDevices(host=True) if HOST in question.devices else select_targets(question)
-        cards = chosen_cards(question, load_catalogue(question.catalog), targets)
+        cards = choose_cards(question, load_catalogue(question.catalog), targets)
     except AdvisorError as error:
         return CardChanges({}, remark=f"the catalogue cannot be read: {error.message}")
     now = {card.name: card_hash(card) for card in cards}

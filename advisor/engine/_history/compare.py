@@ -20,7 +20,7 @@ from advisor.core import (
     show_figure,
     variant_of,
 )
-from advisor.engine._decide import compared_images, correct_answers, decide_run
+from advisor.engine._decide import correct_answers, decide_run, read_compared_hashes
 from advisor.engine._history.differences import Delta, Difference, delta, deltas, find_differences, without_noise
 from advisor.engine._history.loaded_run import LoadedRun
 
@@ -209,7 +209,7 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
     """Return the changes of figures; without accuracies, if the runs ask for different ones or have other images."""
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
     asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
-    same_images = bool(compared_images(before.folder)) and not _images_differ(before, after)
+    same_images = bool(read_compared_hashes(before.folder)) and not _images_differ(before, after)
     other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
     changed = {}
     for evaluation in after.evaluations:
@@ -223,8 +223,8 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
 
 def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
     """Return whether two runs compared their candidates on different images of the user."""
-    then = compared_images(before.folder)
-    now = compared_images(after.folder)
+    then = read_compared_hashes(before.folder)
+    now = read_compared_hashes(after.folder)
     return bool(then and now) and then != now
 
 
@@ -308,7 +308,7 @@ def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[
     if now.status is not Status.OK:
         return [f"{key} was {now.status}: {now.reason}"]
     broken = excess_texts(now, after.question.limits)
-    texts = [_changed_text(key, change) for change in changes.get(key, ()) if change.worse]
+    texts = [_describe_change(key, change) for change in changes.get(key, ()) if change.worse]
     return [*texts, *([f"{key} breaks the budget: {' and '.join(broken)}"] if broken else [])]
 
 
@@ -329,10 +329,10 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
         return [f"{key} is new"]
     if then.status is not Status.OK:
         return [f"{key} was {then.status} before ({then.reason})"]
-    return [_changed_text(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:CHANGES_SHOWN]
+    return [_describe_change(key, c) for c in changes.get(key, ()) if c.counts and not c.worse][:CHANGES_SHOWN]
 
 
-def _changed_text(key: str, change: Delta) -> str:
+def _describe_change(key: str, change: Delta) -> str:
     values = (change.before, change.after)
     then, now = ("unknown" if value is None else show_figure(change.figure, value.value) for value in values)
     return f"{change.figure.replace('_', ' ')} of {key} {then} -> {now}"

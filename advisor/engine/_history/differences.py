@@ -63,7 +63,11 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
         *(row for row in _rows("catalogue", _catalogue(before), _catalogue(after)) if row.before and row.after),
         *_rows("devices", _devices(before), _devices(after)),
         *_rows("versions", *({name: _text(value) for name, value in texts.items()} for texts in versions)),
-        *_rows("candidates", _considered(first, others, "first"), _considered(others, first, "second")),
+        *_rows(
+            "candidates",
+            _describe_consideration(first, others, "first"),
+            _describe_consideration(others, first, "second"),
+        ),
         *_rows("candidates", _forms(before, first & others), _forms(after, first & others)),
     )
 
@@ -108,7 +112,7 @@ def _devices(run: LoadedRun) -> dict[str, str]:
     return {**facts, **hashes, **devices}
 
 
-def _considered(names: Set[str], others: Set[str], ordinal: str) -> dict[str, str]:
+def _describe_consideration(names: Set[str], others: Set[str], ordinal: str) -> dict[str, str]:
     """Return what a run says of each card that only one of two runs considered; ``ordinal`` names it."""
     absent = f"not a candidate in the {ordinal} run"
     return {**dict.fromkeys(sorted(names - others), "candidate"), **dict.fromkeys(sorted(others - names), absent)}

@@ -33,7 +33,7 @@ from advisor.core import (
     variant_of,
 )
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, sha256_of
-from advisor.engine._decide import correct_answers, kept_array
+from advisor.engine._decide import correct_answers, read_image_array
 from advisor.engine._history.loaded_run import LoadedRun, images_folder, input_spec, load_run, section
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.evaluation.accuracy import share_of
@@ -158,7 +158,7 @@ def _answers(
 ) -> list[ImageAnswer]:
     """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions."""
     judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
-    labels = kept_array(run, judged.file) if judged and judged.file else None
+    labels = read_image_array(run, judged.file) if judged and judged.file else None
     if judged is None or labels is None or labels.dtype.kind not in "iu" or labels.shape != (len(images),):
         return []
     mistakes = judged.confidence.mistakes if judged.confidence else ()
@@ -195,7 +195,7 @@ class Incumbent:
     rival: Evaluation | None = None
 
 
-def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
+def find_contradictions(folder: RunFolder) -> Iterator[Problem]:
     """Return what the files of a run contradict: counts, sizes of files, accuracies and the answer."""
     run = load_run(folder.path)
     lines = folder.evaluations_file.name
@@ -261,7 +261,7 @@ def incumbents(
     )
     nearest = {evaluation.configuration.card: evaluation for evaluation in reversed(there)}
     rival = _best_on_holdout(evaluations)
-    return tuple(_compared(run, row, pick, robust, rival) for _, row in sorted(nearest.items()))
+    return tuple(_compare_rival(run, row, pick, robust, rival) for _, row in sorted(nearest.items()))
 
 
 def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
@@ -271,21 +271,21 @@ def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
     return max(judged, key=lambda pair: pair[0])[1] if judged else None
 
 
-def _compared(
+def _compare_rival(
     run: RunFolder, shipped: Evaluation, pick: Evaluation, robust: bool, rival: Evaluation | None
 ) -> Incumbent:
     if shipped.configuration.card == pick.configuration.card:
         # It may have learnt the validation images that chose it, so the hold-out alone tells the two apart.
-        points = _gained(run, rival, pick, HOLDOUT) if rival is not None else None
+        points = _measure_gain(run, rival, pick, HOLDOUT) if rival is not None else None
         return Incumbent(shipped, True, points, PARTS[HOLDOUT] if points else "", rival)
     for part in (VALIDATION,) if robust else (HOLDOUT, VALIDATION):
-        points = _gained(run, shipped, pick, part)
+        points = _measure_gain(run, shipped, pick, part)
         if points is not None:
             return Incumbent(shipped, False, points, PARTS[part])
     return Incumbent(shipped, picked=False)
 
 
-def _gained(run: RunFolder, shipped: Evaluation, pick: Evaluation, part: str) -> Quantity | None:
+def _measure_gain(run: RunFolder, shipped: Evaluation, pick: Evaluation, part: str) -> Quantity | None:
     """Return the points of the pick over another file on the same images of a part; None if they are not known."""
     ours = correct_answers(run, shipped, part)
     theirs = correct_answers(run, pick, part)
@@ -322,7 +322,7 @@ class ExpectedTuning:
         )
 
 
-def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
+def expect_tuning_gain(run: LoadedRun) -> ExpectedTuning | None:
     """Return what fine-tuning is expected to add to the pick; None if it was fine-tuned, or cannot be or gain."""
     pick = run.decision.pick
     train = run.dataset.get("train")
@@ -372,7 +372,7 @@ def losing(run: LoadedRun) -> tuple[Evaluation, ...]:
     """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
     front = {row.configuration.card for row in (run.decision.front or ())}
     limit = run.question.limits.max_drop_points
-    rows = [row for row in run.evaluations if row.configuration.card in front and _lost(row, limit)]
+    rows = [row for row in run.evaluations if row.configuration.card in front and _has_lost(row, limit)]
     rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
     by_card: dict[str, Evaluation] = {}
     for row in rows:
@@ -380,7 +380,7 @@ def losing(run: LoadedRun) -> tuple[Evaluation, ...]:
     return tuple(by_card.values())[:MOST]
 
 
-def _lost(row: Evaluation, limit: float | None) -> bool:
+def _has_lost(row: Evaluation, limit: float | None) -> bool:
     floats = row.configuration.compression in ("float32", "float16")
     if row.status is not Status.OK or row.drop is None or floats or not row.artefact:
         return False

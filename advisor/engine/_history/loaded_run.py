@@ -45,15 +45,17 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
     run.write_json(INPUTS, {"folder": _text(Path.cwd()), "catalogs": copies})
 
 
-def located(request: Request, run: RunFolder) -> Request:
+def locate_paths(request: Request, run: RunFolder) -> Request:
     """Return the request of a run with paths that can be opened from the current folder.
 
     A path counts from the folder that the run was started in. The copy of a catalogue in the run takes its place if it
     is no longer there. Other paths stay as they were typed. As many images are read as the run has drawn.
     """
     question = request.question
-    data = None if question.data is None else _found(question.data, run)
-    profiles, catalog = (tuple(_found(path, run) for path in paths) for paths in (question.profiles, question.catalog))
+    data = None if question.data is None else _find_copy(question.data, run)
+    profiles, catalog = (
+        tuple(_find_copy(path, run) for path in paths) for paths in (question.profiles, question.catalog)
+    )
     dataset = run.read_json("dataset.json")
     most = dataset.get("most_images", 0) if dataset else None
     return replace(request, question=replace(question, data=data, profiles=profiles, catalog=catalog, most_images=most))
@@ -61,10 +63,10 @@ def located(request: Request, run: RunFolder) -> Request:
 
 def images_folder(run: RunFolder) -> Path:
     """Return the folder that the paths of the images in ``split.json`` are relative to."""
-    return _found(Path(str(run.read_json("dataset.json").get("folder", ""))), run)
+    return _find_copy(Path(str(run.read_json("dataset.json").get("folder", ""))), run)
 
 
-def _found(path: Path, run: RunFolder) -> Path:
+def _find_copy(path: Path, run: RunFolder) -> Path:
     inputs = run.read_json(INPUTS)
     started = Path(inputs.get("folder", ""))
     there = path if started == Path.cwd() else started / path
@@ -156,13 +158,13 @@ def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None =
     """
     folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
     try:
-        stored = resolve(_without_version(stored_request(folder)))
+        stored = resolve(_without_version(read_stored_request(folder)))
     except UsageError as error:
         raise UsageError(
             f"the request of '{folder.path}' is damaged or of another version: {error.message}",
             "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
         ) from None
-    stored = located(stored, folder)
+    stored = locate_paths(stored, folder)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     request = resolve({**stored.written, **wanted}) if wanted else stored
     question = replace(
@@ -223,7 +225,7 @@ class CheckedLabels:
     found: tuple[WrongLabel, ...]
 
 
-def checked_labels(run: RunFolder) -> CheckedLabels | None:
+def read_label_check(run: RunFolder) -> CheckedLabels | None:
     """Return what the search found in the labels; None if it did not check them, or the document is damaged."""
     document = run.read_json(LABELS)
     try:
@@ -233,7 +235,7 @@ def checked_labels(run: RunFolder) -> CheckedLabels | None:
     return checked
 
 
-def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
+def read_unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
     """Return how far a search came; None if its manifest says why it ended, or is missing or damaged."""
     configurations = run.manifest.get("configurations")
     if not isinstance(configurations, int) or (run.manifest.get("stopped") and not running):
@@ -265,7 +267,7 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
     return (*evaluations, *(evaluation for rows in predicted for evaluation in rows))
 
 
-def stored_request(folder: RunFolder) -> dict[str, Any]:
+def read_stored_request(folder: RunFolder) -> dict[str, Any]:
     """Return the request of a run. A run from before fine-tuning was a default keeps its heads alone."""
     request = dict(folder.read_request())
     trained = section(folder.read_json("manifest.json"), "space").get("training")

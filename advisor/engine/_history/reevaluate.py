@@ -16,7 +16,16 @@ from typing import Protocol
 
 from advisor.core import AdvisorError, Evaluation, Status, UsageError, on_device, with_new_conditions
 from advisor.datasets import HOLDOUT
-from advisor.devices import HOST, OWN, DeviceProfile, DeviceTarget, canonical, known_devices, own_folder, provenance
+from advisor.devices import (
+    HOST,
+    OWN,
+    DeviceProfile,
+    DeviceTarget,
+    canonical,
+    load_known_devices,
+    own_folder,
+    provenance,
+)
 from advisor.engine._decide import decide_run
 from advisor.engine._execution import Machine
 from advisor.engine._history.changes import (
@@ -37,12 +46,13 @@ from advisor.engine._pipeline.materials import Images, Materials, Role, versions
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import StageAborted, StageName
 from advisor.engine._pipeline.stages.figures import THOROUGH, timing
-from advisor.engine._pipeline.stages.other_runtimes import checked_in, measured_in
+from advisor.engine._pipeline.stages.other_runtimes import check_in_interpreter, measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._question import Request, resolve
-from advisor.engine._space.resolved import RUNTIME, read_images
+from advisor.engine._space.question_images import read_images
+from advisor.engine._space.resolved import RUNTIME
 from advisor.engine._targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
-from advisor.engine._targets.multi_device import checked, measured_here
+from advisor.engine._targets.multi_device import check_arena, measure_here
 from advisor.engine._targets.target_devices import TargetDevice, at_threads, remarks_of
 from advisor.isolation import ChildPool, Scratch, usable_cores
 from advisor.measurement import host
@@ -86,7 +96,7 @@ class Devices:
         """Return the named devices, also those in ``folders``; without names all of ``folders`` and of the team."""
         if not selectors and not folders and not own_folder().is_dir():
             return cls()
-        profiles = known_devices(folders)
+        profiles = load_known_devices(folders)
         names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
         if HOST in map(canonical, names):
             raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
@@ -385,10 +395,10 @@ async def _run_one(run: LoadedRun, walker: Walker, evaluation: Evaluation, devic
     if problem is not None or evaluation.status is not Status.OK or device.local is None:
         return evaluation  # of a microcontroller, the prediction stays
     if device.runtime is None:
-        stage = checked_in(scope_of(evaluation), artefact_of(run.folder, evaluation), device.target.runtime)
-        return await checked(walker, evaluation, device, stage)
-    timed = measured_in(scope_of(evaluation), artefact_of(run.folder, evaluation), device.local, THOROUGH)
-    return await measured_here(walker, evaluation, timed)
+        stage = check_in_interpreter(scope_of(evaluation), artefact_of(run.folder, evaluation), device.target.runtime)
+        return await check_arena(walker, evaluation, device, stage)
+    timed = measure_in_runtime(scope_of(evaluation), artefact_of(run.folder, evaluation), device.local, THOROUGH)
+    return await measure_here(walker, evaluation, timed)
 
 
 async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:

@@ -331,7 +331,7 @@ class CostCalibration:
         for stage, (price_s, cpu_s, wall_s) in self._by_stage().items():
             if price_s > 0 and cpu_s > 0:
                 ratio = self.pace.get(stage, 1.0) * cpu_s / price_s  # the plan's prices are paced already
-                bounded = CostRatio(_bounded(ratio), disturbed, _bounded(wall_s / cpu_s))
+                bounded = CostRatio(_limit_ratio(ratio), disturbed, _limit_ratio(wall_s / cpu_s))
                 ratios = (*new.get(stage, ()), bounded)  # a busy week does not displace the quiet ones
                 new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
         if new != self._ratios:
@@ -340,7 +340,7 @@ class CostCalibration:
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
 
 
-def _bounded(ratio: float) -> float:
+def _limit_ratio(ratio: float) -> float:
     return min(max(ratio, 1 / MOST), MOST)
 
 

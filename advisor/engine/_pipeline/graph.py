@@ -18,28 +18,28 @@ from advisor.core import NewConditions, Status, form_of, recipe_of
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import Artefact, LocalTarget, Purpose, Role, Variant, Workload, input_spec
 from advisor.engine._pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
-from advisor.engine._pipeline.stages.adjusting import adjusted, can_adjust
+from advisor.engine._pipeline.stages.adjusting import can_adjust, replace_head
 from advisor.engine._pipeline.stages.artefacts import (
     Calibration,
     CardForms,
-    calibrated,
-    compressed,
+    calibrate_float,
+    compress_float,
     shares_calibration,
     with_confidence,
 )
-from advisor.engine._pipeline.stages.backbone import features, taken
+from advisor.engine._pipeline.stages.backbone import features, take_finished_file
 from advisor.engine._pipeline.stages.figures import Answer, Timings, answers, timing
 from advisor.engine._pipeline.stages.head import (
     Folds,
     TrainedHead,
     WithUnknown,
-    expected,
-    fitted,
-    probed,
-    scored,
+    expect_robustness,
+    fit_head,
+    probe_classifier,
+    score_float,
     with_unknown,
 )
-from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, checked_in, measured_in
+from advisor.engine._pipeline.stages.other_runtimes import RuntimeFigures, check_in_interpreter, measure_in_runtime
 from advisor.measurement import MicroCheck, interpreter_of
 
 FLOAT = "float32"
@@ -63,7 +63,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     recipes = workload.recipes_of(training)
     scope = Scope(card.name, training, compression, purpose)
     shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
-    return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
+    return compress_float(scope, source, CardForms(card, training, purpose), compared, shared)
 
 
 def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
@@ -72,7 +72,7 @@ def calibration(card: Card, training: str, purpose: Purpose, workload: Workload)
     twice = purpose is not Purpose.COMPARE and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
     scope = Scope(card.name, training, purpose=purpose)
-    return calibrated(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
+    return calibrate_float(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class VariantStages:
 
     def _made(self, purpose: Purpose) -> Stage[Artefact]:
         if not self.made_here:
-            return taken(self.card, self._scope, self.workload)
+            return take_finished_file(self.card, self._scope, self.workload)
         return variant(self.card, self.training, self.compression, purpose, self.workload)
 
     @cached_property
@@ -143,7 +143,7 @@ class VariantStages:
         floats = workload.question.of_task.model(self.card, self.training, purpose, workload)
         scope = replace(self._scope, purpose=purpose)
         compared = self.compared if purpose is Purpose.SHIP else None
-        return adjusted(self.card, scope, made, floats, workload, compared)
+        return replace_head(self.card, scope, made, floats, workload, compared)
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
@@ -151,7 +151,7 @@ class VariantStages:
         untrained = not self.made_here or not self.workload.images or recipe_of(self.training).tunes_backbone
         if untrained or not self.workload.question.of_task.labelled:
             return None
-        return fitted(self.card, self.training, self.workload)
+        return fit_head(self.card, self.training, self.workload)
 
     @property
     def _folds(self) -> Folds | None:
@@ -167,13 +167,13 @@ class VariantStages:
         judged = self.made_here and self.workload.judged(self.training)
         if not judged or self.workload.own_holdout or not task.labelled:
             return None
-        return expected(self.card, self.workload)
+        return expect_robustness(self.card, self.workload)
 
     @cached_property
     def scored(self) -> Stage[Path]:
         """The stage that runs the file on the validation part."""
         if self.head and self.compression == FLOAT and not recipe_of(self.training).quick_head:
-            return scored(self.card, self._scope, self.workload)
+            return score_float(self.card, self._scope, self.workload)
         return self.scoring(self._scope, self.compared, Role.VALIDATION, self._validation_s)
 
     @cached_property
@@ -198,11 +198,11 @@ class VariantStages:
     def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
         """Return the stage that measures the file that ships in another runtime of this machine."""
         memory_bytes = cost.export_bytes(self.card, self.compression)
-        return measured_in(self._scope, self.ships, target, export_bytes=memory_bytes)
+        return measure_in_runtime(self._scope, self.ships, target, export_bytes=memory_bytes)
 
     def checked_in(self, runtime: str) -> Stage[MicroCheck]:
         """Return the stage that checks the file that ships in the interpreter of a runtime."""
-        return checked_in(self._scope, self.ships, runtime)
+        return check_in_interpreter(self._scope, self.ships, runtime)
 
     @property
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
@@ -223,7 +223,7 @@ class VariantStages:
         if not self.made_here:
             raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
-        probe = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
+        probe = probe_classifier(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
         return with_unknown(self._scope, self.ships, self.scored, probe, compared, shipped, self._folds, self.workload)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
@@ -237,7 +237,7 @@ class VariantStages:
         floats = variant(self.card, self.training, FLOAT, purpose, self.workload)
         scope = Scope(self.card.name, self.training, FLOAT, purpose)
         seconds = cost.scoring_s(self.card, FLOAT, count)
-        return (probed(scope, input_spec(self.card), floats, Role.LEARNT, seconds),)
+        return (probe_classifier(scope, input_spec(self.card), floats, Role.LEARNT, seconds),)
 
     @property
     def answers(self) -> Stage[Any]:

@@ -263,7 +263,7 @@ class StageAborted(StageError):
         self.reason = reason
 
 
-def aborted(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
+def abort_stage(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
     """Return the stage error for an error of a job.
 
     If the runtime cannot run the file that a ``recipe`` made, the evaluation is skipped; for float32 it has failed.

@@ -30,7 +30,7 @@ from advisor.engine._pipeline.stage import (
     StageAborted,
     StageEvent,
     StageName,
-    aborted,
+    abort_stage,
 )
 from advisor.isolation import UNWANTED, Children, Pause, Scratch
 from advisor.store import find_changed_file
@@ -111,7 +111,7 @@ class Walker:
             run = _StageRun(stage, self.materials, results, self.workers, self._listener)
             return cast("Result", await run.result(again=self._remeasure and stage.resources.alone))
         except (AdvisorError, OSError) as error:
-            raise aborted(error, stage.name, stage.scope.compression) from error
+            raise abort_stage(error, stage.name, stage.scope.compression) from error
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class _StageRun:
 
     async def result(self, again: bool) -> Any:
         """Return the stage's result from the cache unless ``again``, or compute it; a damaged one is computed again."""
-        for cached in cached_folders(self.stage, self.materials, self.results):
+        for cached in list_cached_folders(self.stage, self.materials, self.results):
             if again:
                 shutil.rmtree(cached, ignore_errors=True)
             if await asyncio.to_thread(self.materials.cache.has, cached):
@@ -320,7 +320,7 @@ class Lookup:
         if any(value is None for value in before.values()):
             return None
         with contextlib.suppress(AdvisorError, *DAMAGED):
-            folders = cached_folders(stage, self._materials, Results(before))
+            folders = list_cached_folders(stage, self._materials, Results(before))
             folder = next((folder for folder in folders if folder.is_dir()), None)
             if folder is None or find_changed_file(folder) is not None:
                 return None
@@ -328,7 +328,7 @@ class Lookup:
         return None
 
 
-def cached_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
+def list_cached_folders(stage: Stage[Any], materials: Materials, results: Results) -> list[Path]:
     """Return the possible cache folders of a stage's result, the best first."""
     makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
     return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]

@@ -34,7 +34,7 @@ from advisor.core import (
     require_known,
     units,
 )
-from advisor.devices import canonical, shipped_fleets
+from advisor.devices import canonical, find_shipped_fleets
 from advisor.engine._question.values import (
     FREE_ON_RESUME,
     PRECISION,
@@ -94,9 +94,9 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
     request = Request(_question(written), _execution(written), written.parsed("out"), written.to_dict())
     for refusals in (
         _contradictions(request.question, written["training"]),
-        _refused_metrics(request.question, written),
-        _refused_execution(request.execution),
-        _refused_ship_on(request),
+        _refuse_metrics(request.question, written),
+        _refuse_execution(request.execution),
+        _refuse_ship_on(request),
     ):
         for message, hint in refusals:
             raise UsageError(message, hint)
@@ -215,7 +215,7 @@ def _costs_text(text: str) -> str:
 
 def _fleet_text(text: str) -> str:
     """Return the table of a fleet as text: of a shipped fleet, of a path, or of the content that a request keeps."""
-    shipped = {file.stem: file for file in shipped_fleets()}
+    shipped = {file.stem: file for file in find_shipped_fleets()}
     if "\n" in text:
         return text
     try:
@@ -314,7 +314,7 @@ def _needs_data(question: Question, training: tuple[str, ...]) -> Refusals:
         yield f"--max-drop: the drop is measured on images, {absent}", "add --data DIR, or leave --max-drop out"
 
 
-def _refused_metrics(question: Question, written: Options) -> Refusals:
+def _refuse_metrics(question: Question, written: Options) -> Refusals:
     """Yield a metric, costs or limits of metrics that the question cannot have."""
     given = {"--costs": written["costs"], "--metric": written["metric"], FLOORS: question.limits.min_metrics}
     option = next((option for option, value in given.items() if value), "")
@@ -335,7 +335,7 @@ def _refused_metrics(question: Question, written: Options) -> Refusals:
         )
 
 
-def _refused_ship_on(request: Request) -> Refusals:
+def _refuse_ship_on(request: Request) -> Refusals:
     """Yield why no file can learn from all images; only classifiers do, whose answers show whether it went well."""
     question = request.question
     option = "--ship-on all"
@@ -347,7 +347,7 @@ def _refused_ship_on(request: Request) -> Refusals:
         yield f"{option} is not for --task {question.task}: only classifiers learn from all images", "leave it out"
 
 
-def _refused_execution(execution: Execution) -> Refusals:
+def _refuse_execution(execution: Execution) -> Refusals:
     sampler = execution.sampler
     folder = execution.shared_folder
     if execution.stop_below and sampler != ADVISOR:

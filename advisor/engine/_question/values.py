@@ -236,7 +236,7 @@ def collect_options(given: Mapping[str, object], table: Table = PLAN) -> Options
     for key in given:
         if key not in defaults:
             raise UsageError(f"unknown option '{key}'{nearest(key, defaults)}", f"options: {', '.join(defaults)}")
-    return Options(defaults | {key: _typed(key, value, defaults[key]) for key, value in given.items()}, table)
+    return Options(defaults | {key: _convert_to_type(key, value, defaults[key]) for key, value in given.items()}, table)
 
 
 def read_file(file: Path) -> Mapping[str, object]:
@@ -256,7 +256,7 @@ def read_file(file: Path) -> Mapping[str, object]:
     return {str(key).replace("-", "_"): value for key, value in values.items() if key != "schema_version"}
 
 
-def _typed(key: str, value: Any, default: object) -> Any:
+def _convert_to_type(key: str, value: Any, default: object) -> Any:
     """Return ``value`` with the type of the option's default."""
     if value is None:
         raise UsageError(f"{key}: no value", f"write for example {key}: {default or '...'}, or leave the line out")

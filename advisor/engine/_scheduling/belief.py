@@ -163,7 +163,7 @@ def images_of(evaluation: Evaluation, share: bool = True) -> int:
     return max(1, round(error * (100.0 - error) / accuracy.standard_error**2))
 
 
-def seen(evaluation: Evaluation, share: bool = True) -> tuple[float, float, int]:
+def read_evidence(evaluation: Evaluation, share: bool = True) -> tuple[float, float, int]:
     """Return the logarithm of the error in % that a result shows, the variance of its noise, and :func:`images_of`."""
     images = images_of(evaluation, share)
     error = max(100.0 - accuracy_of(evaluation), 50.0 / images, LEAST_ERROR)  # at best, half an image is wrong

@@ -51,10 +51,10 @@ def share_of_gain(share: float, images: int) -> float:
     whole = FINETUNING[FINETUNE_CACHED].for_images(images)
     steps = whole.epochs * images / whole.batch
     begun = max(0.0, share - START_SHARE) / (FEW_LAYERS_SHARE - START_SHARE)
-    return FEW_LAYERS_GAIN * min(1.0, _learnt(begun * steps) / max(_learnt(steps), 0.05))
+    return FEW_LAYERS_GAIN * min(1.0, _compute_learnt_share(begun * steps) / max(_compute_learnt_share(steps), 0.05))
 
 
-def _learnt(steps: float) -> float:
+def _compute_learnt_share(steps: float) -> float:
     """Return which part (0-1) of what can be learnt is learnt in so many steps."""
     return min(1.0, max(0.0, (steps - FEW_STEPS) / (MANY_STEPS - FEW_STEPS)))
 

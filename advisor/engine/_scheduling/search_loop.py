@@ -21,7 +21,7 @@ from advisor.engine._scheduling.belief import CardTraining
 from advisor.engine._scheduling.prices import TimeLimit
 from advisor.engine._scheduling.scheduler import Scheduler
 from advisor.engine._scheduling.stop import Stop
-from advisor.engine._scheduling.stopping import PickSoFar, ended_early, finalists, named_files, score
+from advisor.engine._scheduling.stopping import PickSoFar, end_early, finalists, list_named_files, score
 from advisor.engine._scheduling.study import Study
 from advisor.engine._scheduling.worth import WorthRule
 from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, UNDECIDED, Plan, too_large, too_slow
@@ -128,11 +128,11 @@ class SearchLoop:
             self._record_refused(scheduler, plan)
         await _cancel([*running, stopped])
         await so_far.close()
-        out_of_time = partial(ended_early, "time_limit", f"at --time-limit {execution.time_limit}")
+        out_of_time = partial(end_early, "time_limit", f"at --time-limit {execution.time_limit}")
         if running or late or (ended and left):  # the last jobs may end in the moment in which the time does
             return out_of_time(left)
         if left and not scheduler.trials_left:
-            return ended_early("max_trials", f"at --max-trials {execution.max_trials}", left)
+            return end_early("max_trials", f"at --max-trials {execution.max_trials}", left)
         if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
             return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)
@@ -174,7 +174,9 @@ class SearchLoop:
 
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
         """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
-        failed = [evaluation.configuration for evaluation in self._run.evaluations() if _failed_in_timing(evaluation)]
+        failed = [
+            evaluation.configuration for evaluation in self._run.evaluations() if _has_failed_in_timing(evaluation)
+        ]
         if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
             return
         self._progress.say("timing again what could not be timed")
@@ -201,7 +203,9 @@ class SearchLoop:
         while not self.stopping.is_set() and self._time_left() != 0:
             brief = [e for e in self._run.evaluations() if e.timing is not None and e.timing.effort == SURVEY]
             brief = [e for e in brief if e.configuration not in seen]
-            named = {file for decision in self._decisions() for file in named_files(decision)} if brief else set[str]()
+            named = (
+                {file for decision in self._decisions() for file in list_named_files(decision)} if brief else set[str]()
+            )
             chosen = [e for e in brief if e.artefact_sha256 in named]
             if not chosen:
                 return
@@ -293,7 +297,7 @@ class SearchLoop:
         return math.inf if limit is None else max(0.0, limit - (time.monotonic() - self._started))
 
 
-def _failed_in_timing(evaluation: Evaluation) -> bool:
+def _has_failed_in_timing(evaluation: Evaluation) -> bool:
     on_this_machine = evaluation.configuration.target.device == HOST
     return on_this_machine and evaluation.status is Status.FAILED and evaluation.stage == StageName.TIMING
 

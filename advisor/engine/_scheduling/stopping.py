@@ -46,7 +46,7 @@ COMPLETE = Stop("complete", "every configuration was evaluated")
 INTERRUPTED = Stop("interrupt", "interrupted")
 
 
-def ended_early(why: str, how: str, left: int) -> Stop:
+def end_early(why: str, how: str, left: int) -> Stop:
     """Return the end of a search with a number of configurations left."""
     return Stop(why, f"stopped {how}: {left} configuration{'' if left == 1 else 's'} not evaluated")
 
@@ -83,7 +83,7 @@ def finalists(
     return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
 
 
-def named_files(decision: Decision) -> set[str]:
+def list_named_files(decision: Decision) -> set[str]:
     """Return the files that an answer names."""
     named = (decision.pick, decision.runner_up, *decision.ties, *decision.front)
     return {e.artefact_sha256 for e in named if e is not None and e.artefact_sha256}
@@ -100,13 +100,13 @@ async def score(
     scored = {e.configuration: e for e in chosen}
     for files, most in _in_time(chosen, scorer, left_s):
         now = [e for e in chosen if e.artefact_sha256 in files and _needs_more(e, most)]
-        scored |= {e.configuration: e for e in await _held_out(now, scorer, run, most)}
+        scored |= {e.configuration: e for e in await _score_holdout(now, scorer, run, most)}
     if scorer.tells_unknown(left_s() > EXTRAS_S):
         first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
         answered = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
         scored |= {e.configuration: e for e in answered}
     if left_s() > EXTRAS_S and scorer.captures:
-        tried = captured(tuple(scored.values()), everywhere)
+        tried = pick_capture_finalists(tuple(scored.values()), everywhere)
         await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
 
 
@@ -146,7 +146,7 @@ def _needs_more(evaluation: Evaluation, most: int) -> bool:
     return evaluation.holdout_accuracy is None or (part is not None and most >= MORE * part.judged)
 
 
-async def _held_out(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int) -> list[Evaluation]:
+async def _score_holdout(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int) -> list[Evaluation]:
     """Return what could be scored on the hold-out; a file that has several rows is judged once."""
     first = dict[str, Evaluation]()
     for evaluation in rows:
@@ -171,7 +171,7 @@ def _with_holdout_of(evaluation: Evaluation, judged: Evaluation) -> Evaluation:
     )
 
 
-def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
+def pick_capture_finalists(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
     """Return the finalists that are scored under capture conditions: the first two files.
 
     With ``everywhere`` it is also one file of each network: its forms differ little in this, and each needs fourteen
@@ -268,7 +268,7 @@ class PickSoFar:
         limited = self._left_s() < math.inf
         if limited and most >= MORE * SO_FAR_IMAGES:  # else a later run on all images would add little
             most = SO_FAR_IMAGES
-        if len(await _held_out(rows, scorer, self._run, most)) < len(rows):
+        if len(await _score_holdout(rows, scorer, self._run, most)) < len(rows):
             self._failed.add(file)
         ended = time.monotonic()
         self._spent_s += ended - self._began

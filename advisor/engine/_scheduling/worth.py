@@ -30,7 +30,14 @@ from advisor.core import Budget, Evaluation, Preference, recipe_of
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.materials import Role
 from advisor.engine._pipeline.resources import Pool
-from advisor.engine._scheduling.belief import UNKNOWN_IMAGES, AccuracyBelief, CardTraining, FormStep, noise, seen
+from advisor.engine._scheduling.belief import (
+    UNKNOWN_IMAGES,
+    AccuracyBelief,
+    CardTraining,
+    FormStep,
+    noise,
+    read_evidence,
+)
 from advisor.engine._scheduling.losses import INFEASIBLE, FormCost, Losses, least
 from advisor.engine._scheduling.prices import Prices, TimeLimit, share_of_gain
 from advisor.engine._space.plan import Plan
@@ -138,7 +145,7 @@ class WorthRule:
             self._closed.add(step)  # a finished file may have learnt from the images that judge it
             return
         if step not in self._made and step == self._floats(step.network):
-            value, variance, images = seen(evaluation, self._share)
+            value, variance, images = read_evidence(evaluation, self._share)
             self.belief = self.belief.condition_on(self.belief.place[step.network], value, variance)
             self._images = self._images if self._share else images
         self._made[step] = min(cost, self._made.get(step, cost), key=least)

@@ -204,10 +204,10 @@ def _halving(cards: Sequence[Card]) -> Iterator[Card]:
 def prior_accuracy(card: Card, recipe: str) -> float:
     """Return the published top-1 in % of a compression, else of float less its usual drop, else what is usual."""
     published = card.top1("int8") if recipe == "int8" else None
-    return published or (card.top1() or expected_top1(card)) - form_of(recipe).drop
+    return published or (card.top1() or estimate_top1(card)) - form_of(recipe).drop
 
 
-def expected_top1(card: Card) -> float:
+def estimate_top1(card: Card) -> float:
     """Return the ImageNet top-1 in % that a card of such multiply-accumulates, parameters and input usually has."""
     law = _law()
     if not law or not card.macs or not card.params:
@@ -244,14 +244,14 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
     planned = set(plan.configurations())
     ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
     done = {e.configuration: e for e in ended if e.configuration in planned}
-    for configuration, reason in ruled_out(plan, rules).items():
+    for configuration, reason in rule_out(plan, rules).items():
         if configuration not in done:
             done[configuration] = plan.skipped(configuration, reason, StageName.PLAN)
             run.append(done[configuration])
     return list(done.values())
 
 
-def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
+def rule_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
     """Return what the plan alone rules out, with the reason. A rule that rejects everything rules nothing out."""
     reasons: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):

@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -22,21 +21,16 @@ from advisor.catalog import (
 )
 from advisor.compression import RECIPES, Needs, Recipe
 from advisor.core import (
-    COST_SAVED,
     GP,
     HEAD_SUBSET,
-    LEAST_GROUP_IMAGES,
     LOCAL,
-    TOP5,
-    WORST_GROUP,
     UsageError,
     WeightsError,
     install_extra,
     nearest,
-    without_password,
 )
-from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, Dataset, Division, Split, address_of, class_order, counted
-from advisor.downloads import FetchOptions, WeightsFile, local
+from advisor.datasets import HOLDOUT_SHARE, VALIDATION_SHARE, address_of, class_order
+from advisor.downloads import FetchOptions, WeightsFile
 from advisor.engine._pipeline.cost import CostCalibration
 from advisor.engine._pipeline.graph import FLOAT, CostModel
 from advisor.engine._pipeline.materials import (
@@ -52,12 +46,13 @@ from advisor.engine._pipeline.materials import (
 from advisor.engine._pipeline.resources import Pool
 from advisor.engine._pipeline.stage import StageName
 from advisor.engine._pipeline.stages.figures import effort_for
-from advisor.engine._question import Execution, Question, Request, require_classes
+from advisor.engine._question import Execution, Question, Request
 from advisor.engine._space.plan import Plan, most_promising_first
+from advisor.engine._space.question_images import Say, read_images
 from advisor.engine._space.twice_scaled import Example, scale_warning
 from advisor.engine._targets.device_prediction import card_rejection
 from advisor.engine._targets.target_devices import TargetDevices, select_targets
-from advisor.measurement import FIRST, Host, host
+from advisor.measurement import Host, host
 from advisor.store import ArtifactCache
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
@@ -71,10 +66,6 @@ AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has 
 DOWNLOADS = 4
 
 WITH_TENSORFLOW = (Pool.HEAVY, Pool.TRAINERS)
-
-PARTS = {Role.VALIDATION: "validation part", Role.HOLDOUT: "hold-out"}
-
-Say = Callable[[str], None]
 
 SAMPLE_SHARE = 0.75
 HEADS = 3
@@ -272,10 +263,10 @@ def _require_sendable(execution: Execution, images: Images) -> None:
 def resolve_cards(request: Request) -> Resolved:
     """Find all parts of a question but its images, which take longest."""
     question = request.question
-    recipes = chosen_recipes(question)
+    recipes = choose_recipes(question)
     targets = select_targets(question)
     catalogue = load_catalogue(question.catalog)
-    return Resolved(request, catalogue, targets, recipes, chosen_cards(question, catalogue, targets))
+    return Resolved(request, catalogue, targets, recipes, choose_cards(question, catalogue, targets))
 
 
 def with_files(request: Request) -> Request:
@@ -308,7 +299,7 @@ def applies(recipe: Recipe, question: Question) -> bool:
     return {Needs.SCORING: task.labelled, Needs.TRAINING: task.retrains}.get(recipe.needs, True)
 
 
-def chosen_recipes(question: Question) -> dict[str, Recipe]:
+def choose_recipes(question: Question) -> dict[str, Recipe]:
     """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
     limited = question.limits.max_drop_points is not None
     known = {recipe.name: recipe for recipe in RECIPES if applies(recipe, question)}
@@ -320,7 +311,7 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
     return {name: known[name] for name in dict.fromkeys(("float32", *names))}
 
 
-def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
+def choose_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
     """Return the cards of the question, by default all that name a source of weights, the most promising first.
 
     A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
@@ -353,7 +344,7 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
         # Graph files become float files without it.
         cards = [card for card in cards if not card.needs_converter] or cards
     if not names and not targets.host:
-        pairs = list(product(chosen_recipes(question), targets.devices))
+        pairs = list(product(choose_recipes(question), targets.devices))
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
     # The phones of a fleet need small and large networks.
     ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
@@ -429,86 +420,3 @@ def find_weights(resolved: Resolved, say: Say, ends_at: float = math.inf) -> Can
         raise all_missing(errors, options) if len(errors) > 1 else next(iter(errors.values()))
     chosen = tuple(card for card in cards if card.name in weights)[:at_most]
     return Candidates(chosen, weights, {name: error.message for name, error in errors.items()})
-
-
-def read_images(question: Question, say: Say, execution: Execution | None = None) -> Images | None:
-    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them.
-
-    Images in an object store are fetched first; ``execution`` says whether this may be, and the limit of the cache.
-    """
-    if question.data is None:
-        return None
-    offline, size = (execution.offline, execution.cache_size) if execution else (False, None)
-    data, unknown = (path and local(path, say, offline, size) for path in (question.data, question.unknown))
-    say(f"reading images of {without_password(str(question.data))}")
-    images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
-    require_classes(question.guarantees, images.classes)
-    require_metrics(question, images)
-    return images
-
-
-def undivided(dataset: Dataset, seed: int) -> Images:
-    """Return images that are all held out."""
-    return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
-
-
-def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
-    """Return divided images, and say what is notable about the parts."""
-    for note in notes:
-        say(note)
-    if division.leaks:
-        what = counted(len(division.leaks), "group of the manifest lies", "groups of the manifest lie")
-        say(f"{what} in several parts of the split")
-    return Images(
-        dataset,
-        division.split,
-        division.leaks,
-        groups=division.groups,
-        grouping=division.grouping,
-        copies=division.copies,
-        notes=notes,
-    )
-
-
-def require_metrics(question: Question, images: Images) -> None:
-    """Refuse a metric that counts or is limited, and that cannot be computed on the images."""
-    limited = dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
-    asked = {question.metric: "--metric", **limited}
-    if question.costs is not None:
-        rows = question.costs.of(images.classes)
-        if COST_SAVED in asked:
-            _require_costs(rows, images)
-    for name, option in asked.items():
-        if name == TOP5 and len(images.classes) <= FIRST:
-            raise UsageError(
-                f"{option}: {TOP5} needs more than {FIRST} classes, and the images have {len(images.classes)}",
-                "take top1, balanced-accuracy or macro-f1",
-            )
-        if name == WORST_GROUP:
-            _require_groups(option, images)
-
-
-def _require_costs(rows: Sequence[Sequence[float]], images: Images) -> None:
-    """Refuse parts of the images on which one answer costs nothing."""
-    for role, part in PARTS.items():
-        seen = set(images.part(role).labels)
-        free = [name for label, name in enumerate(images.classes) if not any(rows[true][label] for true in seen)]
-        if free:
-            raise UsageError(
-                f"--costs: always answering '{free[0]}' costs nothing on the {part}, so no cost can be saved there",
-                "add images of the other classes, or take another --metric",
-            )
-
-
-def _require_groups(option: str, images: Images) -> None:
-    """Refuse parts with fewer than two groups of enough images."""
-    for role, part in PARTS.items():
-        sizes = Counter(images.group_names(role))
-        compared = sum(size >= LEAST_GROUP_IMAGES for size in sizes.values())
-        if compared < 2:
-            raise UsageError(
-                f"{option}: {WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES} images, and the {part} has "
-                f"{compared} of them",
-                "name cameras or sites in the column 'group' of a manifest; a split keeps groups whole, so name at "
-                "least two for each part, or put images of each group into all parts by the column 'split'",
-            )

@@ -44,11 +44,11 @@ def scale_warning(card: Card, examples: Sequence[Example]) -> str:
         return ""  # the file is missing or damaged, which the search says
     warning = warn_of_scale(scale, card.preprocessing.std)
     if warning and examples and TASKS[card.task].probabilities:
-        warning += f". {_tried(card, file, spread(examples))}"
+        warning += f". {_try_scales(card, file, spread(examples))}"
     return warning
 
 
-def _tried(card: Card, file: Path, examples: Sequence[Example]) -> str:
+def _try_scales(card: Card, file: Path, examples: Sequence[Example]) -> str:
     """Return what the file answers to images as it is described, and with pixels as they are."""
     specs = [InputSpec(card.input_size, pre.mean, pre.std) for pre in (card.preprocessing, UNSCALED)]
     paths = [path for path, _ in examples]

@@ -15,7 +15,7 @@ from advisor.devices import (
     HostConnection,
     canonical,
     device_predictor,
-    known_devices,
+    load_known_devices,
     local_runtimes,
     prefer_tflite,
     require_runtime,
@@ -52,7 +52,7 @@ def benchmark_device(
     effort_named(effort)
     if device in ("", HOST):
         return benchmark_on_gpu(models, effort, tell)
-    profile, target = known_devices(profiles).select(device)
+    profile, target = load_known_devices(profiles).select(device)
     runtime = require_runtime(profile)
     if profile.kind == "microcontroller":
         profile, target = prefer_tflite(device, profile, target)
@@ -77,7 +77,7 @@ def _check_runtimes(names: Sequence[str], accelerator: str, settings: Connection
 def _in_runtimes(
     models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
 ) -> DeviceBenchmark:
-    profiles = known_devices()
+    profiles = load_known_devices()
     chosen = []
     for name in dict.fromkeys(names):
         profile, target = profiles.select(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, CardRow, listing
 from advisor.core import FORMS, Quantity, StageError, UsageError, require_training
-from advisor.devices import CALIBRATED, HOST, Measurement, known_devices, local_runtimes
+from advisor.devices import CALIBRATED, HOST, Measurement, load_known_devices, local_runtimes
 from advisor.engine._targets.device_prediction import DevicePredictor
 from advisor.engine._targets.target_devices import TargetDevice
 from advisor.isolation import HEAVY, LIGHT, CallLimits, ChildPool, map_pools
@@ -36,7 +36,7 @@ def card_front(
     Raises:
         UsageError: no device has this name, it runs no card, nothing comparable is known, or this machine is too busy.
     """
-    profile, target = known_devices(profiles).require_installed(device)
+    profile, target = load_known_devices(profiles).require_installed(device)
     if profile.name in local_runtimes():
         hint = f"list the front on {HOST}; advisor benchmark times files on '{device}'"
         raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)
@@ -44,14 +44,14 @@ def card_front(
     predictor = DevicePredictor()
     chosen = [row for row in rows if row.top1 and not row.card.own_file]
     if profile.name == HOST:
-        return _front(_measured(chosen, there, predictor, tell))
-    latencies, reasons = _predicted(chosen, there, predictor)
+        return _front(_measure_latencies(chosen, there, predictor, tell))
+    latencies, reasons = _predict_latencies(chosen, there, predictor)
     if reasons and not latencies:
         raise UsageError(f"no latency on '{device}' can be predicted: {reasons[0]}", "name another device")
     return _front(latencies)
 
 
-def _predicted(
+def _predict_latencies(
     rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor
 ) -> tuple[dict[CardRow, Quantity], list[str]]:
     """Return the predicted latencies, and the reasons why others cannot be predicted."""
@@ -77,7 +77,7 @@ def _front(latencies: Latencies) -> tuple[CardRow, ...]:
     return tuple(front)
 
 
-def _measured(
+def _measure_latencies(
     rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor, tell: Tell
 ) -> dict[CardRow, Quantity]:
     """Return the latencies of the rows that may be on the front; without TensorFlow, of those with a graph file."""
@@ -95,9 +95,9 @@ def _measured(
     timed: dict[CardRow, Quantity] = {}
     with map_pools()[kind](Path("/dev/null")) as pool:
         while True:
-            known = tuple(_calibrated(device, row, latency) for row, latency in timed.items())
+            known = tuple(_make_measurement(device, row, latency) for row, latency in timed.items())
             measured = replace(device, profile=replace(device.profile, measurements=known))
-            rest, _ = _predicted([row for row in rows if row not in timed], measured, predictor)
+            rest, _ = _predict_latencies([row for row in rows if row not in timed], measured, predictor)
             open_ = [row for row in rest if not _is_beaten(row, rest[row], {**rest, **timed})]
             if not open_:
                 return timed
@@ -115,7 +115,7 @@ def _measured(
                 timed[row] = timing.results[0].to_quantities(timing.runtime)["latency"]
 
 
-def _calibrated(device: TargetDevice, row: CardRow, latency: Quantity) -> Measurement:
+def _make_measurement(device: TargetDevice, row: CardRow, latency: Quantity) -> Measurement:
     return Measurement(device.target.name, row.card.name, "float32", latency.value, "median", source_repo=CALIBRATED)
 
 

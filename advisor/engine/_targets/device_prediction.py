@@ -76,7 +76,7 @@ class DevicePredictor:
 
         ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
         """
-        there = (moved(evaluation, device) for evaluation in one_each(evaluations))
+        there = (move_to_device(evaluation, device) for evaluation in one_each(evaluations))
         return tuple(self._evaluated(evaluation, device, budget_ms, confidence) for evaluation in there)
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
@@ -92,7 +92,7 @@ class DevicePredictor:
         if isinstance(prediction, str) or (
             prediction.unlike and budget_ms is not None and device.profile.connection is None
         ):
-            return _rejected(evaluation, prediction if isinstance(prediction, str) else prediction.unlike)
+            return _reject_evaluation(evaluation, prediction if isinstance(prediction, str) else prediction.unlike)
         predicted = replace(
             evaluation,
             latency=prediction.latency,
@@ -151,16 +151,16 @@ def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
 
 def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
     """Return the evaluation for a runtime of this machine before measuring it; ``skipped`` if it cannot run there."""
-    there = moved(evaluation, device)
+    there = move_to_device(evaluation, device)
     reason = rejection(there, device)
-    return _rejected(there, reason) if reason else there
+    return _reject_evaluation(there, reason) if reason else there
 
 
-def _rejected(evaluation: Evaluation, reason: str) -> Evaluation:
+def _reject_evaluation(evaluation: Evaluation, reason: str) -> Evaluation:
     return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
 
 
-def moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+def move_to_device(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
     """Return the evaluation for another device, with the facts that hold on any device: accuracy, size, artefact."""
     return replace(
         evaluation,

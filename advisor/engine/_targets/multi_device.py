@@ -45,7 +45,7 @@ _NORMAL_P90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
 
 
-def measured_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
+def measure_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
     """Return the evaluation with latency and memory on a device that is connected over ssh or adb, or ``failed``.
 
     A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
@@ -60,18 +60,20 @@ def measured_over_connection(before: Evaluation, device: TargetDevice, model: Pa
         with lock_device(connection.label):
             (timing,) = connection.measure(job)
     except AdvisorError as error:
-        return _failed(before, error.message)
+        return _mark_failed(before, error.message)
     if timing.throttled:
-        return _failed(before, f"{connection.label}: {timing.throttled}; let the device cool down")
-    return _measured(before, timing, connection.label)
+        return _mark_failed(before, f"{connection.label}: {timing.throttled}; let the device cool down")
+    return _mark_measured(before, timing, connection.label)
 
 
-async def measured_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
+async def measure_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
     """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
     return await _after(walker, before, stage, lambda figures: replace(before, **vars(figures)))
 
 
-async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
+async def check_arena(
+    walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]
+) -> Evaluation:
     """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
     return await _after(walker, predicted, stage, lambda check: with_arena(predicted, device, check))
 
@@ -93,12 +95,12 @@ def with_arena(predicted: Evaluation, device: TargetDevice, check: MicroCheck) -
     return replace(predicted, memory=check.arena)
 
 
-def _failed(before: Evaluation, reason: str) -> Evaluation:
+def _mark_failed(before: Evaluation, reason: str) -> Evaluation:
     prediction = f"; {show_latency(before.latency)}" if before.latency else ""
     return replace(before, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}")
 
 
-def _measured(before: Evaluation, timing: Timing, label: str) -> Evaluation:
+def _mark_measured(before: Evaluation, timing: Timing, label: str) -> Evaluation:
     source = f"{timing.runtime} on {label}"
     return replace(
         before,
@@ -221,13 +223,13 @@ class MultiDeviceEvaluator:
             before = before_measuring(made, device)
             if before.status is not Status.OK or device.local is None:
                 return before
-            return await measured_here(walker, before, stages.measured_in(device.local))
+            return await measure_here(walker, before, stages.measured_in(device.local))
         limits = self._question.limits
         (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK:
             return predicted
         if device.local is not None:
-            predicted = await checked(walker, predicted, device, stages.checked_in(device.target.runtime))
+            predicted = await check_arena(walker, predicted, device, stages.checked_in(device.target.runtime))
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         name = device.profile.name
@@ -235,5 +237,5 @@ class MultiDeviceEvaluator:
         subject = f"{made.configuration.variant_name} of {made.configuration.card}"
         with self._doing(f"measuring {subject} on {device.label}"):
             return await asyncio.to_thread(
-                self._executor.on_device, name, measured_over_connection, predicted, device, path
+                self._executor.on_device, name, measure_over_connection, predicted, device, path
             )

@@ -17,7 +17,7 @@ from advisor.devices import (
     Profiles,
     SeveralPhones,
     host_profile,
-    known_devices,
+    load_known_devices,
     local_runtimes,
     phone_remarks,
     remark_unmeasured,
@@ -96,7 +96,7 @@ def select_targets(question: Question) -> TargetDevices:
             raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
     asked = [(device, "--device") for device in question.devices if device != HOST]
     asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
-    profiles = known_devices(question.profiles) if asked else Profiles(())
+    profiles = load_known_devices(question.profiles) if asked else Profiles(())
     devices = []
     for device, option in asked:
         try:
@@ -138,7 +138,7 @@ def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: st
     """
     if not selectors:
         return ()
-    profiles = known_devices(folders)
+    profiles = load_known_devices(folders)
     return tuple(_select(selector, profiles, option) for selector in selectors)
 
 

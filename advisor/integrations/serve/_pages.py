@@ -53,8 +53,8 @@ from advisor.reporting import (
     describe_figures,
     environment,
     figures,
+    make_typed_path,
     map_sorts,
-    typed_path,
 )
 
 ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
@@ -240,7 +240,7 @@ class Pages:
             near=[(title, urlencode({**order, "page": page})) for title, page in near if 0 < page <= pages],
             all=len(rows),
             linked=linked,
-            folder=typed_path(self._runs.folder),
+            folder=make_typed_path(self._runs.folder),
             states=list(RunState),
             words=words,
             state=state,
@@ -260,7 +260,7 @@ class Pages:
             "run",
             row=row,
             job=job,
-            folder=typed_path(self._runs.folder),
+            folder=make_typed_path(self._runs.folder),
             report=f"{self._access.report(row.name)}/{quote(row.name)}",
             names=self._names(),
             devices=self._devices if row.state is RunState.FINISHED else (),

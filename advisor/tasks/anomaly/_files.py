@@ -18,7 +18,7 @@ from advisor.exporting import Found, Page, Shipping
 from advisor.measurement import Floats, Pixels, Runner, compute_auroc
 from advisor.tasks._judge import EVERY, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.anomaly._images import ANOMALY, GOOD
-from advisor.tasks.detection._files import marked
+from advisor.tasks.detection._files import mark_map
 
 HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
 LEAST = 0.5  # Score from which on an image is an anomaly
@@ -31,7 +31,7 @@ SHIPPING = Shipping(
     "anomaly_card.md.j2",
     {"android": "android/AnomalyDetector.kt", "ios": "ios/AnomalyDetector.swift", "python": "python/anomaly.py"},
     "",
-    marked,
+    mark_map,
     lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
     page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
     least=LEAST,
@@ -53,7 +53,7 @@ def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
     return png(image)
 
 
-def spoiled(pixels: Pixels, seed: int) -> Pixels:
+def spoil_image(pixels: Pixels, seed: int) -> Pixels:
     """Return an image, uint8 (S, S, 3), with a patch from another place, a spot or a scratch.
 
     Patches from the image itself: C.-L. Li et al., "CutPaste" (2021).
@@ -90,7 +90,7 @@ class Marker(Runner[Floats]):
 def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
     """Run a file over images, and over copies with a fault drawn into them, in a child process; write the maps."""
     run = Marker(model, view)
-    faulty = (spoiled(load(image, view.size), place) for place, image in enumerate(images))
+    faulty = (spoil_image(load(image, view.size), place) for place, image in enumerate(images))
     drawn = [run.answer_for(view.normalise(pixels)) for pixels in faulty]
     np.savez(path, own=np.stack(list(run.over(images)))[..., 0], drawn=np.stack(drawn)[..., 0])
 

@@ -31,7 +31,7 @@ from advisor.datasets import (
     survey,
     unreadable,
 )
-from advisor.engine import SEED, DataCheck, Images, Question, Say, advance, checked, divided
+from advisor.engine import SEED, DataCheck, Images, Question, Say, advance, divide_images, run_data_check
 from advisor.tasks.classification._images import Classes
 
 ANOMALY = "anomaly"
@@ -51,7 +51,7 @@ def survey_faults(path: Path, progress: Progress | None = None, most: int | None
     The first class is that of the good images; a path is empty without a mask. Raises UsageError if the path does not
     exist, has no image, or does not tell which images are good.
     """
-    listing, masks = _listed(path)
+    listing, masks = _list_images(path)
     good = _good({entry.label for entry in listing.entries}, path)
     read = survey(listing, progress, most)
     names = read.dataset.classes
@@ -61,7 +61,7 @@ def survey_faults(path: Path, progress: Progress | None = None, most: int | None
     return replace(read, dataset=replace(read.dataset, classes=order, images=images)), mask_paths
 
 
-def _listed(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
+def _list_images(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
     """Return the images by kind, and the path of each mask by the kind and the name of its image."""
     if not path.is_dir():
         listing = list_files(path)
@@ -87,14 +87,14 @@ def _good(kinds: set[str], path: Path) -> str:
 def read(question: Question, say: Say) -> Images:
     """Return images with masks, of which good ones are learnt from; UsageError if they are unreadable, or too few."""
     reading, masks = survey_faults(question.require_data(), advance(say), question.most_images)
-    division, lost = divided_faults(reading, question.seed)
+    division, lost = divide_faults(reading, question.seed)
     dataset = reading.dataset
     notes = division.notes(replace(dataset, classes=dataset.classes[:1]))
     if lost:
         notes = (*notes, f"{plural(lost, 'faulty image')} judge nothing, as near copies of them are learnt from.")
     if len(dataset.classes) == 1:
         notes = (*notes, "There are no faulty images: networks are judged by faults that are drawn into good images.")
-    return replace(divided(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,))
+    return replace(divide_images(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,))
 
 
 def copies(read: Survey) -> tuple[Pair, ...]:
@@ -104,7 +104,7 @@ def copies(read: Survey) -> tuple[Pair, ...]:
     return () if max(map(len, groups(pairs, count)), default=0) > ALIKE * count else pairs
 
 
-def divided_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> tuple[Division, int]:
+def divide_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> tuple[Division, int]:
     """Return the division, in which only good images are learnt from, and the number of faulty images in no part.
 
     Faulty images of the training part judge candidates, unless good images of their group are learnt from.
@@ -137,7 +137,7 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     dataset = read.dataset
     content = Classes(read.dataset, (), NEXT)
     findings = [*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)]
-    return checked(path, read, content, findings, lambda: divided_faults(read, SEED, pairs)[0].overview(dataset))
+    return run_data_check(path, read, content, findings, lambda: divide_faults(read, SEED, pairs)[0].overview(dataset))
 
 
 def _odd(read: Survey) -> Iterator[Finding]:

@@ -84,7 +84,7 @@ class Usual:
         rest = _without(maps @ self.projection - self.means, self.whole)
         apart = np.einsum("nhwd,hwde->nhwe", rest, self.whitening, optimize=True)
         distances = np.sqrt((apart**2).sum(axis=-1))
-        return _blurred(distances) / _blurred(np.ones_like(distances[:1]))
+        return _blur_maps(distances) / _blur_maps(np.ones_like(distances[:1]))
 
 
 def _coarse(maps: Floats) -> Floats:
@@ -108,7 +108,7 @@ def _kernel() -> Floats:
     return np.asarray(np.outer(line, line) / line.sum() ** 2, np.float32)
 
 
-def _blurred(maps: Floats) -> Floats:
+def _blur_maps(maps: Floats) -> Floats:
     """Return maps, (N, rows, columns), each place with the sum of the weights of those around it that are inside."""
     from scipy.ndimage import convolve
 
@@ -132,12 +132,14 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     same = [layer for layer in maps_in if layer.output.shape[1] == cells]
     sums = {layer.output.shape[3]: layer.output for layer in same if isinstance(layer, keras.layers.Add)}
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
-    maps = list_outputs(keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card)))
+    maps = list_outputs(
+        keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_even_light(image, card))
+    )
     whole = keras.layers.Concatenate()(maps) if len(maps) > 1 else maps[0]
     return keras.Model(image, keras.layers.AveragePooling2D(3, 1, padding="same")(whole))
 
 
-def _evened(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
+def _even_light(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
     """Give an image the same mean and spread as every other, so that the light does not matter."""
     from keras import ops
 
@@ -197,7 +199,7 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
         apart = ops.matmul(ops.reshape(rest, (-1, 1, width)), usual.whitening.reshape(-1, width, width))
         distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
         away = ops.conv(distances, _kernel()[:, :, None, None], padding="same")
-        away = away * (1.0 / _blurred(np.ones((1, rows, columns), np.float32)))[..., None]
+        away = away * (1.0 / _blur_maps(np.ones((1, rows, columns), np.float32)))[..., None]
         over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
         return over / (over + 1.0)
 

@@ -92,14 +92,14 @@ class OwnClassifiers:
             )
 
 
-def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+def find_classes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the most probable classes of an image by the row of its probabilities."""
     (row,) = outputs
     best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
     return tuple(Found(*pair) for pair in best[:SHOWN])
 
 
-def classified(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, Answer]]]:
+def classify_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, Answer]]]:
     """See :data:`Answering`: the probabilities of each class, and what the app does with them at its thresholds."""
     places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
     rows = answers(model.content, np.stack([images[place]() for place in places]), model)
@@ -147,19 +147,19 @@ class Classified:
         (file, floats, folds, _), question, metric = scored, self.question, self.question.metric
         answers = accuracy.read_answers(file)
         part = images.part(Role.VALIDATION)
-        measured = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
+        measured = accuracy.measure_accuracy(answers, accuracy.read_answers(floats), part.labels, images.classes)
         learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats) if folds else None
-        scores = metrics.scored(file, images, Role.VALIDATION, question.costs)
+        scores = metrics.score_metrics(file, images, Role.VALIDATION, question.costs)
         by_class = replace(
             measured.answers,
             file=run.keep_answers(name, answers),
-            confidence=confidence.chosen(file, images, question.guarantees, learnt),
+            confidence=confidence.choose_thresholds(file, images, question.guarantees, learnt),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
         if metric == TOP1:
             return replace(measured, answers=by_class)
         shares = scores[metric].shares.tolist()
-        reference = metrics.scored(floats, images, Role.VALIDATION, question.costs, [metric])[metric].shares
+        reference = metrics.score_metrics(floats, images, Role.VALIDATION, question.costs, [metric])[metric].shares
         return replace(
             measured,
             accuracy=by_class.metrics[metric],
@@ -176,7 +176,7 @@ class Classified:
         answers = accuracy.read_answers(own)
         part = images.part(Role.HOLDOUT)
         metric = self.question.metric
-        scores = metrics.scored(own, images, Role.HOLDOUT, self.question.costs)
+        scores = metrics.score_metrics(own, images, Role.HOLDOUT, self.question.costs)
         figures = metrics.quantities(scores, accuracy.HELD_OUT)
         by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
         answers_by_file: dict[str, Sequence[float]] = {file: answers} if file else {}
@@ -184,6 +184,6 @@ class Classified:
             by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
             answers_by_file[by_class.shares] = scores[metric].shares.tolist()
         if evaluation.answers.confidence is not None:
-            believed = confidence.verified(own, images, evaluation.answers.confidence)
+            believed = confidence.verify_thresholds(own, images, evaluation.answers.confidence)
             by_class = replace(by_class, confidence=believed)
         return replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class), answers_by_file

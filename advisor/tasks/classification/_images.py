@@ -41,9 +41,9 @@ from advisor.engine import (
     Question,
     Say,
     advance,
-    checked,
-    divided,
-    undivided,
+    divide_images,
+    hold_out_all,
+    run_data_check,
 )
 from advisor.training import Suspect
 
@@ -91,13 +91,13 @@ def read(question: Question, say: Say) -> Images:
             raise AmbiguousInput(error.message, (*readings, boxes)) from None
         raise
     if question.judged_whole:
-        return undivided(read.dataset, question.seed)
+        return hold_out_all(read.dataset, question.seed)
     division = divide(read, question.seed)
     notes = division.notes(read.dataset)
     if (train := len(division.split.train)) > TUNED_IMAGES:
         tuned = f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and a head from all."
         notes = (*notes, tuned)
-    images = divided(read.dataset, division, notes, say)
+    images = divide_images(read.dataset, division, notes, say)
     if question.unknown is None:
         return images
     outside, note = read_others(question.unknown, read)
@@ -173,7 +173,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         require_usable(read.dataset)
         return divide(read, SEED, pairs).overview(read.dataset)
 
-    return checked(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
+    return run_data_check(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.exporting import Page, Shipping
-from advisor.tasks.classification._files import classified, found
+from advisor.tasks.classification._files import classify_images, find_classes
 
 SHIPPING = Shipping(
     "classifies images",
@@ -11,8 +11,8 @@ SHIPPING = Shipping(
     "classifier_card.md.j2",
     {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
     "edgetpu/classify_edgetpu.py",
-    classified,
-    found,
+    classify_images,
+    find_classes,
     coreml=True,
     page=Page("classes.js"),
     said=lambda labels, least: labels[0].label if labels and labels[0].score >= least else "unknown",

@@ -52,11 +52,13 @@ class Classification(Task):
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that makes the card's float classifier: of ImageNet, or of the user's classes."""
-        from advisor.engine import PROBABILITIES, cut, finetuned, joined
+        from advisor.engine import PROBABILITIES, cut, finetune_card, join_trained_head
 
         if not workload.images:
             return cut(card, PROBABILITIES)
-        return (finetuned if recipe_of(training).tunes_backbone else joined)(card, training, purpose, workload)
+        return (finetune_card if recipe_of(training).tunes_backbone else join_trained_head)(
+            card, training, purpose, workload
+        )
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes the probabilities of the classes."""

@@ -116,7 +116,7 @@ class OwnDetectors:
             yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
 
 
-def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+def find_boxes(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the boxes that the app shows."""
     return tuple(
         Found(model.labels[one["label"]], one["score"], tuple(min(max(edge, 0.0), 1.0) for edge in one["box"]))
@@ -124,7 +124,7 @@ def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     )
 
 
-def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+def detect_objects(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`advisor.exporting._shipping.Answering`: the boxes with at least half of an image's highest score.
 
     Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
@@ -145,14 +145,14 @@ def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int,
     return tolerance, list(itertools.compress(rows, same))[:COUNT]
 
 
-def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+def find_centre_points(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the centres that the app shows."""
     seen = find_centres(outputs[0], model.threshold or 0.0)
     rows = zip(seen.labels.tolist(), seen.scores.tolist(), seen.boxes.tolist(), strict=True)
     return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
 
 
-def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+def mark_map(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`advisor.exporting._shipping.Answering`: the scores of a map."""
     tolerance, rows = agreed(model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max)
     return tolerance, [(place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows]
@@ -294,14 +294,14 @@ def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[Judg
             part.hashes[place],
             *boxes.sizes[part.indices[place]],
             matched[place].f1,
-            _judged(matched[place].true, matched[place].seen),
-            _judged(matched[place].found, matched[place].right),
+            _judge_boxes(matched[place].true, matched[place].seen),
+            _judge_boxes(matched[place].found, matched[place].right),
         )
         for place in order[:WORST]
     )
 
 
-def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
+def _judge_boxes(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
     edges = one.boxes.astype(float).round(4).tolist()
     rows = zip(one.labels.tolist(), edges, one.scores.tolist(), matched.tolist(), strict=True)
     return tuple(
@@ -310,7 +310,7 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
     )
 
 
-def _answered(detections: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
+def _pair_answers(detections: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
     """Return the true boxes of some images, beside what a file found in them."""
     part = images.part(role)
     boxes = images.boxes
@@ -329,7 +329,7 @@ class Detected(JudgeByShares[FoundObjects]):
 
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
         """Return the true boxes beside what a file found."""
-        return _answered(load_detections(answers)[each], images, role, self.by)
+        return _pair_answers(load_detections(answers)[each], images, role, self.by)
 
     def compared(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
         """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those

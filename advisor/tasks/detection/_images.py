@@ -29,10 +29,10 @@ from advisor.engine import (
     Question,
     Say,
     advance,
-    checked,
-    divided,
-    rounded,
-    undivided,
+    divide_images,
+    hold_out_all,
+    round_values,
+    run_data_check,
 )
 from advisor.measurement import require_coco
 
@@ -43,9 +43,9 @@ def read(question: Question, say: Say) -> Images:
     read = survey_boxes(question.require_data(), advance(say), question.most_images)
     boxes = Boxes(read.classes, read.objects, read.sizes)
     if question.judged_whole:
-        return replace(undivided(read.images.dataset, question.seed), boxes=boxes)
+        return replace(hold_out_all(read.images.dataset, question.seed), boxes=boxes)
     division, _, notes = divide_boxes(read, question.seed)
-    return replace(divided(read.images.dataset, division, notes, say), boxes=boxes)
+    return replace(divide_images(read.images.dataset, division, notes, say), boxes=boxes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class BoxContent:
             "images_per_class": dict(sorted(self.read.images_per_class.items())),
             "boxes_left_out": len(self.read.faults),
             "images_with_turned_boxes": self.read.turned,
-            "object_sizes": [rounded(one) for one in self.sizes],
+            "object_sizes": [round_values(one) for one in self.sizes],
         }
 
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
@@ -111,4 +111,4 @@ def check_detection(path: Path, say: Say) -> DataCheck:
         division, boxes, notes = divide_boxes(read, SEED, pairs)
         return replace(Overview.of(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
 
-    return checked(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)
+    return run_data_check(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.exporting import Shipping
 from advisor.measurement import average_precision
-from advisor.tasks.detection._files import PAGE, counted, detected, found, marked
+from advisor.tasks.detection._files import PAGE, detect_objects, find_boxes, find_centre_points, mark_map
 from advisor.tflite import Suppression
 
 SHIPPING = Shipping(
@@ -13,8 +13,8 @@ SHIPPING = Shipping(
     "detector_card.md.j2",
     {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
     "",
-    detected,
-    found,
+    detect_objects,
+    find_boxes,
     page=PAGE,
     least=Suppression().score,
 )
@@ -25,8 +25,8 @@ COUNTER = Shipping(
     "counter_card.md.j2",
     {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
     "",
-    marked,
-    counted,
+    mark_map,
+    find_centre_points,
     page=PAGE,
     least=average_precision.LEAST_SCORE,
 )

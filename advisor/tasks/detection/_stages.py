@@ -49,7 +49,7 @@ def own(card: Card) -> Stage[FloatModel]:
     )
 
 
-def calibrated(card: Card, training: str, workload: Workload, made: Stage[FloatModel]) -> Stage[FloatModel]:
+def calibrate_detector(card: Card, training: str, workload: Workload, made: Stage[FloatModel]) -> Stage[FloatModel]:
     """Fold the calibration of a detector's scores into its float file.
 
     The boxes that the compared float file finds in the validation part give it.

@@ -52,12 +52,12 @@ class Detection(HeadOnMaps):
         The scores of the file that ships are calibrated.
         """
         from advisor.engine import Purpose
-        from advisor.tasks.detection._stages import calibrated, own
+        from advisor.tasks.detection._stages import calibrate_detector, own
 
         if card.as_it_is:
             return own(card)
         made = super().model(card, training, purpose, workload)
-        return calibrated(card, training, workload, made) if purpose is Purpose.SHIP else made
+        return calibrate_detector(card, training, workload, made) if purpose is Purpose.SHIP else made
 
     @property
     def functions(self) -> TaskFunctions:

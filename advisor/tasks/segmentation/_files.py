@@ -19,7 +19,7 @@ from advisor.exporting import LOOKED_AT, Found, ShippedModel, agreed
 from advisor.measurement import Floats, Labels, Runner, of_other_images, sums_of_units, units_of
 from advisor.tasks._judge import EVERY, PALETTE, SHOWN_SIDE, JudgeByShares, overlays, png
 from advisor.tasks.segmentation._masks import BACKGROUND, IGNORED, Classes, Mask
-from advisor.tasks.segmentation._network import SCORES, resized
+from advisor.tasks.segmentation._network import SCORES, resize_labels
 
 if TYPE_CHECKING:
     from advisor.exporting import Crops
@@ -33,7 +33,7 @@ def colours(classes: Sequence[str]) -> dict[str, str]:
     return dict(zip((name for name in classes if name != BACKGROUND), cycle(PALETTE), strict=False))
 
 
-def coloured(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
+def colour_mask(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
     """Return classes as a PNG of an indexed image in which background and ignored pixels are transparent."""
     by_name = colours(classes)
     palette = np.zeros((256, 3), np.uint8)
@@ -45,7 +45,7 @@ def coloured(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
     return png(image, transparency=clear)
 
 
-def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+def find_areas(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     """Return the classes in a photograph but the background, the largest first, with their shares of the pixels."""
     labels, counts = np.unique(outputs[0].argmax(axis=-1), return_counts=True)
     order = np.argsort(-counts).tolist()
@@ -53,7 +53,7 @@ def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     return tuple(row for row in rows if row.label != BACKGROUND)
 
 
-def masked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+def mask_images(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`Answering`: the mask as pairs of a class and a number of pixels, row by row.
 
     Kernels differ by a share of the pixels. Masks of many classes come first.
@@ -146,18 +146,18 @@ class Overlaps:
         return np.asarray((self.both / np.maximum(self.either, 1)).sum(axis=1, where=there) / there.sum(axis=1))
 
 
-def compared(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
+def align_masks(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
     """Return a found mask and the true one at the size of the image, or at most at :data:`LONGEST` pixels."""
     true = mask.labels()
     shrink = min(1.0, LONGEST / max(mask.size))
     size = (max(1, round(mask.size[0] * shrink)), max(1, round(mask.size[1] * shrink)))
-    return resized(found, size), resized(true, size) if shrink < 1 else true
+    return resize_labels(found, size), resize_labels(true, size) if shrink < 1 else true
 
 
 def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int, groups: Sequence[int] = ()) -> Overlaps:
     """Compare found masks with the true ones; ``groups`` as in :class:`Overlaps`."""
     both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
-    for row, (predicted, true) in enumerate(map(compared, found, masks)):
+    for row, (predicted, true) in enumerate(map(align_masks, found, masks)):
         known = true != IGNORED
         table = np.bincount(true[known].astype(np.int64) * classes + predicted[known], minlength=classes**2)
         square = table.reshape(classes, classes)
@@ -180,7 +180,7 @@ def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask]) -> list[float]:
     A pixel of a boundary is right if one of the other mask is nearer than :data:`TOLERANCE`.
     """
     scores = []
-    for seen, true in map(compared, found, masks):
+    for seen, true in map(align_masks, found, masks):
         near = TOLERANCE * float(np.hypot(*true.shape))
         class_scores = []
         for label in np.union1d(seen, true[true != IGNORED]).tolist():
@@ -236,7 +236,7 @@ class Segmented(JudgeByShares[Overlaps]):
         def layers(place: int) -> Iterator[bytes]:
             mask = part.objects[place]
             size = tuple(max(1, side * SHOWN_SIDE // max(mask.size)) for side in mask.size)
-            return (coloured(resized(pixels, size), classes) for pixels in (mask.labels(), own.found[place]))
+            return (colour_mask(resize_labels(pixels, size), classes) for pixels in (mask.labels(), own.found[place]))
 
         figures = {
             "Boundary F1": percent(edge, len(edges), "the mean over the images"),

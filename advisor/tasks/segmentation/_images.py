@@ -30,8 +30,19 @@ from advisor.datasets import (
     unreadable,
     write_rows,
 )
-from advisor.engine import SEED, DataCheck, Drawing, Images, Question, Say, advance, checked, divided, undivided
-from advisor.tasks.segmentation._files import coloured
+from advisor.engine import (
+    SEED,
+    DataCheck,
+    Drawing,
+    Images,
+    Question,
+    Say,
+    advance,
+    divide_images,
+    hold_out_all,
+    run_data_check,
+)
+from advisor.tasks.segmentation._files import colour_mask
 from advisor.tasks.segmentation._masks import BACKGROUND, Mask, MaskSurvey, survey_masks
 
 EMPTY_SHARE = 0.5  # Images of one class alone that are learnt from, over the others
@@ -44,10 +55,10 @@ def read(question: Question, say: Say) -> Images:
     dataset = without_classes(read).dataset
     seed = question.seed
     if question.judged_whole:
-        plain = undivided(dataset, seed)
+        plain = hold_out_all(dataset, seed)
     else:
-        division = divided_masks(read, seed)
-        plain = divided(dataset, division, division.notes(dataset), say)
+        division = divide_masks(read, seed)
+        plain = divide_images(dataset, division, division.notes(dataset), say)
     return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks), outputs=read.classes)
 
 
@@ -58,12 +69,12 @@ def without_classes(read: MaskSurvey) -> Survey:
     return replace(read.images, dataset=replace(dataset, classes=(ONE_CLASS,), images=images))
 
 
-def divided_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
+def divide_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
     """Return the division of a set, in which each part has its share of each class."""
     return divide(without_classes(read), seed, alike, stratified(read.images.dataset, read.contents))
 
 
-def mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
+def choose_mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
     """Return the images with several classes, and half as many of the others, which may be most of a set of faults."""
     several = [len({label for _, label in mask.classes}) > 1 or bool(mask.regions) for _, mask in images]
     others = [place for place, flag in enumerate(several) if not flag]
@@ -118,7 +129,7 @@ class MaskContent:
         if path not in self._places:
             return None
         mask = self.read.masks[self._places[path]]
-        layer = base64.b64encode(coloured(mask.labels(), self.read.classes)).decode()
+        layer = base64.b64encode(colour_mask(mask.labels(), self.read.classes)).decode()
         return Drawing(mask.size[::-1], (), layer if self.label(path) != "nothing" else "")
 
     def to_json(self) -> Mapping[str, Any]:
@@ -152,7 +163,7 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     alike = without_classes(read).dataset
     findings = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
     content = MaskContent(read)
-    return checked(path, read.images, content, findings, lambda: divided_masks(read, SEED, pairs).overview(alike))
+    return run_data_check(path, read.images, content, findings, lambda: divide_masks(read, SEED, pairs).overview(alike))
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:

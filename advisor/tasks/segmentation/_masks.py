@@ -92,10 +92,10 @@ class Mask(NamedTuple):
     def labels(self) -> Classes:
         """Return the class of each pixel of the upright image, uint8 (height, width)."""
         if self.regions:
-            return _drawn(json.loads(self.regions), self.size)
+            return _draw_regions(json.loads(self.regions), self.size)
         if not self.path:
             return np.zeros(self.size, np.uint8)
-        raw = _turned(_values(read_bytes(Path(self.path))[0]), self.orientation)
+        raw = _turn_upright(_values(read_bytes(Path(self.path))[0]), self.orientation)
         labels = np.full(raw.shape, IGNORED, np.uint8)
         for value, label in self.classes:
             labels[raw == value] = label
@@ -121,7 +121,7 @@ def _values(data: bytes) -> NDArray[np.int32]:
     return np.asarray(red if grey else (red << 16) + (green << 8) + blue, np.int32)
 
 
-def _turned(values: NDArray[Any], orientation: int) -> NDArray[Any]:
+def _turn_upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
     if orientation == 1:
         return values
     image = Image.fromarray(values.astype(np.int32))
@@ -129,7 +129,7 @@ def _turned(values: NDArray[Any], orientation: int) -> NDArray[Any]:
     return np.asarray(ImageOps.exif_transpose(image))
 
 
-def _drawn(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> Classes:
+def _draw_regions(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> Classes:
     """Return polygons and run lengths of COCO as classes; later ones cover earlier ones."""
     from pycocotools import mask
 
@@ -333,7 +333,7 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
     name = _names_of(listing, {value for reading in read for value in reading.values})
     read = [reading._replace(fault=reading.fault or _unknown(reading, name)) for reading in read]
     images = images.without([Rejected(reading.entry.image.path, reading.fault) for reading in read if reading.fault])
-    masks = _labelled(images, name, [reading for reading in read if not reading.fault], path)
+    masks = _label_images(images, name, [reading for reading in read if not reading.fault], path)
     unused = [label for label in listing.names.values() if label not in masks.classes and label.casefold() not in VOID]
     return replace(masks, unused=tuple(unused))
 
@@ -370,7 +370,7 @@ def _of_regions(read: _Read) -> _Read:
         np.asarray(part, float).reshape(-1, 2) for _, region in regions if isinstance(region, list) for part in region
     ]
     beyond = any(bool((polygon < -1).any() or (polygon > np.array(read.size[::-1]) + 1).any()) for polygon in points)
-    values = _counts(_drawn(regions, read.size))
+    values = _counts(_draw_regions(regions, read.size))
     return read._replace(sha256=sha256_json([regions, read.size]), values=values, outside=beyond)
 
 
@@ -404,7 +404,7 @@ def _unknown(read: _Read, name: Name) -> str:
     return f"its mask has values outside the list of classes: {listed(unknown)}" if unknown else ""
 
 
-def _labelled(images: Survey, name: Name, readings: Sequence[_Read], path: Path) -> MaskSurvey:
+def _label_images(images: Survey, name: Name, readings: Sequence[_Read], path: Path) -> MaskSurvey:
     first: dict[str, int] = {}  # the least value of each class
     for reading in readings:
         for value in reading.values:

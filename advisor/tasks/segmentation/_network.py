@@ -48,7 +48,7 @@ class PackedMask:
         return PackedMask.of(section.of(self.labels, IGNORED, Image.Resampling.NEAREST))
 
 
-def resized(labels: Classes, size: tuple[int, int]) -> Classes:
+def resize_labels(labels: Classes, size: tuple[int, int]) -> Classes:
     """Return classes at another height and width, each that of the nearest pixel."""
     return np.asarray(Image.fromarray(labels).resize(size[::-1], Image.Resampling.NEAREST))
 

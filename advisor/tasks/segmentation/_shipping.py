@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.exporting import Page, Shipping
 from advisor.tasks._judge import PALETTE
-from advisor.tasks.segmentation._files import coloured, found, masked
+from advisor.tasks.segmentation._files import colour_mask, find_areas, mask_images
 from advisor.tasks.segmentation._masks import BACKGROUND
 
 SHIPPING = Shipping(
@@ -13,10 +13,10 @@ SHIPPING = Shipping(
     "segmenter_card.md.j2",
     {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
     "",
-    masked,
-    found,
+    mask_images,
+    find_areas,
     page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
     said=lambda answers, _least: ", ".join(answer.label for answer in answers) or "nothing",
-    layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels),
+    layer=lambda outputs, model: colour_mask(outputs[0].argmax(axis=-1), model.labels),
     package=__package__,
 )

@@ -44,9 +44,9 @@ class Segmentation(HeadOnMaps):
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the mask of an image at the side of the network."""
-        from advisor.tasks.segmentation._network import PackedMask, resized
+        from advisor.tasks.segmentation._network import PackedMask, resize_labels
 
-        return PackedMask.of(resized(own.labels(), (self.side, self.side)))
+        return PackedMask.of(resize_labels(own.labels(), (self.side, self.side)))
 
     def seconds(self, card: Card, images: int, layers: float) -> float:
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
@@ -60,9 +60,9 @@ class Segmentation(HeadOnMaps):
 
     def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
         """Return all images with more than one class, and half as many of the others."""
-        from advisor.tasks.segmentation._images import mixed
+        from advisor.tasks.segmentation._images import choose_mixed
 
-        return mixed(images, seed)
+        return choose_mixed(images, seed)
 
     @property
     def functions(self) -> TaskFunctions:

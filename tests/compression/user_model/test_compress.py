@@ -11,7 +11,7 @@ from advisor.compression import Classifiers, Compression, DelegatedPart, FileAgr
 from advisor.compression._recipes import Sizes
 from advisor.core import Interval
 from advisor.engine import ask, compress
-from advisor.engine._compress.compress import _scored
+from advisor.engine._compress.compress import _score_forms
 from advisor.isolation import ChildPool
 from advisor.reporting import print_compression
 from advisor.tflite import read_metadata
@@ -61,7 +61,7 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path
     made.write_bytes(of_a_newer_runtime(described.read_bytes()))
     forms = [RecipeResult("float32", "ok", path=str(described)), RecipeResult("float16", "ok", path=str(made))]
     with ChildPool(tmp_path / "log.txt") as pool:
-        _, refused = _scored(pool, question, forms, _silent)
+        _, refused = _score_forms(pool, question, forms, _silent)
     assert refused.status == "skipped"
     assert "this runtime cannot run it: newer.tflite: LiteRT cannot load the model" in refused.reason
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import Evaluation, OnAllImages, Provenance, Status, UnknownFacts, UsageError
-from advisor.devices import known_devices
+from advisor.devices import load_known_devices
 from advisor.engine import DevicePredictor, Devices, LoadedRun, Request, Session, TargetDevice, load_run
 from advisor.engine._history import changes
 from advisor.engine._history.reevaluate import evaluate_cards, merge_evaluations, run_here
@@ -181,7 +181,7 @@ def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
 def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolder) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
-    profile, target = known_devices().select("stm32h743:tflite-micro-cpu-x1")
+    profile, target = load_known_devices().select("stm32h743:tflite-micro-cpu-x1")
     device = TargetDevice("stm32h743", profile, target)
     (here,), loaded = run.evaluations(), load_run(run.path)
     gone = replace(here, artefact="models/gone.tflite")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.core import Decision, Evaluation, ImageAnswers, Provenance, Quantity
-from advisor.engine import ExpectedTuning, LoadedRun, expected_tuning, incumbents, load_run, resolve
+from advisor.engine import ExpectedTuning, LoadedRun, expect_tuning_gain, incumbents, load_run, resolve
 from advisor.engine._history.insights import losing
 from advisor.reporting import recommendation, view_of
 from advisor.reporting._files import render_markdown
@@ -111,12 +111,12 @@ TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetu
 
 def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTuning | None:
     dataset = images({"glass": each, "paper": each})
-    return expected_tuning(load_run(write_run(folder, rows, dataset=dataset).path))
+    return expect_tuning_gain(load_run(write_run(folder, rows, dataset=dataset).path))
 
 
 def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works_also_in_the_report(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
-    found, view = present(expected_tuning(run)), view_of(run)
+    found, view = present(expect_tuning_gain(run)), view_of(run)
     command = found.command(view.folder)
     assert command in render_markdown(view).replace("\\", "")
     assert recommendation(view)["fine_tuning"] == {**vars(found), "command": command}

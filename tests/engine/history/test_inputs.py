@@ -8,11 +8,11 @@ import yaml
 
 from advisor.catalog import load_catalogue
 from advisor.catalog._catalogue import list_shipped_files
-from advisor.engine import images_folder, load_run, located, resolve
+from advisor.engine import images_folder, load_run, locate_paths, resolve
 from advisor.engine._history.changes import find_card_changes
 from advisor.engine._history.loaded_run import CATALOGS, keep_inputs
 from advisor.engine._history.manifest import card_hash
-from advisor.engine._space.resolved import chosen_cards
+from advisor.engine._space.resolved import choose_cards
 from advisor.engine._targets.target_devices import TargetDevices
 from advisor.store import RunFolder
 
@@ -43,7 +43,7 @@ def run(started: Path) -> RunFolder:
     run = RunFolder.create(started / "runs", "run")
     keep_inputs(run, request.question)
     run.write_request(request.written)
-    cards = chosen_cards(request.question, load_catalogue(request.question.catalog), TargetDevices(host=True))
+    cards = choose_cards(request.question, load_catalogue(request.question.catalog), TargetDevices(host=True))
     hashes = {card.name: card_hash(card) for card in cards}
     run.write_json("manifest.json", {"cards": hashes})
     return run
@@ -105,7 +105,7 @@ def test_a_copy_outside_of_the_run_is_not_taken(run: RunFolder, started: Path) -
     (started / "team.yaml").rename(started / "secret.yaml")
     run.write_json("inputs.json", {"folder": str(started), "catalogs": {"team.yaml": "../../secret.yaml"}})
     request = resolve({"catalog": ["team.yaml"]})
-    assert located(request, run).question.catalog == (Path("team.yaml"),)
+    assert locate_paths(request, run).question.catalog == (Path("team.yaml"),)
 
 
 def test_the_copy_of_a_catalogue_has_no_password_and_the_same_cards(started: Path) -> None:

@@ -15,7 +15,7 @@ from advisor.catalog import load_catalogue
 from advisor.compression import RECIPES
 from advisor.core import UsageError
 from advisor.downloads import WeightsFile
-from advisor.engine import load_run, resolve, stored_request, unfinished_search
+from advisor.engine import load_run, read_stored_request, read_unfinished_search, resolve
 from advisor.engine._history.manifest import (
     describe_run,
     keep_thread_counts,
@@ -49,7 +49,7 @@ def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: b
         for device in ("host", "pixel-8")
     ]
     run = load_run(write_run(tmp_path, on_two_devices, manifest={"configurations": 100}).path)
-    unfinished = present(unfinished_search(run, running))
+    unfinished = present(read_unfinished_search(run, running))
     assert (unfinished.evaluated, unfinished.configurations, unfinished.running) == (3, 100, running)
     state = "Search is running" if running else "The search has not ended"
     said = unfinished.sentence("runs/latest")
@@ -59,7 +59,7 @@ def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: b
 
 @pytest.mark.parametrize("manifest", [{"configurations": 100, "stopped": {"why": "interrupt"}}, {}])
 def test_a_search_that_ended_or_has_no_plan_is_not_unfinished(tmp_path: Path, manifest: dict[str, object]) -> None:
-    assert unfinished_search(load_run(write_run(tmp_path, manifest=manifest).path), False) is None
+    assert read_unfinished_search(load_run(write_run(tmp_path, manifest=manifest).path), False) is None
 
 
 def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_password_on_the_command_line_is_not_written(monkeypatch: pytest.Monke
 
 def test_a_run_from_before_fine_tuning_was_a_default_keeps_its_heads(tmp_path: Path) -> None:
     run = write_run(tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head"]}})
-    assert stored_request(run)["training"] == ["head"]
+    assert read_stored_request(run)["training"] == ["head"]
     assert load_run(run.path).question.trainings == ("head",)
     newer = write_run(
         tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head", "finetune_cached"]}}

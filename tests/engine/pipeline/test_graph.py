@@ -20,7 +20,7 @@ from advisor.engine import Images, Pool, Purpose, Question, Results, Role, Stage
 from advisor.engine._pipeline.graph import variant, with_all_before
 from advisor.engine._pipeline.materials import FloatModel, LocalTarget
 from advisor.engine._pipeline.stages.backbone import convert
-from advisor.engine._pipeline.stages.head import TrainedHead, fitted, refitted
+from advisor.engine._pipeline.stages.head import TrainedHead, fit_head, refit_shipped_head
 from advisor.engine._preview import overview_of
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import FEATURES
@@ -80,10 +80,11 @@ def test_a_final_head_of_other_labels_is_another_one(tmp_path: Path, purpose: Pu
     """Image 1 is of validation, image 2 of the hold-out: the compared head has learnt from neither."""
     workload = Workload((HEAD,), ("float32",), _images(()).counts)
     chosen = TrainedHead(Path(), "b" * 64, HeadFacts("last_layer", 0.1, False, 0.9, 100))
-    results = Results({cut(CARD, FEATURES): FloatModel(Path(), "a" * 64), fitted(CARD, HEAD, workload): chosen})
+    results = Results({cut(CARD, FEATURES): FloatModel(Path(), "a" * 64), fit_head(CARD, HEAD, workload): chosen})
 
     def inputs(images: Images) -> object:
-        return refitted(CARD, workload, purpose).inputs(materials(tmp_path, images, weights={CARD.name: None}), results)
+        given = materials(tmp_path, images, weights={CARD.name: None})
+        return refit_shipped_head(CARD, workload, purpose).inputs(given, results)
 
     known = _images(())
     row = known.dataset.images[changed]

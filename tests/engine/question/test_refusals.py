@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from advisor.core import Guarantees, Shares, UsageError
 from advisor.engine import resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from tests.makers.searches import write_photos
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"

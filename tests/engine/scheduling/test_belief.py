@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core import Evaluation, Gain, Provenance, Quantity, shift_of
-from advisor.engine._scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, images_of, noise, seen
+from advisor.engine._scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, images_of, noise, read_evidence
 from tests.builders import evaluation
 from tests.engine.scheduling.searches import BEST, EXPENSIVE, OTHER, PLAN, TUNED, TWIN, WEAK, of_cards
 
@@ -86,7 +86,7 @@ def shown(accuracy: float, images: int | None) -> Evaluation:
 @settings(max_examples=50)
 @given(st.floats(0.0, 100.0), st.integers(1, 10_000), st.integers(1, 10_000))
 def test_what_a_result_shows_is_finite_and_clearer_with_more_images(accuracy: float, images: int, more: int) -> None:
-    value, variance, _ = seen(shown(accuracy, images))
+    value, variance, _ = read_evidence(shown(accuracy, images))
     assert math.isfinite(value)
     assert 0.0 < variance < math.inf
     error = max(100.0 - accuracy, 50.0 / images)  # half an image at least
@@ -99,7 +99,7 @@ def test_a_figure_that_is_no_share_of_images_has_the_noise_of_its_interval() -> 
     assert images_of(result) == 87 == images_of(replace(result, accuracy=replace(figure, low=None)), share=False)
     like = images_of(result, share=False)
     assert 0.9 * 0.1 / like == pytest.approx((0.06 / 3.92) ** 2, rel=0.01)
-    assert seen(result, share=False)[1] < seen(result)[1]
+    assert read_evidence(result, share=False)[1] < read_evidence(result)[1]
     assert images_of(replace(result, accuracy=replace(figure, value=100.0, low=99.0, high=100.0)), share=False) > 0
 
 
@@ -111,5 +111,5 @@ def test_a_measured_gain_of_a_task_is_expected_from_fine_tuning_whatever_the_ima
 
 
 def test_no_error_on_a_few_images_is_believed_less_than_on_many() -> None:
-    assert seen(shown(100.0, 10))[0] > seen(shown(100.0, 200))[0] == pytest.approx(math.log(0.25))
-    assert seen(shown(90.0, None)) == seen(shown(90.0, 1000))
+    assert read_evidence(shown(100.0, 10))[0] > read_evidence(shown(100.0, 200))[0] == pytest.approx(math.log(0.25))
+    assert read_evidence(shown(90.0, None)) == read_evidence(shown(90.0, 1000))

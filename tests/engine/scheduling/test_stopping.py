@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.core import Budget, Evaluation, Provenance, Quantity, Status, decide
-from advisor.engine._scheduling.stopping import captured, ended_early, finalists
+from advisor.engine._scheduling.stopping import end_early, finalists, pick_capture_finalists
 from tests.builders import evaluation
 
 BUDGET = Budget(latency_ms=50)
@@ -77,12 +77,15 @@ def test_phone_images_are_tried_on_pick_and_runner_up_and_for_robust_accuracy_on
         form("a", "int8"), form("a", "int8", 2), form("a", "float16"), form("a", "float32"),
         form("b", "int8"), form("b", "float16"), form("b", "int8", 2),
     )  # fmt: skip
-    tried = [[(e.artefact_sha256, e.configuration.target.threads) for e in captured(chosen, each)] for each in (0, 1)]
+    tried = [
+        [(e.artefact_sha256, e.configuration.target.threads) for e in pick_capture_finalists(chosen, each)]
+        for each in (0, 1)
+    ]
     assert tried[0] == [("a-int8", 1), ("a-int8", 2), ("a-float16", 1)]
     assert tried[1] == [*tried[0], ("b-int8", 1), ("b-int8", 2)]
 
 
 def test_reasons_say_what_was_left() -> None:
-    late, counted = ended_early("time_limit", "at --time-limit 10min", 3), ended_early("", "at --max-trials 40", 1)
+    late, counted = end_early("time_limit", "at --time-limit 10min", 3), end_early("", "at --max-trials 40", 1)
     assert late.text == "stopped at --time-limit 10min: 3 configurations not evaluated"
     assert counted.text == "stopped at --max-trials 40: 1 configuration not evaluated"

@@ -18,16 +18,10 @@ from advisor.engine import Images, Progress, Question, Request, Role, StageName,
 from advisor.engine._pipeline.materials import LARGE
 from advisor.engine._pipeline.rule import Rules
 from advisor.engine._preview import overview_of
-from advisor.engine._scheduling.stopping import ended_early
+from advisor.engine._scheduling.stopping import end_early
 from advisor.engine._space.plan import record_unevaluated, skip_ruled_out
-from advisor.engine._space.resolved import (
-    DEFAULT_RECIPES,
-    HEAVIER_RECIPES,
-    Candidates,
-    chosen_recipes,
-    read_images,
-    resolve_cards,
-)
+from advisor.engine._space.question_images import read_images
+from advisor.engine._space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, choose_recipes, resolve_cards
 from advisor.store import RunFolder
 from advisor.tasks import Task
 from advisor.tasks._counting import COUNTING
@@ -117,18 +111,18 @@ def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> Non
 )
 def test_a_recipe_that_a_task_has_no_use_for_is_refused_and_not_offered(recipe: str, task: Task) -> None:
     with pytest.raises(UsageError) as refused:
-        chosen_recipes(asked(task.name, compressions=["int8", recipe]).question)
+        choose_recipes(asked(task.name, compressions=["int8", recipe]).question)
     assert refused.value.message.startswith(f"--compressions: unknown '{recipe}'")
     assert "int8" in refused.value.hint.split(": ")[1].split(", ")
     assert recipe not in refused.value.hint.split(": ")[1].split(", ")
-    assert recipe in chosen_recipes(asked(CLASSIFICATION.name, compressions=[recipe]).question)
+    assert recipe in choose_recipes(asked(CLASSIFICATION.name, compressions=[recipe]).question)
 
 
 @pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION])
 def test_a_limit_of_the_drop_brings_heavier_recipes_and_those_that_choose_by_labels_to_classifiers(task: Task) -> None:
-    limited = tuple(chosen_recipes(asked(task.name, max_drop="1pt").question))
+    limited = tuple(choose_recipes(asked(task.name, max_drop="1pt").question))
     assert limited == (*DEFAULT_RECIPES, "qat_int8")
-    of_classifiers = tuple(chosen_recipes(asked(CLASSIFICATION.name, max_drop="1pt").question))
+    of_classifiers = tuple(choose_recipes(asked(CLASSIFICATION.name, max_drop="1pt").question))
     assert of_classifiers == (*DEFAULT_RECIPES, *HEAVIER_RECIPES)
 
 
@@ -193,7 +187,7 @@ def run(tmp_path: Path) -> RunFolder:
     run = RunFolder.create(tmp_path, "left-out")
     run.append(replace(of_file(evaluation()), configuration=PLAN.configuration(EVALUATED, "float32", 1)))
     run.append(Evaluation(PLAN.configuration(EVALUATED, "float16", 1), Status.FAILED, reason="killed"))
-    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
+    record_unevaluated(run, PLAN, end_early("max_trials", "at --max-trials 1", 7).reason)
     return run
 
 
@@ -205,7 +199,7 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
     }
     assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 2
     before = run.evaluations()
-    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
+    record_unevaluated(run, PLAN, end_early("max_trials", "at --max-trials 1", 7).reason)
     assert run.evaluations() == before
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.engine import resolve
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from tests.datasets.folders import make
 from tests.makers.stores import S3
 

@@ -12,7 +12,7 @@ from advisor.datasets import UNGROUPED, Dataset, Grouping, LabelledImage, Split
 from advisor.datasets._dataset import fingerprint
 from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
-from advisor.engine._space.resolved import read_images, require_metrics
+from advisor.engine._space.question_images import read_images, require_metrics
 from tests.datasets.folders import fill
 
 EACH = 60

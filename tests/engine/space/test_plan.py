@@ -21,7 +21,7 @@ from advisor.engine import resolve
 from advisor.engine._pipeline.cost import rough_latency_ms, rough_size
 from advisor.engine._pipeline.walker import CachedResults, Lookup
 from advisor.engine._preview import latency_estimates
-from advisor.engine._space.plan import MIDDLING, Plan, expected_top1, most_promising_first, prior_accuracy
+from advisor.engine._space.plan import MIDDLING, Plan, estimate_top1, most_promising_first, prior_accuracy
 from advisor.engine._space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
 from tests.datasets.folders import make
@@ -111,8 +111,8 @@ def test_a_card_without_figures_is_expected_to_do_as_cards_of_its_size_do() -> N
     assert prior_accuracy(card, "float32") == pytest.approx(71.8, abs=8.0)
     assert 0.0 < prior_accuracy(card, "float32") - prior_accuracy(card, "int8") < 2.0
     smaller = replace(card, params=card.params // 4, macs=card.macs // 4, input_size=112)
-    assert expected_top1(smaller) < expected_top1(card) - 5.0
-    assert expected_top1(replace(card, macs=0)) == MIDDLING, "of unknown size"
+    assert estimate_top1(smaller) < estimate_top1(card) - 5.0
+    assert estimate_top1(replace(card, macs=0)) == MIDDLING, "of unknown size"
 
 
 def test_a_training_that_was_not_done_is_not_begun(

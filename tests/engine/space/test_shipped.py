@@ -13,7 +13,8 @@ from advisor.catalog import load_catalogue
 from advisor.catalog._user_models import import_model
 from advisor.core import FINETUNE_CACHED, HEAD, UsageError
 from advisor.engine import Images, Question, resolve, with_files
-from advisor.engine._space.resolved import Candidates, Resolved, read_images, require_known_classes, resolve_cards
+from advisor.engine._space.question_images import read_images
+from advisor.engine._space.resolved import Candidates, Resolved, require_known_classes, resolve_cards
 from advisor.tasks.classification import CLASSIFICATION
 from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.datasets.folders import make

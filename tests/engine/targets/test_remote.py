@@ -16,11 +16,11 @@ import yaml
 
 from advisor.core import Evaluation, LatencyDistribution, Provenance, Quantity, Status
 from advisor.core._quantity import SHARES
-from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Timing, shipped_profiles
+from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Timing, find_shipped_profiles
 from advisor.devices._connections import protocol
 from advisor.devices._profiles import read_profile
 from advisor.engine import Progress, StageName, TargetDevice, resolve, run_search
-from advisor.engine._targets.multi_device import measured_over_connection
+from advisor.engine._targets.multi_device import measure_over_connection
 from tests.builders import evaluation
 from tests.devices.test_adb import PRINTED, TOOL
 from tests.makers.phones import Phone
@@ -43,7 +43,7 @@ def tool_printing(folder: Path, text: str) -> Path:
 
 def place_of(reach: ConnectionSettings | Bench) -> TargetDevice:
     profile = replace(
-        read_profile(shipped_profiles() / "raspberry-pi-4.yaml"), connection=cast("ConnectionSettings", reach)
+        read_profile(find_shipped_profiles() / "raspberry-pi-4.yaml"), connection=cast("ConnectionSettings", reach)
     )
     return TargetDevice("our-pi", profile, DeviceTarget("tflite-cpu-x1", "tflite", "cpu", 1))
 
@@ -70,7 +70,7 @@ def over_adb(phone: Phone, tmp_path: Path) -> TargetDevice:
 
 
 def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: TargetDevice, model: Path) -> None:
-    found = measured_over_connection(predicted(), over_adb, model)
+    found = measure_over_connection(predicted(), over_adb, model)
     assert found.status is Status.OK
     assert (found.latency.value, found.latency.provenance) == (11.85, Provenance.MEASURED)
     assert found.latency_p90.value == pytest.approx(11.85 + 1.2816 * 0.31)
@@ -90,14 +90,14 @@ def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: Targ
 )
 def test_rubbish_and_heat_fail(over_adb: TargetDevice, model: Path, tmp_path: Path, printed: str, reason: str) -> None:
     tool_printing(tmp_path / "tool", printed)
-    found = measured_over_connection(predicted(), over_adb, model)
+    found = measure_over_connection(predicted(), over_adb, model)
     assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
     assert reason in found.reason
     assert "30.0 ms" in found.reason
 
 
 def write_profile(folder: Path, name: str, of: str, **changes: object) -> None:
-    profile = yaml.safe_load((shipped_profiles() / f"{of}.yaml").read_text(encoding="utf-8"))
+    profile = yaml.safe_load((find_shipped_profiles() / f"{of}.yaml").read_text(encoding="utf-8"))
     (folder / f"{name}.yaml").write_text(yaml.safe_dump({**profile, "name": name, **changes}), encoding="utf-8")
 
 
@@ -135,7 +135,7 @@ def test_devices_work_side_by_side_and_one_measurement_at_a_time_each(model: Pat
     first, second = Bench("first", asked, together), Bench("second", asked, together)
     places = [place_of(device) for device in (first, second, first, second)]
     with ThreadPoolExecutor(len(places)) as threads:
-        found = list(threads.map(lambda place: measured_over_connection(predicted(), place, model), places))
+        found = list(threads.map(lambda place: measure_over_connection(predicted(), place, model), places))
     assert [row.remote and row.remote.connection for row in found] == ["first", "second", "first", "second"]
     assert first.overlaps == second.overlaps == []
 

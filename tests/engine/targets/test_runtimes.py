@@ -16,7 +16,7 @@ from advisor.engine import Machine, Question, Scope, StageName, TargetDevice, re
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
 from advisor.engine._pipeline.rule import Known
 from advisor.engine._pipeline.stages import other_runtimes
-from advisor.engine._pipeline.stages.other_runtimes import measured_in
+from advisor.engine._pipeline.stages.other_runtimes import measure_in_runtime
 from advisor.engine._pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine._targets import device_prediction
 from advisor.engine._targets.device_prediction import (
@@ -27,7 +27,7 @@ from advisor.engine._targets.device_prediction import (
     environment_of,
     least_size,
 )
-from advisor.engine._targets.multi_device import measured_here
+from advisor.engine._targets.multi_device import measure_here
 from advisor.engine._targets.target_devices import memory_of, rejection, select_targets
 from advisor.tflite import read
 from tests.builders import configuration, evaluation
@@ -111,7 +111,7 @@ def test_a_runtime_that_ends_is_a_failed_evaluation_only(tmp_path: Path, monkeyp
     chrome = LocalTarget("chromium", local_runtimes()["chromium"].profile().targets[0])
     walker = Walker(materials(tmp_path / "cache"), Workers(Machine(1), {}))
     before = evaluation()
-    found = run_coroutine(measured_here(walker, before, measured_in(Scope("net", "head", "int8"), file, chrome)))
+    found = run_coroutine(measure_here(walker, before, measure_in_runtime(Scope("net", "head", "int8"), file, chrome)))
     assert (found.status, found.stage) == (Status.FAILED, StageName.RUNTIME)
     assert found.reason.endswith("it was killed (SIGKILL)")
     assert found.configuration == before.configuration

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from advisor.core import UsageError, install_extra
-from advisor.devices import HostConnection, device_predictor, shipped_profiles
+from advisor.devices import HostConnection, device_predictor, find_shipped_profiles
 from advisor.devices._profiles import read_profile
 from advisor.engine._targets.benchmarking import benchmark_device
 from advisor.integrations import microcontroller as micro
@@ -80,7 +80,7 @@ def printed(found: DeviceBenchmark) -> str:
 
 
 def benchmarked(*models: Path) -> DeviceBenchmark:
-    profile = read_profile(shipped_profiles() / "stm32h743.yaml")
+    profile = read_profile(find_shipped_profiles() / "stm32h743.yaml")
     target = profile.target("tflite-micro-cpu-x1")
     return benchmark_on_device(models, profile, target, None, device_predictor)
 

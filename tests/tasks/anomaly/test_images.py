@@ -9,7 +9,7 @@ from PIL import Image
 from advisor.core import UsageError
 from advisor.engine import Images, Role, resolve
 from advisor.engine._data_check import check_data
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.tasks.anomaly import ANOMALY
 from advisor.tasks.anomaly._images import survey_faults
 from tests.tasks.anomaly.parts import part, parts

@@ -22,7 +22,7 @@ from advisor.exporting import Answerer, predict
 from advisor.exporting._bundle import export
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
-from advisor.tasks.anomaly._files import Marked, Marker, heat_png, pixel_auroc, spoiled
+from advisor.tasks.anomaly._files import Marked, Marker, heat_png, pixel_auroc, spoil_image
 from advisor.tasks.anomaly._network import Scale, Usual, with_distances
 from tests.makers.browsers import new_context, require_runtime
 from tests.makers.bundles import ran
@@ -135,12 +135,12 @@ def test_pixels_are_ranked_by_their_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_drawn_fault_changes_a_small_part_of_an_image(seed: int) -> None:
     pixels = part(3)[0]
-    found = spoiled(pixels, seed)
+    found = spoil_image(pixels, seed)
     changes = np.abs(found.astype(int) - pixels)
     changed = changes.any(axis=-1)
     assert 0 < changed.mean() < 0.2
     assert changes[changed].mean() > 1.0
-    np.testing.assert_array_equal(found, spoiled(pixels, seed))
+    np.testing.assert_array_equal(found, spoil_image(pixels, seed))
 
 
 def test_a_usual_place_is_clear_and_an_anomaly_is_not() -> None:

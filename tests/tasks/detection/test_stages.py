@@ -29,7 +29,7 @@ from advisor.engine._pipeline.graph import with_all_before
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.stage import StageAborted
 from advisor.engine._pipeline.stages.artefacts import CardForms
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.measurement import CentreFinder, Detector, load_detections
 from advisor.store import sha256_file
 from advisor.tasks._counting import COUNTING

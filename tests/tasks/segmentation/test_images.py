@@ -8,10 +8,10 @@ import pytest
 from advisor.core import UsageError
 from advisor.engine import Images, Role, resolve
 from advisor.engine._data_check import check_data
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.reporting import render
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tasks.segmentation._images import mixed
+from advisor.tasks.segmentation._images import choose_mixed
 from advisor.tasks.segmentation._masks import Mask, survey_masks
 from tests.tasks.segmentation.shapes import CLASSES, coco, folders, save, shapes
 
@@ -64,11 +64,11 @@ def test_a_copy_of_the_set_elsewhere_is_the_same_set(tmp_path: Path) -> None:
 def test_of_images_with_one_class_half_as_many_are_learnt_from_as_of_the_others() -> None:
     several, one = (Mask(str(number), (8, 8), "x", number) for number in (((0, 0), (1, 1)), ((0, 0),)))
     images = [(Path(str(n)), several if n < 10 else one) for n in range(100)]
-    kept = mixed(images, 0)
+    kept = choose_mixed(images, 0)
     assert kept[:10] == images[:10]
     assert len(kept) == 15
-    assert mixed(images, 0) == kept != mixed(images, 1)
-    assert mixed(images[10:], 0) == images[10:]
+    assert choose_mixed(images, 0) == kept != choose_mixed(images, 1)
+    assert choose_mixed(images[10:], 0) == images[10:]
 
 
 def test_a_check_names_classes_that_never_occur_rare_ones_and_empty_masks(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks._judge import PALETTE
 from advisor.tasks.segmentation import SEGMENTATION
-from advisor.tasks.segmentation._files import Segmenter, coloured
-from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resized
+from advisor.tasks.segmentation._files import Segmenter, colour_mask
+from advisor.tasks.segmentation._network import PackedMask, _loss, decoder, resize_labels
 from advisor.tflite import Metadata, write_metadata
 from advisor.training import ImageSection
 from tests.makers.browsers import new_context, require_runtime
@@ -201,13 +201,13 @@ def test_a_section_of_a_mask_is_ignored_outside_the_image() -> None:
 
 
 def test_a_mask_is_resized_by_the_nearest_pixel() -> None:
-    np.testing.assert_array_equal(resized(np.array([[0, 3]], np.uint8), (2, 4)), [[0, 0, 3, 3]] * 2)
+    np.testing.assert_array_equal(resize_labels(np.array([[0, 3]], np.uint8), (2, 4)), [[0, 0, 3, 3]] * 2)
 
 
 def test_the_background_and_ignored_pixels_are_transparent() -> None:
     from io import BytesIO
 
-    image = Image.open(BytesIO(coloured(np.array([[0, 1, 2, 255]], np.uint8), CLASSES))).convert("RGBA")
+    image = Image.open(BytesIO(colour_mask(np.array([[0, 1, 2, 255]], np.uint8), CLASSES))).convert("RGBA")
     pixels = np.asarray(image)[0]
     assert pixels[:, 3].tolist() == [0, 255, 255, 0]
     assert [f"#{bytes(pixel[:3]).hex()}" for pixel in pixels[1:3]] == list(PALETTE[:2])

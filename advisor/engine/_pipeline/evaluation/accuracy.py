@@ -54,7 +54,7 @@ def read_answers(probabilities: Path) -> tuple[int, ...]:
     return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
 
 
-def measured(
+def measure_accuracy(
     answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
 ) -> AccuracyVerdict:
     """Return the accuracy of an artefact's answers on the validation part, and its loss against the float answers."""
@@ -116,7 +116,7 @@ def drop_of(lost: Interval, images: int) -> Quantity:
     return percent(lost, images, "against float32 on the same images", "points")
 
 
-def quoted(card: Card, recipe: str) -> AccuracyVerdict:
+def quote_top1(card: Card, recipe: str) -> AccuracyVerdict:
     """Return the published top-1 of the form, if there is one; random weights allow no estimate.
 
     The agreement of a random graph with its compressed form does not describe the trained graph.
@@ -137,7 +137,9 @@ def quoted(card: Card, recipe: str) -> AccuracyVerdict:
     return AccuracyVerdict(Quantity(quantised, "%", Provenance.PUBLISHED, source=f"ImageNet, {source}"), drop)
 
 
-def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> AccuracyVerdict:
+def find_published_top1(
+    card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]
+) -> AccuracyVerdict:
     """Return the published top-1, or estimate that of a compressed form.
 
     If no figure is published for a quantised form, its top-1 is the published float top-1 times the share of kept
@@ -145,7 +147,7 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
     to be correct. A changed answer counts as a wrong one.
     """
     float_top1 = card.top1()
-    verdict = quoted(card, recipe)
+    verdict = quote_top1(card, recipe)
     if float_top1 is None:
         return verdict
     same = [answer[0] == other[0] for answer, other in zip(answers, float_answers, strict=True)]

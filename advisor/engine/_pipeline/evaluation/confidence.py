@@ -107,7 +107,7 @@ class ClassProbabilities:
         return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
 
 
-def chosen(
+def choose_thresholds(
     probabilities: Path, images: Images, guarantees: Guarantees, folds: OutOfFold | None = None
 ) -> ConfidenceFacts:
     """Return the temperature of a file, what it does, and the thresholds, all by images that its head did not learn.
@@ -158,7 +158,7 @@ def chosen(
     return replace(facts, answered=seen.counted(facts.thresholds))
 
 
-def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> ConfidenceFacts:
+def verify_thresholds(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> ConfidenceFacts:
     """Return the figures of the file that ships on the hold-out, at the temperature and thresholds that were chosen.
 
     ``probabilities`` is the ``.npy`` of that file, whose head has the temperature, float32 (N, C).
@@ -208,7 +208,7 @@ def _wrong_answers(seen: ClassProbabilities, images: Images) -> tuple[Mistake, .
     return tuple(mistakes)
 
 
-def scored(
+def score_metrics(
     probabilities: Path, images: Images, role: Role, costs: Costs | None = None, names: Collection[str] = METRICS
 ) -> dict[str, Score]:
     """Return those of some metrics that the images with a role allow, by name.

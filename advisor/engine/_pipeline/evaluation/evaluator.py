@@ -189,10 +189,10 @@ class Evaluator:
 
     async def _published(self, stages: VariantStages) -> AccuracyVerdict:
         if not stages.made_here:
-            return accuracy.quoted(stages.card, FLOAT)
+            return accuracy.quote_top1(stages.card, FLOAT)
         if not self.walker.materials.weights_source(stages.card):
-            return accuracy.quoted(stages.card, stages.compression)
+            return accuracy.quote_top1(stages.card, stages.compression)
         answers, floats = await asyncio.gather(
             self.walker.run(stages.answered), self.walker.run(stages.reference.answered)
         )
-        return accuracy.published(stages.card, stages.compression, answers, floats)
+        return accuracy.find_published_top1(stages.card, stages.compression, answers, floats)

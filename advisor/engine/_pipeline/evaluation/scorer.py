@@ -129,7 +129,7 @@ class Scorer:
         # Answers are kept for comparisons of files, which need those to all images.
         name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if some is None else ""
         judge = partial(self._judge.held_out, evaluation, answers, images, name)
-        (judged, files_of), cpu_s = await call_in_own_thread(_timed, judge)
+        (judged, files_of), cpu_s = await call_in_own_thread(_time_judge, judge)
         self._pace.note_judged(count, cpu_s)
         for file, values in files_of.items():
             self._run.keep_answers(Path(file).stem, values)
@@ -202,7 +202,7 @@ def on_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
     )
 
 
-def _timed(judge: Callable[[], HeldOut]) -> tuple[HeldOut, float]:
+def _time_judge(judge: Callable[[], HeldOut]) -> tuple[HeldOut, float]:
     """Return what a judge returns, and the CPU seconds that it took."""
     began = time.thread_time()
     return judge(), time.thread_time() - began

@@ -20,7 +20,7 @@ from advisor.engine._pipeline.materials import (
 from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName, after
 from advisor.engine._pipeline.stages.adjusting_jobs import MATCHED_IMAGES, HeadImages, adjust_head
 from advisor.engine._pipeline.stages.backbone import features
-from advisor.engine._pipeline.stages.head import fitted
+from advisor.engine._pipeline.stages.head import fit_head
 from advisor.training import HEAD_VERSION
 
 MOST_IMAGES = 3000
@@ -41,7 +41,7 @@ def can_adjust(training: str, compression: str, workload: Workload) -> bool:
     return bool(workload.images) and learns and classifier and form_of(compression).name == "int8"
 
 
-def adjusted(
+def replace_head(
     card: Card,
     scope: Scope,
     source: Stage[Artefact],
@@ -59,7 +59,7 @@ def adjusted(
     refits = _refits(scope.training, workload)
     role = Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
     read = features(card, role, workload.images[role])
-    head = fitted(card, HEAD, workload)
+    head = fit_head(card, HEAD, workload)
     earlier = compared if refits else None
 
     def inputs(materials: Materials, results: Results) -> Inputs:

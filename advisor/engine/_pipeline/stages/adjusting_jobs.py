@@ -74,7 +74,7 @@ def adjust_head(
     how = KEPT
     try:
         known = _read(compared.with_name(SHIPS_FILE)) if compared and _same_backbone(model, compared) else None
-        head, rows = known or _found(model, floats, given, spec, path)
+        head, rows = known or _find_head(model, floats, given, spec, path)
         if head:
             how = REFITTED if given.head else MATCHED
         data = with_head(data, *(head or read_head(floats.read_bytes(), floats.name)), rows, round_dense, model.name)
@@ -99,14 +99,14 @@ def _read(file: Path) -> tuple[Fitted | None, Any] | None:
         return (arrays["weights"], arrays["bias"]), arrays["rows"]
 
 
-def _found(model: Path, floats: Path, given: HeadImages, spec: InputSpec, path: Path) -> tuple[Fitted | None, Any]:
+def _find_head(model: Path, floats: Path, given: HeadImages, spec: InputSpec, path: Path) -> tuple[Fitted | None, Any]:
     """Return a better head, None if that of the float file is as good, and the features of the images."""
     from advisor.tflite import read_head
     from advisor.training import match_logits
 
     rows = _features(model, given, spec, path)
     if given.head:
-        head = _refitted(rows, given, path)
+        head = _refit_head(rows, given, path)
     else:
         wanted = _features(floats, given, spec, path, logits=True)[:, -given.classes :]
         head = match_logits(rows, wanted, *read_head(floats.read_bytes(), floats.name))
@@ -124,7 +124,7 @@ def _features(model: Path, given: HeadImages, spec: InputSpec, path: Path, logit
     return rows
 
 
-def _refitted(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fitted | None:
+def _refit_head(rows: NDArray[np.float32], given: HeadImages, path: Path) -> Fitted | None:
     """Return the head that was refitted to the rows to learn from; keep the one of all rows for the file that ships."""
     from advisor.tflite import last_width
     from advisor.training import fit_head, join_parts, refit_head

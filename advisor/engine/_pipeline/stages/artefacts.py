@@ -156,7 +156,7 @@ class CardForms(FormInputs):
         return {"max_drop": materials.question.limits.max_drop_points, "purpose": self.purpose, "parts": parts}
 
 
-def calibrated(
+def calibrate_float(
     scope: Scope,
     source: Stage[FloatModel] | FloatModel,
     given: FormInputs,
@@ -197,7 +197,7 @@ def calibrated(
     )
 
 
-def compressed(
+def compress_float(
     scope: Scope,
     source: Stage[FloatModel] | FloatModel,
     given: FormInputs,
@@ -301,6 +301,6 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], 
 
 
 def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
-    """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
+    """Return whether a recipe needs what :func:`calibrate_float` makes for the recipes of a search."""
     grids = find_recipe(recipe).grids
     return grids is not None and any(find_recipe(recipe).grids == grids for recipe in recipes)

@@ -232,7 +232,7 @@ def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatMode
     return {**_feature_inputs(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
 
 
-def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
+def take_finished_file(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
     """Take a finished file, if it knows the classes of the images. No byte of it changes."""
 
     def inputs(materials: Materials, _results: Results) -> Inputs:

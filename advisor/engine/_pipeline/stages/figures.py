@@ -109,7 +109,7 @@ def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: f
     def own(materials: Materials) -> Inputs:
         return {"names": [path.name for path in materials.part(role).paths], "conditions": CAPTURE_VERSION}
 
-    return over_images(StageName.CAPTURE, jobs.captured, LABELS_FILE, scope, spec, source, role, cost_s, own)
+    return over_images(StageName.CAPTURE, jobs.classify_captures, LABELS_FILE, scope, spec, source, role, cost_s, own)
 
 
 def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Stage[tuple[Answer, ...]]:

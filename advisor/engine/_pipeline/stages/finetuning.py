@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from advisor.engine._pipeline.materials import (
 )
 from advisor.engine._pipeline.resources import Pool, Resources
 from advisor.engine._pipeline.stage import Epochs, Folders, Inputs, Job, Results, Scope, Stage, StageName
-from advisor.engine._pipeline.stages.backbone import features, identity
-from advisor.engine._pipeline.stages.head import fitted
+from advisor.engine._pipeline.stages.backbone import FeatureSet, features, identity
+from advisor.engine._pipeline.stages.head import TrainedHead, fit_head
 from advisor.isolation import EXPECTED_BYTES, TRAINERS, CallLimits
 from advisor.store import read_cached_sha256, sha256_json
 from advisor.tflite import VERSION as LEVELS_VERSION
@@ -51,7 +51,7 @@ TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
 
-def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def finetune_card(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Fine-tune the card on the training part, with early stopping on the validation part.
 
     The model that ships continues for a few epochs, and learns from the validation part too, or from all images. The
@@ -60,11 +60,13 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     trials: tuple[Stage[FloatModel], ...] = ()
     for number in range(workload.question.tune_training):  # its values depend on the results of earlier trials
         scope = Scope(card.name, training, detail=f"trial {number}")
-        trials = (*trials, _finetuned(card, training, scope, trials, None, workload))
-    compared = _finetuned(card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload)
+        trials = (*trials, _make_training(card, training, scope, trials, None, workload))
+    compared = _make_training(
+        card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload
+    )
     if purpose is Purpose.COMPARE:
         return compared
-    return _finetuned(card, training, Scope(card.name, training, purpose=purpose), trials, compared, workload)
+    return _make_training(card, training, Scope(card.name, training, purpose=purpose), trials, compared, workload)
 
 
 def training_s(card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False) -> float:
@@ -78,7 +80,112 @@ def training_s(card: Card, training: str, images: int, ships: bool = False, new_
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
 
-def _finetuned(
+@dataclass(frozen=True)
+class _Training:
+    """One fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
+
+    card: Card
+    training: str
+    scope: Scope
+    trials: tuple[Stage[FloatModel], ...]
+    compared: Stage[FloatModel] | None
+    workload: Workload
+
+    @property
+    def is_best(self) -> bool:
+        """True for a model with the best hyperparameters of all trials; False for a trial."""
+        return not self.scope.detail
+
+    @property
+    def role(self) -> Role:
+        """The images that it learns from."""
+        return _learns_from(self.scope, self.workload.images)[0]
+
+    @property
+    def train_images(self) -> int:
+        """The number of images that its hyperparameters are chosen for."""
+        return _learns_from(self.scope, self.workload.images)[1]
+
+    @cached_property
+    def read(self) -> FeatureSet:
+        """The features of its images."""
+        return features(self.card, self.role, self.workload.images[self.role])
+
+    @cached_property
+    def head(self) -> Stage[TrainedHead]:
+        """The head that it begins with."""
+        return fit_head(self.card, HEAD, self.workload)
+
+    def choose(self, materials: Materials, results: Results) -> Finetuning:
+        """Return its hyperparameters."""
+        capture = CAPTURED_SHARE if materials.question.robust else 0.0
+        values = replace(FINETUNING[self.training], seed=materials.question.seed, capture=capture)
+        trial_results = [results[trial] for trial in self.trials]
+        return choose_hyperparameters(values, trial_results, self.is_best).for_images(self.train_images)
+
+    def list_inputs(self, materials: Materials, results: Results) -> Inputs:
+        """Return what the result depends on."""
+        compared = self.compared
+        return {
+            **identity(materials, self.card),
+            "features": self.read.key(materials, results),
+            "head": [results[self.head].sha256, results[self.head].chosen.kind],
+            "train": materials.part(Role.TRAIN if self.role is Role.LEARNT else self.role).fingerprint,
+            "validation": materials.part(Role.VALIDATION).fingerprint,
+            "groups": list(materials.part(self.role).groups),
+            "view": input_spec(self.card).key,
+            "knobs": asdict(self.choose(materials, results)),
+            "after": read_cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
+            "version": FINETUNE_VERSION,
+            "levels": LEVELS_VERSION,
+            **versions("tensorflow", "keras", "numpy", "pillow"),
+        }
+
+    def make_job(self, materials: Materials, results: Results, folders: Folders) -> Job:
+        """Return the job that trains, or ships the compared model if no time is left for more."""
+        learnt = materials.part(self.role)
+        judged = learnt.rows_of(materials.part(Role.VALIDATION))
+        before = results[self.compared] if self.compared else None
+        begun = (results[self.head].file, results[self.head].chosen)
+        limit_s = materials.limit_s(self.scope, self._count_to_come())
+        # A compared model that ran out of time has used what a limit leaves: further epochs have none.
+        if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
+            return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
+        chosen, time = self.choose(materials, results), NO_LIMIT
+        # Trials have chosen the hyperparameters already; a limit shortens only those that nothing has chosen.
+        if not self.trials:
+            chosen, time = _within_limit(chosen, before, materials, self.scope)
+        planned = _plan_hyperparameters(chosen, before, len(judged), limit_s)
+        tuned = TuningImages(self.read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
+        places = folders.checkpoints, folders.model, before.path if before else None
+        own_maps = _maps_folder(self.list_inputs(materials, results), folders) if self.is_best else None
+        weights = materials.weights[self.card.name]
+        return partial(tune, self.card, weights, tuned, planned, *places, own_maps, time)
+
+    def make_epochs(self, materials: Materials, results: Results) -> Epochs:
+        """Return what reads the progress of the job."""
+        planned = self.choose(materials, results)
+        return partial(epochs_done, hyperparameters=planned.going_on() if self.compared else planned)
+
+    def _count_to_come(self) -> float | None:
+        """Return how many trainings follow within the time limit; None where another limit holds."""
+        if self.role is Role.ALL:
+            return None
+        if self.compared:
+            return 0.0
+        further = 0 if self.is_best else self.workload.question.tune_training - len(self.trials) - 1
+        return further + SHIPPING_SHARE
+
+    def compute_cost_s(self) -> float:
+        """Return its rough seconds: nothing for a compared model that is the best of the trials."""
+        ships = self.compared is not None
+        if self.is_best and self.trials and not ships:
+            return 0.0
+        images = self.workload.images[self.role] if ships else self.train_images
+        return training_s(self.card, self.training, images, ships, self.role is Role.ALL)
+
+
+def _make_training(
     card: Card,
     training: str,
     scope: Scope,
@@ -86,72 +193,23 @@ def _finetuned(
     compared: Stage[FloatModel] | None,
     workload: Workload,
 ) -> Stage[FloatModel]:
-    """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
-    best, (role, train) = not scope.detail, _learns_from(scope, workload.images)
-    read = features(card, role, workload.images[role])
-    head = fitted(card, HEAD, workload)
-    further = 0 if best else workload.question.tune_training - len(trials) - 1
-    to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
-    images = workload.images[role] if compared else train
-    ships = bool(compared)
-    cost_s = 0.0 if best and trials and not ships else training_s(card, training, images, ships, role is Role.ALL)
-    unsupported = f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else ""
-
-    def hyperparameters(materials: Materials, results: Results) -> Finetuning:
-        capture = CAPTURED_SHARE if materials.question.robust else 0.0
-        values = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
-        return chosen(values, [results[trial] for trial in trials], best).for_images(train)
-
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        return {
-            **identity(materials, card),
-            "features": read.key(materials, results),
-            "head": [results[head].sha256, results[head].chosen.kind],
-            "train": materials.part(Role.TRAIN if role is Role.LEARNT else role).fingerprint,
-            "validation": materials.part(Role.VALIDATION).fingerprint,
-            "groups": list(materials.part(role).groups),
-            "view": input_spec(card).key,
-            "knobs": asdict(hyperparameters(materials, results)),
-            "after": read_cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
-            "version": FINETUNE_VERSION,
-            "levels": LEVELS_VERSION,
-            **versions("tensorflow", "keras", "numpy", "pillow"),
-        }
-
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        learnt = materials.part(role)
-        judged = learnt.rows_of(materials.part(Role.VALIDATION))
-        before = results[compared] if compared else None
-        begun = (results[head].file, results[head].chosen)
-        limit_s = materials.limit_s(scope, to_come)
-        if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
-            return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
-        chosen_values = hyperparameters(materials, results)
-        in_time, time = (chosen_values, NO_LIMIT) if trials else _within_limit(chosen_values, before, materials, scope)
-        planned = _planned(in_time, before, len(judged), limit_s)
-        tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
-        places = folders.checkpoints, folders.model, before.path if before else None
-        own_maps = _maps_folder(inputs(materials, results), folders) if best else None
-        return partial(tune, card, materials.weights[card.name], tuned, planned, *places, own_maps, time)
-
-    def epochs(materials: Materials, results: Results) -> Epochs:
-        planned = hyperparameters(materials, results)
-        return partial(epochs_done, hyperparameters=planned.going_on() if compared else planned)
-
+    """Return the stage of one fine-tuning."""
+    work = _Training(card, training, scope, trials, compared, workload)
+    role = work.role
     return Stage(
         StageName(training),
         scope,
         "2",
         "final fine-tuning of" if compared else "fine-tuning",
-        (*read.stages, head, *trials, *([compared] if compared else ())),
-        inputs,
-        job,
+        (*work.read.stages, work.head, *trials, *([compared] if compared else ())),
+        work.list_inputs,
+        work.make_job,
         FloatModel.within,
-        cost_s,
+        work.compute_cost_s(),
         LONG,
         reads=lambda materials: materials.part(role),
-        unsupported=unsupported,
-        epochs=epochs,
+        unsupported=f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else "",
+        epochs=work.make_epochs,
         keep_if=lambda result: not result["shortened"],
         shortens=True,
     )
@@ -195,7 +253,9 @@ def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
     return Role.LEARNT, counts[Role.TRAIN]
 
 
-def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None) -> Finetuning:
+def _plan_hyperparameters(
+    own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None
+) -> Finetuning:
     """Return the hyperparameters within a time limit; without extra epochs if every epoch of the compared network was
     worse than its start, by two standard errors of an accuracy on so many images.
     """
@@ -205,7 +265,7 @@ def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds:
     return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
 
 
-def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
+def choose_hyperparameters(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
     """Return the hyperparameters after a number of trials: the best ones so far, or those to try next.
 
     The study is replayed from the trials' results, so that equal results give equal hyperparameters.

@@ -70,11 +70,11 @@ class TrainedHead:
         return self.facts
 
 
-def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def join_trained_head(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
     source = cut(card, FEATURES)
     ships = purpose is not Purpose.COMPARE and recipe_of(training).trained_twice
-    head = refitted(card, workload, purpose) if ships else fitted(card, training, workload)
+    head = refit_shipped_head(card, workload, purpose) if ships else fit_head(card, training, workload)
     return Stage(
         StageName.JOIN,
         Scope(card.name, training, purpose=purpose),
@@ -88,7 +88,7 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
     )
 
 
-def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
+def fit_head(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
     source = cut(card, FEATURES)
     quick_head = recipe_of(training).quick_head
@@ -132,12 +132,12 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     )
 
 
-def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
+def score_float(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
     """Score the float file with the compared head on the validation part, from the features that LiteRT computed.
 
     The file has the same backbone and head, so it is not run again.
     """
-    head = fitted(card, scope.training, workload)
+    head = fit_head(card, scope.training, workload)
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -162,7 +162,7 @@ def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
     )
 
 
-def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
+def expect_robustness(card: Card, workload: Workload) -> Stage[NewConditions]:
     """Estimate from the card's features which share of right answers stays right on images of another occasion."""
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
 
@@ -192,13 +192,13 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     )
 
 
-def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) -> Stage[TrainedHead]:
+def refit_shipped_head(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) -> Stage[TrainedHead]:
     """Fit the head that ships, of the kind chosen on the training part: to all images outside the hold-out, or to all.
 
     It uses the same recipe as the head that validation scores, on more images.
     """
     source = cut(card, FEATURES)
-    compared = fitted(card, HEAD, workload)
+    compared = fit_head(card, HEAD, workload)
     role = purpose.learns
     read = _feature_sets(card, role, workload)
 
@@ -259,7 +259,7 @@ class WithUnknown:
         return cls(Artefact.at(file, read_cached_sha256(file)), parse(UnknownFacts, read_result(folder)))
 
 
-def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float) -> Stage[Path]:
+def probe_classifier(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float) -> Stage[Path]:
     """Run a classifier over images and write their features and logits, float32 (N, F + C), as ``.npy``."""
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -302,7 +302,7 @@ def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> 
     return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
 
 
-def _learnt_images(
+def _list_learnt_images(
     materials: Materials, compared: tuple[Path, ...], shipped: tuple[Path, ...]
 ) -> unknown_jobs.LearntImages:
     """Return the images to learn the class ``unknown`` from, with the files of their features."""
@@ -357,7 +357,7 @@ def with_unknown(
             results[source].path,
             results[scored],
             results[own],
-            _learnt_images(materials, *features_of),
+            _list_learnt_images(materials, *features_of),
             materials.require_images().classes,
             chosen(results),
             folders.model,

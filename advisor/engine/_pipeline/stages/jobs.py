@@ -166,7 +166,9 @@ def degrees_of(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> 
     return fit_temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
 
 
-def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
+def classify_captures(
+    model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()
+) -> None:
     """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``.
 
     Labels count as in :func:`score`.

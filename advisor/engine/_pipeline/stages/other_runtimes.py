@@ -67,11 +67,11 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with lock_device(connection.label):
         (timing,) = connection.measure(job)
-        result = _judged(timing)
+        result = _judge_timing(timing)
         if result.contended:
             time.sleep(PAUSE_S)
             (again,) = connection.measure(job)
-            timing, result = min((timing, result), (again, _judged(again)), key=lambda pair: disturbance(pair[1]))
+            timing, result = min((timing, result), (again, _judge_timing(again)), key=lambda pair: disturbance(pair[1]))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     source = f"{timing.runtime} on this machine, measured on {now[:10]}"
     quantities = result.to_quantities(source)
@@ -105,7 +105,7 @@ def remote_facts(timing: Timing, label: str) -> RemoteFacts:
     return facts_from_json(RemoteFacts, {**timing.details, "connection": label})
 
 
-def _judged(timing: Timing) -> LatencyResult:
+def _judge_timing(timing: Timing) -> LatencyResult:
     from advisor.measurement import judge
 
     try:
@@ -114,7 +114,9 @@ def _judged(timing: Timing) -> LatencyResult:
         raise StageError(f"invalid timings of {timing.runtime}: {type(error).__name__} {error}") from error
 
 
-def exported(scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.EXPORT_BYTES) -> Stage[RuntimeFile]:
+def export_file(
+    scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.EXPORT_BYTES
+) -> Stage[RuntimeFile]:
     """Write the file for a runtime that computes the same as a ``.tflite`` file; it may take ``memory_bytes``."""
     maker = exporter_for(runtime)
     return Stage(
@@ -131,7 +133,7 @@ def exported(scope: Scope, source: Source, runtime: str, memory_bytes: int = cos
     )
 
 
-def measured_in(
+def measure_in_runtime(
     scope: Scope, source: Source, target: LocalTarget, effort: str = "", export_bytes: int = cost.EXPORT_BYTES
 ) -> Stage[RuntimeFigures]:
     """Measure a file in another runtime of this machine, with no other work running.
@@ -155,7 +157,7 @@ def measured_in(
 
     needed: tuple[Stage[Any], ...] = after(source)
     if needs_export(target_here.runtime):
-        needed = (*needed, exported(scope, source, target_here.runtime, export_bytes))
+        needed = (*needed, export_file(scope, source, target_here.runtime, export_bytes))
     detail = f"{target.device}:{target_here.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME,
@@ -175,7 +177,7 @@ def measured_in(
     )
 
 
-def checked_in(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
+def check_in_interpreter(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
     """Run a file in the interpreter of a microcontroller's runtime, and find the smallest arena with which it runs."""
     interpreter = interpreter_of(runtime)
     package = interpreter.PACKAGE if interpreter else runtime

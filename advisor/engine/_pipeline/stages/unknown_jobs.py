@@ -132,13 +132,13 @@ def add_unknown(
         made = write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
     path.write_bytes(made)
     facts = UnknownFacts(label=label, size_bytes=path.stat().st_size)
-    return asdict(_judged(facts, seen, classes, head, near_to))
+    return asdict(_judge_unknown(facts, seen, classes, head, near_to))
 
 
-def _judged(
+def _judge_unknown(
     facts: UnknownFacts, seen: JudgedFeatures, classes: Sequence[str], head: HeadSpec, near_to: NearTo
 ) -> UnknownFacts:
-    by_class = {classes[label]: _left_out(label, seen, head, near_to) for label in _chosen(seen.truth)}
+    by_class = {classes[label]: _leave_class_out(label, seen, head, near_to) for label in _choose_classes(seen.truth)}
     if not by_class:
         return facts
     forms, references = zip(*by_class.values(), strict=True)
@@ -151,7 +151,7 @@ def _judged(
     )
 
 
-def _chosen(truth: Labels) -> list[int]:
+def _choose_classes(truth: Labels) -> list[int]:
     """Return the classes to leave out: those with most images, in label order."""
     counts = np.bincount(truth)
     if np.count_nonzero(counts) < LEAST_CLASSES:
@@ -160,7 +160,7 @@ def _chosen(truth: Labels) -> list[int]:
     return sorted(largest[:MOST_LEFT_OUT])
 
 
-def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
+def _leave_class_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
     """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
     from advisor.training import fit_head
 

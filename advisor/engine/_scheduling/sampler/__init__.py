@@ -61,7 +61,7 @@ class TrialIndex:
         for position in fresh:
             trial = trials[position]
             row = self.allocated.get(trial.number)
-            row = self._table.row_of({**fixed_params(trial), **trial.params}) if row is None else row
+            row = self._table.row_of({**read_fixed_params(trial), **trial.params}) if row is None else row
             if trial.state.is_finished():
                 self.allocated.pop(trial.number, None)
                 if row is not None:
@@ -80,7 +80,7 @@ class TrialIndex:
 
         There are none if it was enqueued with every parameter: it keeps these, even if they repeat a candidate.
         """
-        fixed = fixed_params(trial)
+        fixed = read_fixed_params(trial)
         if not fixed:
             return self.free()
         if all(name in fixed for name in self._table.names):
@@ -102,7 +102,7 @@ class TrialIndex:
         return free
 
 
-def fixed_params(trial: FrozenTrial) -> Params:
+def read_fixed_params(trial: FrozenTrial) -> Params:
     """Return the parameters that a trial was enqueued with."""
     fixed: Params = trial.system_attrs.get("fixed_params", {})
     return fixed
@@ -198,7 +198,7 @@ class AdvisorSampler(BaseSampler):
             if allowed.any():
                 index.allocate(trial, self._acquisition.choose(self._observations, sorted(index.running), allowed))
                 return
-        if not fixed_params(trial) and not _stop(study):
+        if not read_fixed_params(trial) and not _stop(study):
             study.tell(trial.number, state=TrialState.FAIL)
             raise CandidatesExhausted(f"all {len(self._table)} candidates have been taken")
 
@@ -226,7 +226,7 @@ class AdvisorSampler(BaseSampler):
         row = self._index.allocated.get(trial.number)
         if row is not None:
             return self._table.params[row][param_name]
-        if fixed := fixed_params(trial):
+        if fixed := read_fixed_params(trial):
             raise ValueError(f"the enqueued trial {fixed!r} fits no candidate that is left")
         raise TrialPruned("every candidate was taken")
 

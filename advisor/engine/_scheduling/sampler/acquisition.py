@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalChoiceType, CategoricalDistribution
 
-from advisor.engine._scheduling.sampler.hypervolume import Floats, expected_gain, hypervolume, prior_order, t4_below
+from advisor.engine._scheduling.sampler.hypervolume import (
+    Floats,
+    compute_expected_gain,
+    hypervolume,
+    prior_order,
+    t4_below,
+)
 from advisor.engine._scheduling.sampler.surrogate import Observations, make_design
 
 Params = Mapping[str, CategoricalChoiceType]
@@ -90,7 +96,7 @@ class Table:
 
     def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> None:
         self.objectives = tuple(objectives)
-        self._revealed = _revealed(candidates, self.objectives)
+        self._revealed = _find_revealed(candidates, self.objectives)
         self.known = [o for position, o in enumerate(self.objectives) if position != self._revealed]
         self.params = [dict(candidate.params) for candidate in candidates]
         self.names = tuple(self.params[0])
@@ -129,7 +135,7 @@ class Table:
         return losses
 
 
-def _revealed(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> int:
+def _find_revealed(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> int:
     """Return the position of the objective that evaluating reveals."""
     if not candidates:
         raise ValueError("the table of candidates is empty")
@@ -221,10 +227,10 @@ class Acquisition:
         sd = np.zeros(len(rows))
         if len(rows) > _EXACT_ROWS:
             sd = _less_where_hinted(observations, rows, observations.revealed.rough_deviations()[rows])
-            gain = expected_gain(points, sd / unit, front, 1.0 / self.cost_s[rows], exact=False)
+            gain = compute_expected_gain(points, sd / unit, front, 1.0 / self.cost_s[rows], exact=False)
             exact = np.argpartition(-gain / self.cost_s[rows], _EXACT_ROWS)[:_EXACT_ROWS]
         sd[exact] = _less_where_hinted(observations, rows[exact], observations.revealed.deviations(rows[exact]))
-        gain[exact] = expected_gain(points[exact], sd[exact] / unit, front, 1.0 / self.cost_s[rows[exact]])
+        gain[exact] = compute_expected_gain(points[exact], sd[exact] / unit, front, 1.0 / self.cost_s[rows[exact]])
         gain[exact] *= self._feasible(observations, rows[exact])
         return gain, exact
 

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _CHUNK = 2_000_000
 """Points times boxes that are computed at a time."""
 _WORK = 200_000
-"""Points times boxes that a step of :func:`expected_gain` may score."""
+"""Points times boxes that a step of :func:`compute_expected_gain` may score."""
 _COARSE_FRONTS = (6, 12, 24)
 """Points of the front in each step."""
 _SPREAD = 48
@@ -98,7 +98,7 @@ def hypervolume_improvement(points: ArrayLike, front: ArrayLike, reference: Arra
     return np.concatenate(gains) if gains else np.zeros(0)
 
 
-def expected_gain(points: Floats, sd: Floats, front: Floats, weight: Floats, *, exact: bool = True) -> Floats:
+def compute_expected_gain(points: Floats, sd: Floats, front: Floats, weight: Floats, *, exact: bool = True) -> Floats:
     """Return (n,) the expected gain of each point over ``front`` below the reference of all ones.
 
     The last objective of a point (n, d) has the deviation ``sd`` (n,), the others are certain. If the sum has too many

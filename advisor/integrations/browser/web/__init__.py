@@ -14,7 +14,7 @@ from pathlib import Path
 
 from advisor.core import Evaluation, UsageError
 from advisor.exporting import ExportedModel, Page, ShippedModel, Shipping, by_place, render_html, render_template
-from advisor.reporting import content_policy, json_for_script, trusted
+from advisor.reporting import content_policy, json_for_script, trust_content
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
 WITH_UNKNOWN_CLASS = True
@@ -71,9 +71,9 @@ def _render_page(model: ShippedModel, evaluation: Evaluation, task: Page, runtim
         "web.html.j2",
         __name__,
         policy=_make_policy(scripts),
-        style=trusted(_read_asset("page.css")),
-        scripts=[trusted(script) for script in scripts],
-        facts=trusted(json_for_script(facts)),
+        style=trust_content(_read_asset("page.css")),
+        scripts=[trust_content(script) for script in scripts],
+        facts=trust_content(json_for_script(facts)),
         classes=len(model.labels),
         remark=f"{evaluation.configuration.card}, {evaluation.configuration.compression}. Runs with {runtime}.",
     )

@@ -29,7 +29,7 @@ from advisor.engine._pipeline.evaluation.evaluator import Evaluator
 from advisor.engine._pipeline.graph import ALWAYS
 from advisor.engine._pipeline.materials import Artefact
 from advisor.engine._pipeline.rule import RejectionRule, RuleNeeds, Rules
-from advisor.engine._pipeline.stage import aborted
+from advisor.engine._pipeline.stage import abort_stage
 from advisor.engine._pipeline.stages.figures import ThreadTiming
 from advisor.engine._pipeline.stages.head import TrainedHead
 from advisor.engine._pipeline.walker import Walker, run_coroutine
@@ -65,7 +65,7 @@ class Prepared(Walker):
         recipe = stage.scope.compression
         self.asked.append(f"{stage.name} {recipe}".strip())
         if stage.name in self.failing:
-            raise aborted(self.failing[stage.name], stage.name, recipe)  # type: ignore[arg-type]
+            raise abort_stage(self.failing[stage.name], stage.name, recipe)  # type: ignore[arg-type]
         if stage.name is StageName.SCREEN:
             return self._screen_ms
         if stage.name is StageName.SCORE:

@@ -25,7 +25,7 @@ from advisor.engine._pipeline.stage import EventKind, StageEvent
 from advisor.engine._pipeline.stages import jobs as stages_jobs
 from advisor.engine._pipeline.stages.backbone import features
 from advisor.engine._pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
-from advisor.engine._space.resolved import read_images
+from advisor.engine._space.question_images import read_images
 from advisor.isolation import ChildPool
 from advisor.store import sha256_file
 from advisor.tasks.classification import _images as classification
@@ -179,7 +179,7 @@ def test_columns_are_classes_first(card: Card, tmp_path: Path, classes: tuple[st
     rows = np.load(tmp_path / "rows.npy")
     assert rows.shape == (3, 3)
     assert rows.argmax(axis=1).tolist() == expected
-    stages_jobs.captured(model, images, VIEW, tmp_path / "labels.npy", classes)
+    stages_jobs.classify_captures(model, images, VIEW, tmp_path / "labels.npy", classes)
     labels = np.load(tmp_path / "labels.npy")
     assert (labels == np.array(expected)).mean() > 0.8
 

@@ -13,7 +13,7 @@ from advisor.catalog import load_catalogue
 from advisor.core import FINETUNE_CACHED, HEAD
 from advisor.datasets import survey
 from advisor.datasets._split import split
-from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, finetuned, input_spec
+from advisor.engine import FloatModel, Images, Purpose, Question, Role, Scope, Stage, Workload, input_spec
 from advisor.engine._pipeline.stage import RESULT
 from advisor.engine._pipeline.stages import finetuning as stages
 from advisor.isolation import ChildPool, Children, Trainers
@@ -56,14 +56,14 @@ def _tuned(
     """Return what was compared and what ships, with so many seconds for training."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
     given = replace(materials(cache, images, weights={CARD.name: None}), training_left_s=lambda *_: limit_s)
-    purposes = (Purpose.COMPARE, Purpose.SHIP)
-    compared, ships = walk_all([finetuned(CARD, TRAINING, purpose, workload) for purpose in purposes], given, pool)
+    both = [stages.finetune_card(CARD, TRAINING, purpose, workload) for purpose in (Purpose.COMPARE, Purpose.SHIP)]
+    compared, ships = walk_all(both, given, pool)
     return compared, ships
 
 
 def _stages(images: Images) -> list[Stage[FloatModel]]:
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts)
-    return [finetuned(CARD, TRAINING, purpose, workload) for purpose in Purpose]
+    return [stages.finetune_card(CARD, TRAINING, purpose, workload) for purpose in Purpose]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_what_ships_goes_on_from_what_was_compared(images: Images, made: tuple[F
 @pytest.mark.parametrize(("best", "more"), [(0.71, 0.0), (0.9, KNOBS.more_epochs)])
 def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, best: float, more: float) -> None:
     (tmp_path / RESULT).write_text(json.dumps({"history": [{"validation_accuracy": best}], "start_accuracy": 0.91}))
-    assert stages._planned(KNOBS, FloatModel(tmp_path / "x", ""), 187, None).more_epochs == more
+    assert stages._plan_hyperparameters(KNOBS, FloatModel(tmp_path / "x", ""), 187, None).more_epochs == more
 
 
 @pytest.mark.parametrize(("share", "layers"), [(1.0, 0.61), (0.9, 0.5), (0.7, 0.35), (0.3, 0.2)])

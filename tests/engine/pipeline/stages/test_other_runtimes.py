@@ -14,7 +14,7 @@ from advisor.engine import Materials, Scope, Stage, StageName
 from advisor.engine._pipeline.materials import Artefact, LocalTarget
 from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
 from advisor.engine._pipeline.stages import other_runtimes
-from advisor.engine._pipeline.stages.other_runtimes import checked_in, measured_in
+from advisor.engine._pipeline.stages.other_runtimes import check_in_interpreter, measure_in_runtime
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.browser import ONNXRUNTIME
 from advisor.isolation import ChildPool
@@ -78,7 +78,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_file_is_converted_and_timed_with_an_interval(given: Materials, pool: ChildPool, tmp_path: Path) -> None:
     require_onnx()
-    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target(*HERE))
+    stage = measure_in_runtime(SCOPE, file(tmp_path, small_models.classifier()), target(*HERE))
     found = walk(stage, given, pool)
     assert (found.latency.provenance, found.latency.low is not None) == (Provenance.MEASURED, True)
     runtime, day = f"onnxruntime=={find_version('onnxruntime')}", found.timing.measured_at[:10]
@@ -91,7 +91,7 @@ def test_a_file_is_converted_and_timed_with_an_interval(given: Materials, pool: 
 
 def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, pool: ChildPool, tmp_path: Path) -> None:
     require_onnx()
-    stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target(*HERE))
+    stage = measure_in_runtime(SCOPE, file(tmp_path, small_models.unknown_operator()), target(*HERE))
     with pytest.raises(StageAborted, match="no ONNX export") as end:
         walk(stage, given, pool)
     assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.ONNX)
@@ -99,7 +99,7 @@ def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, p
 
 def test_a_runtime_that_is_removed_fails_with_its_way_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "find_version", lambda _package: "")
-    stage = measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
+    stage = measure_in_runtime(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with pytest.raises(StageAborted, match="ONNX Runtime needs onnx, which is not installed") as end:
         walk(stage, materials(tmp_path / "cache"))
     assert end.value.status is Status.FAILED
@@ -107,28 +107,28 @@ def test_a_runtime_that_is_removed_fails_with_its_way_back(tmp_path: Path, monke
 
 def test_measurements_repeat_if_asked_or_due(quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, given = file(tmp_path, b"one"), materials(tmp_path / "cache", effort="load")
-    stage = measured_in(SCOPE, model, target(*HERE))
+    stage = measure_in_runtime(SCOPE, model, target(*HERE))
     done, kept = [(StageName.RUNTIME, EventKind.DONE)], [(StageName.RUNTIME, EventKind.CACHED)]
     assert (kinds(stage, given), kinds(stage, given)) == (done, kept)
     assert kinds(stage, given, remeasure=True) == done
-    assert kinds(measured_in(SCOPE, model, target("host:onnxruntime", "cpu-x2")), given) == done
+    assert kinds(measure_in_runtime(SCOPE, model, target("host:onnxruntime", "cpu-x2")), given) == done
     assert kinds(stage, replace(given, host=replace(given.host, cores=64))) == done
-    assert kinds(measured_in(SCOPE, file(tmp_path, b"two"), target(*HERE)), given) == done
+    assert kinds(measure_in_runtime(SCOPE, file(tmp_path, b"two"), target(*HERE)), given) == done
     monkeypatch.setattr(runtimes, "find_version", lambda _package: "99.0")
-    assert kinds(measured_in(SCOPE, model, target(*HERE)), given) == done
+    assert kinds(measure_in_runtime(SCOPE, model, target(*HERE)), given) == done
 
 
 def test_a_longer_measurement_is_as_good_and_a_disturbed_one_is_not_kept(quick: list[str], tmp_path: Path) -> None:
     given, model = materials(tmp_path / "cache", effort="survey"), file(tmp_path, b"one")
-    kinds(measured_in(SCOPE, model, target(*HERE), "disturbed"), given)
-    kinds(measured_in(SCOPE, model, target(*HERE), "disturbed"), given)
-    kinds(measured_in(SCOPE, model, target(*HERE), "search"), given)
-    kinds(measured_in(SCOPE, model, target(*HERE)), given)
+    kinds(measure_in_runtime(SCOPE, model, target(*HERE), "disturbed"), given)
+    kinds(measure_in_runtime(SCOPE, model, target(*HERE), "disturbed"), given)
+    kinds(measure_in_runtime(SCOPE, model, target(*HERE), "search"), given)
+    kinds(measure_in_runtime(SCOPE, model, target(*HERE)), given)
     assert quick == ["disturbed", "disturbed", "search"]
 
 
 def test_a_failed_measurement_is_not_kept(quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, stage = materials(tmp_path / "cache"), measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
+    given, stage = materials(tmp_path / "cache"), measure_in_runtime(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with monkeypatch.context() as patch:
         patch.setattr(other_runtimes, "measure", raising(StageError("the browser ended")))
         with pytest.raises(StageAborted, match="the browser ended"):
@@ -148,7 +148,7 @@ def test_a_browser_measures_with_an_interval(given: Materials, pool: ChildPool, 
     chromium()
     require_onnx()
     require_runtime(ONNXRUNTIME)
-    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", "onnxruntime-wasm"))
+    stage = measure_in_runtime(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", "onnxruntime-wasm"))
     found = walk(stage, given, pool)
     assert found.latency.low is not None
     assert " in Chromium " in found.latency.source
@@ -159,7 +159,7 @@ def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
     model = small_models.quantized(small_models.classifier(), tmp_path, 32)
-    given, stage = materials(tmp_path / "cache"), checked_in(SCOPE, file(tmp_path, model), MICRO_RUNTIME)
+    given, stage = materials(tmp_path / "cache"), check_in_interpreter(SCOPE, file(tmp_path, model), MICRO_RUNTIME)
     found = walk(stage, given, pool)
     assert 0 < found.arena.value < 16_000
     assert "TensorFlow Lite Micro" in found.arena.source
@@ -170,7 +170,7 @@ def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
 def test_a_file_that_the_interpreter_crashes_on_fails(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
-    stage = checked_in(SCOPE, file(tmp_path, small_models.crashing()), MICRO_RUNTIME)
+    stage = check_in_interpreter(SCOPE, file(tmp_path, small_models.crashing()), MICRO_RUNTIME)
     with pytest.raises(StageAborted) as end:
         walk(stage, materials(tmp_path / "cache"))
     assert end.value.status is Status.FAILED

@@ -15,7 +15,7 @@ from optuna._hypervolume import compute_hypervolume
 
 from advisor.engine._scheduling.sampler.hypervolume import (
     Floats,
-    expected_gain,
+    compute_expected_gain,
     hypervolume,
     hypervolume_improvement,
     pareto_mask,
@@ -145,7 +145,7 @@ def test_expected_gain_is_the_mean_of_the_gains(seed: int, objectives: int) -> N
         draws = np.repeat(point[None], len(quantiles), axis=0)
         draws[:, -1] += quantiles * deviation / np.sqrt(2)
         expected.append(hypervolume_improvement(draws, front, np.ones(objectives)).mean())
-    gains = expected_gain(points, sd, front, np.ones(4))
+    gains = compute_expected_gain(points, sd, front, np.ones(4))
     assert gains == pytest.approx(np.array(expected), rel=0.01, abs=1e-4)
 
 
@@ -166,9 +166,9 @@ def test_the_short_way_through_many_points_finds_the_best() -> None:
         [np.cos(angles[:, 0]), np.sin(angles[:, 0]) * np.cos(angles[:, 1]), np.sin(angles[:, 0]) * np.sin(angles[:, 1])]
     )
     points, sd = rng.uniform(0, 1, (1000, 3)), rng.uniform(0.01, 0.1, 1000)
-    short = expected_gain(points, sd, front, np.ones(1000))
+    short = compute_expected_gain(points, sd, front, np.ones(1000))
     parts = [slice(start, start + 50) for start in range(0, 1000, 50)]  # few enough to be scored over the whole front
-    alone = np.concatenate([expected_gain(points[part], sd[part], front, np.ones(50)) for part in parts])
+    alone = np.concatenate([compute_expected_gain(points[part], sd[part], front, np.ones(50)) for part in parts])
     assert int(np.argmax(short)) == int(np.argmax(alone))
     assert short.max() == pytest.approx(alone.max())
 

@@ -1,0 +1,99 @@
+"""Read and divide the images of a question, and check that they allow its metrics."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from advisor.core import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GROUP, UsageError, without_password
+from advisor.datasets import Dataset, Division, Split, counted
+from advisor.downloads import local
+from advisor.engine._pipeline.materials import Images, Role
+from advisor.engine._question import Execution, Question, require_classes
+from advisor.measurement import FIRST
+
+Say = Callable[[str], None]
+
+PARTS = {Role.VALIDATION: "validation part", Role.HOLDOUT: "hold-out"}
+
+
+def read_images(question: Question, say: Say, execution: Execution | None = None) -> Images | None:
+    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them.
+
+    Images in an object store are fetched first; ``execution`` says whether this may be, and the limit of the cache.
+    """
+    if question.data is None:
+        return None
+    offline, size = (execution.offline, execution.cache_size) if execution else (False, None)
+    data, unknown = (path and local(path, say, offline, size) for path in (question.data, question.unknown))
+    say(f"reading images of {without_password(str(question.data))}")
+    images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
+    require_classes(question.guarantees, images.classes)
+    require_metrics(question, images)
+    return images
+
+
+def hold_out_all(dataset: Dataset, seed: int) -> Images:
+    """Return images that are all held out."""
+    return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
+
+
+def divide_images(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+    """Return divided images, and say what is notable about the parts."""
+    for note in notes:
+        say(note)
+    if division.leaks:
+        what = counted(len(division.leaks), "group of the manifest lies", "groups of the manifest lie")
+        say(f"{what} in several parts of the split")
+    return Images(
+        dataset,
+        division.split,
+        division.leaks,
+        groups=division.groups,
+        grouping=division.grouping,
+        copies=division.copies,
+        notes=notes,
+    )
+
+
+def require_metrics(question: Question, images: Images) -> None:
+    """Refuse a metric that counts or is limited, and that cannot be computed on the images."""
+    limited = dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
+    asked = {question.metric: "--metric", **limited}
+    if question.costs is not None:
+        rows = question.costs.of(images.classes)
+        if COST_SAVED in asked:
+            _require_costs(rows, images)
+    for name, option in asked.items():
+        if name == TOP5 and len(images.classes) <= FIRST:
+            raise UsageError(
+                f"{option}: {TOP5} needs more than {FIRST} classes, and the images have {len(images.classes)}",
+                "take top1, balanced-accuracy or macro-f1",
+            )
+        if name == WORST_GROUP:
+            _require_groups(option, images)
+
+
+def _require_costs(rows: Sequence[Sequence[float]], images: Images) -> None:
+    """Refuse parts of the images on which one answer costs nothing."""
+    for role, part in PARTS.items():
+        seen = set(images.part(role).labels)
+        free = [name for label, name in enumerate(images.classes) if not any(rows[true][label] for true in seen)]
+        if free:
+            raise UsageError(
+                f"--costs: always answering '{free[0]}' costs nothing on the {part}, so no cost can be saved there",
+                "add images of the other classes, or take another --metric",
+            )
+
+
+def _require_groups(option: str, images: Images) -> None:
+    """Refuse parts with fewer than two groups of enough images."""
+    for role, part in PARTS.items():
+        sizes = Counter(images.group_names(role))
+        compared = sum(size >= LEAST_GROUP_IMAGES for size in sizes.values())
+        if compared < 2:
+            raise UsageError(
+                f"{option}: {WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES} images, and the {part} has "
+                f"{compared} of them",
+                "name cameras or sites in the column 'group' of a manifest; a split keeps groups whole, so name at "
+                "least two for each part, or put images of each group into all parts by the column 'split'",
+            )

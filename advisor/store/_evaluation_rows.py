@@ -1,0 +1,83 @@
+"""The rows of a run's evaluations: each carries a hash of all rows before it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.core import Evaluation, broken_rule, evaluation_from_json, evaluation_to_json
+from advisor.store._jsonfile import MAX_BYTES, parse_json
+from advisor.store._yamlfile import read_text
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the evaluations."""
+
+    number: int  # of the line, from 1
+    evaluation: Evaluation | None = None  # None if it is left out
+    hash: str = ""  # what it states as its hash; empty in a run of an older version
+    key: str = ""  # its configuration; empty if the line is incomplete or damaged
+    fault: str = ""  # what does not fit
+
+
+def chain_lines(evaluations: Iterable[Evaluation], last: str = "") -> tuple[str, str]:
+    """Return the lines of evaluations and the hash of the last one.
+
+    Each line has the hash of the line ``before`` it, and at its end the SHA-256 of its own text without this ``hash``.
+    """
+    lines = []
+    for evaluation in evaluations:
+        text = json.dumps({**evaluation_to_json(evaluation), "before": last}, ensure_ascii=False)
+        last = hashlib.sha256(text.encode()).hexdigest()
+        lines.append(f'{text[:-1]}, "hash": "{last}"}}\n')
+    return "".join(lines), last
+
+
+def read_rows(file: Path) -> list[Row]:
+    rows = list[Row]()
+    last = ""
+    text = read_text(file, MAX_BYTES, errors="replace") if file.is_file() else ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            rows.append(_read_row(number, line, last))
+            last = rows[-1].hash or last
+    return rows
+
+
+def _read_row(number: int, line: str, last: str) -> Row:
+    """Return a line; ``last`` is the hash of the last line before it that has one."""
+    try:
+        values: Any = parse_json(line)
+        own_hash, before = (str(values.get(name, "")) for name in ("hash", "before"))
+        evaluation = evaluation_from_json(values)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Row(number)
+    text = line.rstrip().removesuffix(f', "hash": "{own_hash}"}}') + "}"
+    fault = ""
+    if own_hash and hashlib.sha256(text.encode()).hexdigest() != own_hash:
+        fault = "has changed since it was written"
+    elif last and not own_hash:
+        fault = "has no hash, as the lines before it have"
+    elif rule := broken_rule(evaluation, values.get("key")):
+        fault = f"breaks the rule that {rule}"
+    elif own_hash and before != last:
+        moved = "does not follow the line before it: a line was removed, added or moved"
+        return Row(number, evaluation, own_hash, evaluation.configuration.key, moved)
+    key = evaluation.configuration.key
+    if fault:
+        return Row(number, None, own_hash, key, f"{fault}: left out")
+    return Row(number, evaluation, own_hash, key)
+
+
+def files_of(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
+    """Return path and hash of each model file that an evaluation names."""
+    files = [(evaluation.artefact, evaluation.artefact_sha256)]
+    for variant in (evaluation.unknown, evaluation.on_all):
+        if variant is not None:
+            files.append((variant.file, variant.sha256))
+    return tuple((file, sha256) for file, sha256 in files if file)

@@ -1,0 +1,114 @@
+"""Compare the files of a run with its seal, its rows and their hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from advisor.core import Evaluation, Status, plural
+from advisor.store._evaluation_rows import files_of
+from advisor.store._files import sha256_file
+from advisor.store._jsonfile import KINDS, read_document
+from advisor.store._run_folder import MANIFEST, REPORTS, RunFolder
+
+SEALED_SINCE = "0.2.0"
+
+SHOWN = 5  # Most line numbers in a message
+
+CHANGED = "changed"
+
+OLD = "old"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem of a run folder."""
+
+    file: str  # path within the run folder
+    what: str  # what is wrong with it, and the consequence
+    kind: str = ""  # CHANGED: it is not as it was written. OLD: nobody can tell, and nothing else is wrong
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.what}"
+
+
+def seal_problems(run: RunFolder) -> Iterator[Problem]:
+    """Return what is not as it was written: lines of the evaluations, and files other than artefacts."""
+    lines = run.evaluations_file.name
+    seal = run.seal
+    rows = run.rows()
+    faults = [Problem(lines, f"line {row.number} ({row.key}) {row.fault}", CHANGED) for row in rows if row.fault]
+    yield from faults[:SHOWN]
+    if faults[SHOWN:]:
+        yield Problem(lines, f"has {len(faults)} such lines in all", CHANGED)
+    hashes = [row.hash for row in rows if row.hash]
+    aged = [row for row in rows if row.evaluation and not row.hash]
+    if not seal.hash and not hashes:
+        yield Problem("the run", f"was made before {SEALED_SINCE}: not verifiable", OLD)
+    elif aged:
+        what = f"has {plural(len(aged), 'line')} that were made before {SEALED_SINCE}: not verifiable"
+        yield Problem(lines, what, OLD)
+    if hashes and not seal.hash and not read_document(run.path / MANIFEST).problems:
+        yield Problem(MANIFEST, "has no hashes, as the lines of the evaluations have: not verifiable", CHANGED)
+    if not seal.whole:
+        yield Problem(MANIFEST, "has changed since it was written: its content is ignored", CHANGED)
+    if len(hashes) < seal.lines and run.evaluations_file.is_file():
+        yield Problem(lines, f"has {len(hashes)} of the {seal.lines} lines that {MANIFEST} counts", CHANGED)
+    elif seal.lines and hashes[seal.lines - 1 :][:1] not in ([], [seal.head]):
+        yield Problem(lines, f"has other lines than {MANIFEST} names, up to line {seal.lines}", CHANGED)
+    for name in (name for name in seal.files if not name.startswith(f"{run.artefacts.name}/")):
+        if not run.is_unchanged(name):
+            yield Problem(name, "has changed since it was written: it is not used", CHANGED)
+        elif not (run.path / name).exists() and not name.startswith((*REPORTS, "answers/")):
+            yield Problem(name, "is missing, and was there when the search ended", CHANGED)
+    ended = seal.hash and {"stopped", "reevaluated"} & run.read_json(MANIFEST).keys()
+    for name in KINDS.keys() - seal.files.keys() - {MANIFEST}:
+        if ended and (run.path / name).exists():
+            yield Problem(name, f"was added after the search: {MANIFEST} does not name it", CHANGED)
+
+
+def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
+    """Return all problems of a run; ``artefacts``: also hash every artefact (a second a gigabyte)."""
+    problems: list[Problem] = []
+    for name in KINDS:
+        if (path := run.path / name).exists():
+            problems += [Problem(name, what) for what in read_document(path).problems]
+        elif name == MANIFEST:
+            problems.append(Problem(name, "is missing: versions, host and weights are not known"))
+    lines = run.evaluations_file
+    unread = [str(row.number) for row in run.rows() if not row.key]
+    if not lines.is_file():
+        problems.append(Problem(lines.name, "is missing: nothing was evaluated"))
+    if unread:
+        shown = ", ".join(unread[:SHOWN]) + (", ..." if len(unread) > SHOWN else "")
+        problems.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
+    problems += seal_problems(run)
+    evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
+    for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
+        if not (run.path / name).is_file():
+            what = "is missing: ties are decided by intervals, not by a paired test"
+            problems.append(Problem(name, what, CHANGED if name in run.seal.files else ""))
+    if artefacts:
+        shipped = {
+            file: replace(evaluation, artefact=file, artefact_sha256=sha256)
+            for evaluation in evaluations
+            for file, sha256 in files_of(evaluation)
+        }
+        unnamed = (evaluation for evaluation in evaluations if not evaluation.artefact)
+        problems += filter(None, (artefact_problem(run, evaluation) for evaluation in (*unnamed, *shipped.values())))
+    return tuple(problems)
+
+
+def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
+    """Return the problem of one evaluation's artefact, or None."""
+    if not evaluation.artefact:
+        return Problem("evaluations.jsonl", f"names no artefact for {evaluation.configuration.key}")
+    path = run.path / evaluation.artefact
+    if not path.resolve().is_relative_to(run.path.resolve()):
+        return Problem(evaluation.artefact, "is outside the run folder: it is not read")
+    if not path.is_file():
+        return Problem(evaluation.artefact, "is missing: it cannot be shipped or measured again")
+    if sha256_file(path) != evaluation.artefact_sha256:
+        what = "has changed since it was measured (its hash differs): it is not used"
+        return Problem(evaluation.artefact, what, CHANGED)
+    return None
