@@ -35,7 +35,7 @@ from advisor.devices._profiles.measurement import Measurement
 from advisor.devices._profiles.measurements import SOURCE
 
 UNLIKE = 10.0
-"""Ratio of the ends of an 80 % interval above which no known device is comparable: it says nothing about a budget."""
+"""Ratio of the ends of an 80 % interval above which a prediction says nothing about a budget."""
 
 _MEASURED = 2  # With this many measured networks, a target is compared with itself
 
@@ -102,7 +102,7 @@ class Prediction:
     regime: str
     outside: float  # distance (log) of the model's size from the measured sizes; 0 if it is within
     calibration: Calibration = field(repr=False)  # the known errors of predictions
-    # why no latency can be promised: no known device is comparable, and what to measure; empty if one is
+    # why no latency can be promised: no device is comparable or the interval is wide, and what to measure; else empty
     unlike: str = ""
 
     def probability(self, budget_ms: float) -> float:
@@ -270,30 +270,34 @@ class Predictor:
         doubted = f"; contradicting the others, so hardly used: {names}" if names else ""
         like = posterior.base.table.columns[int(np.argmax(posterior.shares))]
         least, most = (float(np.exp(mean + side * (above if side > 0 else below))) for side in (low, high))
-        unlike = self._describe_unlike(posterior.column) if self._is_unlike(known, regime, mean, below, above) else ""
+        unlike = self._explain_unlike(known, regime, below, above)
         source = f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{doubted}"
         source += f"; {unlike}" if unlike else ""
         value = Quantity(float(np.exp(mean)), "ms", Provenance.PREDICTED, least, most, level, count, source)
         return Prediction(value, mean, below, above, regime, float(estimates.outside[index]), self._calibration, unlike)
 
-    def _is_unlike(self, known: _Known, regime: str, mean: float, below: float, above: float) -> bool:
-        """Return whether no known device is comparable with the target."""
+    def _explain_unlike(self, known: _Known, regime: str, below: float, above: float) -> str:
+        """Return why no latency can be promised, and what to measure; empty if a known device is comparable."""
         if len(known.posterior.seen) >= _MEASURED:
-            return False
-        if known.posterior.beyond or self._calibration.is_wide(regime):
-            return True
-        low, high = self._calibration.bounds(regime, 0.8)
-        return bool(high * (above if high > 0 else below) - low * (above if low > 0 else below) > np.log(UNLIKE))
+            return ""
+        reason = WIDE
+        if not known.posterior.beyond and not self._calibration.is_wide(regime):
+            low, high = self._calibration.bounds(regime, 0.8)
+            width = float(np.exp(high * (above if high > 0 else below) - low * (above if low > 0 else below)))
+            if width <= UNLIKE:
+                return ""
+            reason = f"the ends of its 80 % interval are a factor of {width:.0f} apart"
+        return f"{reason}: {self._advise_measurement(known.posterior.column)}"
 
     @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
-    def _describe_unlike(self, column: Column) -> str:
-        """Return what to say of a target like no other: the catalogue's networks that tell most about it."""
+    def _advise_measurement(self, column: Column) -> str:
+        """Return what to measure on a target: the catalogue's networks that tell most about it."""
         models = self._base.table.models
         ours = [i for i, name in enumerate(models) if name in model_operators()]
         names = [models[i] for i in choose_models(self._base, column, ours, _MEASURED)]
         measures = (column.kind, runtime_family(column.runtime)) == ("cpu", "litert")
         how = "advisor devices calibrate" if measures else "and add their latencies to its profile: docs/devices.md"
-        return f"{WIDE}: measure two networks on it, such as {' and '.join(names)} ({how})"
+        return f"measure two networks on it, such as {' and '.join(names)} ({how})"
 
 
 def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:

@@ -142,8 +142,8 @@ def _figures(rows: Sequence[Forecast], budgeted: bool, ranged: bool) -> list[str
 
 
 def _interval(latency: Quantity) -> str:
-    """Return the 80 % interval in ms of a latency that is predicted without any measurement on its device, else ""."""
-    if latency.provenance is not Provenance.PREDICTED or latency.n != 0 or latency.low is None or latency.high is None:
+    """Return the 80 % interval in ms of a latency that is predicted, else ""."""
+    if latency.provenance is not Provenance.PREDICTED or latency.low is None or latency.high is None:
         return ""
     return f"{show_ms(latency.low).removesuffix(' ms')} to {show_ms(latency.high).removesuffix(' ms')}"
 

@@ -87,12 +87,14 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
 
 
 def _earlier(kept: Mapping[str, Any]) -> list[str]:
-    """Return a warning that names the parts that were made before the measurements last changed."""
+    """Return a warning that names the parts that were made before the measurements or the method last changed."""
     earlier = [part for part, data in kept["made_on"].items() if data != kept["data"]]
     if not earlier:
         return []
     command = f"make bench ARGS='latency_prediction --parts {','.join(earlier)}'"
-    return [f"**Made before the measurements last changed: {', '.join(earlier)}.** `{command}` renews them."]
+    return [
+        f"**Made before the measurements or the method last changed: {', '.join(earlier)}.** `{command}` renews them."
+    ]
 
 
 def _asked(rows: Sequence[Row]) -> list[Sequence[str]]:

@@ -33,6 +33,7 @@ from advisor.devices._latency.posterior import (
 from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon_of
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, hide, subset
+from tests.builders import present
 
 
 def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: float = 0.01) -> LatencyTable:
@@ -287,9 +288,7 @@ def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_h
     assert silicon_of(profiles["snapdragon-865"]) != silicon_of(profiles["snapdragon-855"])
 
     def rate(selector: str) -> float:
-        vector = target_vector(*profiles.select(selector), "float32")
-        assert vector is not None
-        return vector[0]
+        return present(target_vector(*profiles.select(selector), "float32"))[0]
 
     assert rate("raspberry-pi-4:ncnn-cpu-x4") == pytest.approx(rate("raspberry-pi-4:ncnn-cpu-x1") + np.log(4))
     assert rate("raspberry-pi-5:ncnn-cpu-x4") > rate("raspberry-pi-4:ncnn-cpu-x4") > rate("raspberry-pi-3:ncnn-cpu-x4")
@@ -324,15 +323,12 @@ def npus(targets: int = 12, models: int = 24) -> LatencyTable:
 def test_what_a_launch_takes_is_learnt_from_five_models() -> None:
     made = npus()
     slowest = int(np.argmax(made.values.sum(axis=1)))
-    shown, _ = hide(made, [slowest])
-    base = fit_base(shown)
+    base = fit_base(hide(made, [slowest])[0])
     seen = np.sort(choose_models(base, made.columns[slowest], range(24), 5))
     rest = np.setdiff1d(np.arange(24), seen)
     posterior = posterior_of(base, made.columns[slowest], seen, made.values[slowest, seen])
-    errors = np.abs(
-        np.expm1(estimate_latencies(posterior, queries_of_known(base, rest)).mean - made.values[slowest, rest])
-    )
-    assert np.median(errors) < 0.05
+    errors = estimate_latencies(posterior, queries_of_known(base, rest)).mean - made.values[slowest, rest]
+    assert np.median(np.abs(np.expm1(errors))) < 0.05
 
 
 def test_directions_are_none_where_too_few_targets_are_known(made: LatencyTable) -> None:

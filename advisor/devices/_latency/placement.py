@@ -75,9 +75,9 @@ _PRIOR_PAIRS = 5
 def weigh_targets(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
     """Return the weights (base columns,) of the targets ``candidates``, and the expected error of the level (log).
 
-    The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads, order of issue and bandwidth, in
-    the arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated between generations.
-    A target whose processor is not known gets the mean of its kind.
+    The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads, order of issue and bandwidth of
+    its memory, in the arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated
+    between generations. A target whose processor is not known gets the mean of its kind.
     """
     combination = np.zeros(len(base.table.columns))
     known = _find_comparable(base, column, candidates)

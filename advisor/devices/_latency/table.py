@@ -5,7 +5,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -190,7 +190,8 @@ class Column:
     speed: tuple[float, ...] = ()
     core: str = ""  # design of the fastest core that runs, or empty
     kernels: str = ""  # what the runtime's build computes with on a CPU, or empty
-    bandwidth: float = 0.0  # of a CPU's main memory in GB/s, 0 if it is not known
+    # of a CPU's main memory in GB/s, 0 if it is not known. It follows from the silicon, and no fit depends on it
+    bandwidth: float = field(default=0.0, repr=False)
 
     @property
     def build(self) -> tuple[str, str]:
