@@ -65,6 +65,10 @@ full raw all labeled labelled the my new
 NEUTRAL_WORDS = frozenset(_NEUTRAL.split())
 """Words beside that of a part which say nothing of a class."""
 
+_TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
+TABLE_WORDS = frozenset(_TABLE_WORDS.split())
+"""Further ones in the name of a table."""
+
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _FOREIGN = {word: part for part, words in OTHER_LANGUAGES.items() for word in words.split()}

@@ -11,11 +11,8 @@ from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import Names, some_of
 from advisor.datasets._folders import FolderReading, PlacedImage, is_below, read_folders, sole_folders
 from advisor.datasets._manifests import ANNOTATIONS, GUESSED_SUFFIXES, fits, is_there, labels_of, list_manifest
-from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
+from advisor.datasets._parts import NEUTRAL_WORDS, TABLE_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._table_rows import TEXT
-
-_TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
-TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 
 
 def tables_beside(path: Path, images: Sequence[Names], guess: bool = False) -> list[Path]:

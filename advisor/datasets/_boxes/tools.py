@@ -46,8 +46,9 @@ from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._category_files import class_names_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._layouts import folders_in, images_in
+from advisor.datasets._layouts import images_in
 from advisor.datasets._manifests import find_by_name, is_there
+from advisor.datasets._subfolders import folders_in
 from advisor.store import MAX_BYTES, open_file, parse_json, read_text
 
 HINT = "save the annotations again, or export them as COCO"

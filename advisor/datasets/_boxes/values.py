@@ -23,7 +23,6 @@ from advisor.datasets._boxes.table_forms import (
     UNTITLED,
 )
 from advisor.datasets._dataset import Entry, Listing, Rejected
-from advisor.datasets._layouts import folders_in
 from advisor.datasets._manifests import (
     ManifestColumns,
     entry_of,
@@ -32,8 +31,8 @@ from advisor.datasets._manifests import (
     has_columns,
     read_rows,
 )
+from advisor.datasets._subfolders import folders_in
 from advisor.datasets._table_rows import CSV
-from advisor.datasets._tables_beside import TABLE_WORDS
 from advisor.datasets._untitled_columns import CORNERS
 from advisor.store import read_text
 
@@ -306,7 +305,7 @@ def list_box_tables(path: Path) -> BoxListing:
     parts_of_tables = []
     for table in tables:
         in_folder = part_of(table.parent.name) if table.parent != path else ""
-        stated = parts.part_of(table.stem.replace("bbox", ""), TABLE_WORDS)
+        stated = parts.part_of(table.stem.replace("bbox", ""), parts.TABLE_WORDS)
         parts_of_tables.append("" if stated == parts.UNLABELLED else stated or in_folder)
     if len(tables) > 1 and len(set(parts_of_tables) - {""}) < len(tables):
         readings = readings_of_data(tables, "the boxes are those of '{}'")
