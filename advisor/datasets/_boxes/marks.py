@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.datasets._boxes.values import number
-
 NO_EDGES = (float("nan"),) * 4
 
 
@@ -28,6 +26,14 @@ class ToolForm:
 
     words: Sequence[str]  # what its beginning has
     read: Callable[[Any, Path], Iterator[MarkedImage]]  # the images of the value that the file holds
+
+
+def number(written: Any) -> float:
+    """Return a value of a file as a number, NaN if it is none."""
+    try:
+        return float(written)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
 
 
 def objects_in(values: Any) -> list[Mapping[str, Any]]:

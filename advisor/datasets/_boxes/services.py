@@ -19,10 +19,11 @@ from advisor.datasets._boxes.marks import (
     ToolForm,
     edges_around,
     edges_from_corner,
+    number,
     object_of,
     objects_in,
 )
-from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of, number, stated_size
+from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of, stated_size
 from advisor.datasets._category_files import class_names_beside, key_of
 from advisor.datasets._sources.base import objects_of
 

@@ -26,6 +26,7 @@ from advisor.datasets._boxes.marks import (
     ToolForm,
     edges_around,
     edges_from_corner,
+    number,
     object_of,
     objects_in,
 )
@@ -37,7 +38,6 @@ from advisor.datasets._boxes.values import (
     box_of,
     files_in,
     folder_in,
-    number,
     part_folders,
     part_of,
     stated_size,

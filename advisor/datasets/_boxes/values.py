@@ -11,6 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import _parts as parts
+from advisor.datasets._boxes.marks import number
 from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
@@ -89,14 +90,6 @@ def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
     """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screened`."""
     left, top, right, bottom = map(number, edges)
     return Box(label, left, top, right, bottom, line)
-
-
-def number(written: Any) -> float:
-    """Return a value of a file as a number, NaN if it is none."""
-    try:
-        return float(written)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
 
 
 def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
