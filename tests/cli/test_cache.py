@@ -73,3 +73,8 @@ def test_cleaning_all_leaves_downloads_and_kept_runs(advisor: Advisor, run: Path
 @pytest.mark.usefixtures("run")
 def test_what_is_wrong_is_refused(advisor: Advisor, arguments: str, words: str) -> None:
     refused(advisor("cache", *arguments.split()), words)
+
+
+def test_a_kind_is_removed_by_its_name(advisor: Advisor, run: Path) -> None:
+    advisor("cache", "clean", "weights")
+    assert kinds(advisor) == {"features": 2, "head": 2}

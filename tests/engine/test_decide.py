@@ -106,18 +106,6 @@ def test_a_part_of_the_hold_out_is_enough_for_the_file_that_replaces_a_refuted_o
     assert present(decide_run(run, [first, partly], QUESTION).decision.pick).configuration.card == "second"
 
 
-def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFolder) -> None:
-    best, worse = answered(run, "best", range(0), 20), answered(run, "worse", range(20), 2)
-    truth = np.array([int(name == "b") for name in LABELS])
-    some = np.tile(truth, (14, 1))
-    some[:7, :40] = 1 - some[:7, :40]
-    run.keep_answers("best", np.tile(truth, (14, 1)))
-    run.keep_answers("worse", some)
-    decision = decide_run(run, [best, worse], QUESTION).decision
-    assert decision.pick == best
-    assert decision.ties == ()
-
-
 def test_answers_that_were_damaged_or_deleted_leave_the_intervals(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(11), 2)
     (run.path / second.answers.file).write_bytes(b"\x93NUMPY")

@@ -218,9 +218,6 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     assert "This code runs on the CPU" not in kotlin
     assert ("This code runs on the CPU" in python) == (accelerator != "cpu")
     compile(python, "classify.py", "exec")
-    for text in (kotlin, swift):
-        assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "{}", "[]"))
-        assert "{%" not in text
 
 
 def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) -> None:

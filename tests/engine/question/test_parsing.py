@@ -150,13 +150,6 @@ def test_a_file_that_is_no_request_of_this_version_is_refused(tmp_path: Path, te
         read_file(file)
 
 
-def test_the_written_options_are_a_request_file(tmp_path: Path) -> None:
-    request = resolve({"budget": "50ms", "candidates": ["mobilenet_v2", "squeezenet"], "threads": ["1", "all"]})
-    file = tmp_path / "request.yaml"
-    file.write_text(yaml.safe_dump(dict(request.written)))
-    assert resolve({}, file) == request
-
-
 @pytest.mark.parametrize(
     ("options", "points"),
     [

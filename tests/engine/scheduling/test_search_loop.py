@@ -360,15 +360,6 @@ def test_where_all_images_do_not_fit_the_pick_is_judged_on_a_part_and_later_on_m
     assert evaluator.scored == ["pick", "second"] * 3
 
 
-def test_a_file_is_judged_once_for_all_its_thread_counts(tmp_path: Path) -> None:
-    run, evaluator = RunFolder.create(tmp_path, "run"), MadeUp()
-    for count in (1, 2):
-        run.append(with_file(evaluation("one", threads=count), "file"))
-    asyncio.run(finalists.score(tuple(run.evaluations()), evaluator, run, lambda: 60.0))
-    assert evaluator.scored == ["file"]
-    assert [each.holdout_accuracy.value for each in run.evaluations()] == [90.0, 90.0]
-
-
 def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
     loop = search.loop()

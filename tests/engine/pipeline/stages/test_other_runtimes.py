@@ -1,13 +1,13 @@
 """Files in other runtimes of this machine: measured once for a file, a runtime, its version and this machine."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from advisor.core import Provenance, StageError, Status
+from advisor.core import Provenance, Status
 from advisor.devices import MICRO_RUNTIME, find_version, local_runtimes
 from advisor.devices._profiles import runtimes
 from advisor.engine import Materials, Scope, Stage, StageName
@@ -125,22 +125,6 @@ def test_a_longer_measurement_is_as_good_and_a_disturbed_one_is_not_kept(quick: 
     kinds(measure_in_runtime(SCOPE, model, target(*HERE), "search"), given)
     kinds(measure_in_runtime(SCOPE, model, target(*HERE)), given)
     assert quick == ["disturbed", "disturbed", "search"]
-
-
-def test_a_failed_measurement_is_not_kept(quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, stage = materials(tmp_path / "cache"), measure_in_runtime(SCOPE, file(tmp_path, b"one"), target(*HERE))
-    with monkeypatch.context() as patch:
-        patch.setattr(other_runtimes, "measure", raising(StageError("the browser ended")))
-        with pytest.raises(StageAborted, match="the browser ended"):
-            walk(stage, given)
-    assert kinds(stage, given) == [(StageName.RUNTIME, EventKind.DONE)]
-
-
-def raising(error: Exception) -> Callable[..., object]:
-    def fail(*_arguments: object) -> object:
-        raise error
-
-    return fail
 
 
 def test_a_browser_measures_with_an_interval(given: Materials, pool: ChildPool, tmp_path: Path) -> None:

@@ -87,20 +87,12 @@ def test_threads_of_one_study_get_different_candidates() -> None:
     assert len(set(_params(study))) == 12
 
 
-def test_the_rest_of_a_partly_enqueued_trial_is_chosen() -> None:
-    study = _study(AdvisorSampler(_table(), OBJECTIVES))
-    for _ in range(2):
-        study.enqueue_trial({"model": "m4"})
-    study.optimize(_objective)
-    assert sorted(_params(study)[:2]) == [("m4", 1), ("m4", 2)]
-    assert len(set(_params(study))) == len(study.trials) == 12
-
-
-def test_a_partly_enqueued_trial_that_fits_nothing_left_fails_and_the_study_goes_on() -> None:
+def test_the_rest_of_a_partly_enqueued_trial_is_chosen_and_one_that_fits_nothing_left_fails() -> None:
     study = _study(AdvisorSampler(_table(), OBJECTIVES))
     for _ in range(3):
         study.enqueue_trial({"model": "m4"})
     study.optimize(_objective, catch=(ValueError,))
+    assert sorted(trial.params["threads"] for trial in study.trials[:2]) == [1, 2]
     assert study.trials[2].state == TrialState.FAIL
     assert sum(t.state == TrialState.COMPLETE for t in study.trials) == 12
 
