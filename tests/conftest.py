@@ -146,12 +146,3 @@ def trashnet() -> Path:
     if not folder.is_dir():
         pytest.skip("../shared/data/images/trashnet is not here")
     return folder
-
-
-@pytest.fixture(scope="session")
-def bccd() -> Path:
-    """Folder of 364 microscope photographs with 4,888 boxes of three classes, as Pascal VOC."""
-    folder = SHARED / "data" / "images" / "bccd"
-    if not folder.is_dir():
-        pytest.skip("../shared/data/images/bccd is not here")
-    return folder

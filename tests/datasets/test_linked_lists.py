@@ -1,5 +1,6 @@
-"""A list of classes that is a link out of its folder is not read: reports would show the lines of any file."""
+"""Lists of classes that are links out of their folder are not read, and pipes are not waited for."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from advisor.core import UsageError
 from advisor.datasets import list_files
 from advisor.datasets._boxes import list_boxes
 from advisor.tasks.segmentation._masks import survey_masks
-from tests.datasets.folders import fill
+from tests.datasets.folders import fill, make
 from tests.tasks.segmentation.shapes import folders
 
 
@@ -50,3 +51,19 @@ def test_a_list_may_be_where_the_table_beside_it_is(tmp_path: Path) -> None:
         (table.parent / name).unlink(missing_ok=True)
         (table.parent / name).symlink_to(f"../blobs/{name}")
     assert {entry.label for entry in list_files(table).entries} == {"cat", "dog"}
+
+
+@pytest.mark.parametrize(
+    "name", ["a.zip", "a.tar", "a.parquet", "a.arrow", "a.tfrecord", "metadata.csv", "a.jsonl", "a.jpg"]
+)
+def test_a_pipe_beside_nothing_is_no_data_set(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError):
+        list_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.zip", "metadata.csv", "labels.parquet"])
+def test_a_pipe_beside_class_folders_changes_nothing(tmp_path: Path, name: str) -> None:
+    root = make(tmp_path, cat=2, dog=2)
+    os.mkfifo(root / name)
+    assert len(list_files(root).entries) == 4

@@ -329,13 +329,12 @@ def test_thousands_of_classes_are_listed_and_refused_as_too_small(tmp_path: Path
     assert len(read.rejected) == 3000
 
 
-@pytest.mark.slow
-def test_one_image_ten_thousand_times_is_counted_and_a_split_with_it_is_refused(tmp_path: Path) -> None:
+def test_one_image_many_times_is_counted_and_a_split_with_it_is_refused(tmp_path: Path) -> None:
     others = [("dog", jpeg(number)) for number in range(2, 12)]
-    checked = check_data(zipped(tmp_path / "a.zip", [("cat", jpeg(1))] * 10_000 + others), None)
+    checked = check_data(zipped(tmp_path / "a.zip", [("cat", jpeg(1))] * 20 + others), None)
     copies = next(each for each in checked.findings if each.kind is Kind.EXACT_DUPLICATES)
-    assert copies.message == "1 image occurs twice or more, 9,999 files too many"
-    assert len(copies.leave_out) == 9_999
+    assert copies.message == "1 image occurs twice or more, 19 files too many"
+    assert len(copies.leave_out) == 19
     assert "no image of 'cat' is left for the hold-out, as its images are copies of one another" in checked.not_split
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.core import UsageError
 from advisor.datasets import HOLDOUT, TRAIN, VALIDATION, Dataset, Grouping, LabelledImage, Split, group_numbers, halved
@@ -249,15 +249,6 @@ def test_a_group_of_several_classes_stays_whole(seed: int) -> None:
     assert [len(part) for part in _parts(result)] == [24, 6, 6]
     for part in _parts(result):
         assert all({j for j in range(36) if of[j] == of[index]} <= part for index in part)
-
-
-@few
-@given(sizes, seeds, st.lists(st.integers(0, 30), min_size=2, max_size=3, unique=True))
-def test_near_duplicates_join_the_groups_they_connect(counts: list[int], seed: int, pair: list[int]) -> None:
-    dataset, of = _dataset_of_whole_groups([(label, count) for label in (0, 1) for count in (*counts, 1, 1, 1)])
-    assume(max(pair) < len(of))
-    result = split(dataset, seed, together=[pair], grouping=Grouping(of, Source.APPEARANCE))
-    assert sum(bool(set(pair) & part) for part in _parts(result)) == 1
 
 
 def test_seeds_draw_different_images_and_groups() -> None:

@@ -1,5 +1,6 @@
 """The real adb client against a small debug daemon, and reading what benchmark_model prints."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from advisor.core import Provenance, StageError, UsageError
 from advisor.devices import ConnectionSettings, DeviceTarget, MeasurementJob, Predictor, Profiles
-from advisor.devices._connections.adb import AdbConnection, parse_output
+from advisor.devices._connections.adb import AdbConnection, parse_output, states_of
 from advisor.measurement import benchmark_on_device
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
@@ -163,3 +164,40 @@ def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: Adb
         assert made.arguments == (option,)
     with pytest.raises(UsageError, match="no option for 'tpu'"):
         reach.connect("tpu")
+
+
+SERIAL = "R58M12ABCDE"
+NO_PERMISSIONS = "no permissions (missing udev rules? user is in the plugdev group); see [http://developer.android.com]"
+
+
+@pytest.mark.parametrize("remarks", ["", " product:husky model:Pixel_8_Pro device:husky transport_id:1"])
+def test_the_state_is_what_stands_before_remarks(remarks: str) -> None:
+    text = f"* daemon started successfully\nList of devices attached\n{SERIAL}\tdevice{remarks}\n\n"
+    assert states_of(text) == {SERIAL: "device"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "message", "hint"),
+    [
+        (NO_PERMISSIONS, "may not be used by this user: 'no permissions'", "add a udev rule"),
+        ("unauthorized", "does not allow debugging", "allow debugging on its screen"),
+        ("authorizing", "is being asked for permission", "allow debugging on its screen"),
+        ("offline", "does not answer", "adb reconnect offline"),
+        ("recovery", "runs its recovery system", "adb reboot"),
+        ("sideload", "waits for an update", "adb reboot"),
+        ("of another kind", "is in the state 'of another kind'", "plug it in again"),
+    ],
+)
+def test_each_state_has_a_message_and_a_remedy(
+    starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str, message: str, hint: str
+) -> None:
+    program = tmp_path / "adb"
+    program.write_text(f"#!/bin/sh\nprintf 'List of devices attached\\n{SERIAL}\\t{listed}\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    tool = tmp_path / "benchmark_model"
+    tool.write_text("")
+    with pytest.raises(UsageError) as refused:
+        AdbConnection(SERIAL, tool).measure(MeasurementJob((tool,)))
+    assert message in refused.value.message
+    assert hint in refused.value.hint

@@ -298,3 +298,42 @@ def test_many_threads_share_a_hold(root: Path) -> None:
     assert len(use.keys) == 20
     assert use.live
     hold.release()
+
+
+def write_precious(folder: Path) -> Path:
+    """Make a folder of somebody's own with a name like that of a result."""
+    file = folder / ("a" * 64) / "thesis.txt"
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    return file
+
+
+@pytest.mark.parametrize("link", ["artifacts/features-3", "artifacts/features", "weights", "runtimes"])
+def test_nothing_behind_a_link_is_removed(root: Path, tmp_path: Path, link: str) -> None:
+    make(root, 1)
+    precious = write_precious(tmp_path / "elsewhere")
+    (root / link).symlink_to(tmp_path / "elsewhere")
+    evict_results(root, 0)
+    evict_results(root, 0, kinds=["features", "weights", "runtimes"])
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["photos-2020", "features", "head-5"])
+def test_folders_of_others_among_the_results_stay(root: Path, name: str) -> None:
+    (root / "artifacts" / name / "holiday").mkdir(parents=True)
+    file = root / "artifacts" / name / "holiday" / "1.jpg"
+    file.write_text("mine")
+    evict_results(root, 0)
+    assert file.read_text() == "mine"
+    assert entries_of(root) == ()
+
+
+def test_a_cache_on_another_disk_is_cleaned_through_the_link_of_its_owner(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (root / "artifacts").symlink_to(tmp_path / "disk")
+    precious = write_precious(tmp_path / "disk" / "notes")
+    result = make(root, 1)
+    assert result.is_dir()
+    evict_results(root, 0)
+    assert not result.exists()
+    assert precious.read_text() == "mine"

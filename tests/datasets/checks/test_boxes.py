@@ -1,5 +1,4 @@
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -113,22 +112,6 @@ def test_copies_and_unreadable_images_are_found_as_without_boxes(tmp_path: Path)
     assert len(_checked(read, Kind.EXACT_DUPLICATES)) == len(_checked(read, Kind.UNREADABLE)) == 1
 
 
-@pytest.mark.integration
-def test_bccd_is_read_whole_with_its_own_split_and_its_faults_are_found(bccd: Path) -> None:
-    read = survey_boxes(bccd)
-    assert read.boxes_per_class == {"RBC": 4153, "WBC": 372, "Platelets": 361}
-    assert [fault.place for fault in read.faults] == [
-        "line 158 of 'BloodImage_00338.xml'",
-        "line 50 of 'BloodImage_00343.xml'",
-    ]
-    parts = Counter(image.part for image in read.images.dataset.images)
-    assert parts == {"train": 205, "validation": 87, "holdout": 72}
-    found = {finding.kind: finding.message for finding in check_boxes(read, near_duplicates(read.images.thumbnails))}
-    assert found[Kind.UNUSABLE_BOXES] == "2 boxes were left out: no width or no height (2)"
-    assert found[Kind.REPEATED_BOXES] == "7 boxes repeat another one, in 7 images"
-    assert found[Kind.LEAK] == "1 image lies in more than one part of the split"
-
-
 BAD: Object = ("cat", 40, 5, 5, 40)
 
 
@@ -235,16 +218,3 @@ def test_jpeg_quality_is_read_from_the_file_and_other_formats_have_none(tmp_path
     for name, expected in (("a.jpg", pytest.approx(quality, abs=1)), ("a.png", 0)):
         image(1).save(tmp_path / name, quality=quality)
         assert measure((tmp_path / name).read_bytes()).stats.jpeg_quality == expected
-
-
-@pytest.mark.integration
-def test_some_of_trashnet_is_read_and_has_images_in_two_classes(trashnet: Path, tmp_path: Path) -> None:
-    for folder in trashnet.iterdir():
-        (tmp_path / folder.name).mkdir()
-        for file in [*sorted(folder.iterdir())[:10], *folder.glob("glass176.jpg"), *folder.glob("plastic152.jpg")]:
-            (tmp_path / folder.name / file.name).symlink_to(file)
-    read = survey(tmp_path)
-    assert read.dataset.counts == (10, 11, 10, 10, 11, 10)
-    assert read.dataset.rejected == ()
-    (finding,) = (each for each in check(read) if each.kind is Kind.SAME_IMAGE_TWO_CLASSES)
-    assert _names(finding) == [{"glass176.jpg", "plastic152.jpg"}]

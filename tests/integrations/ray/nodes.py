@@ -7,8 +7,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 
-READY_S = 300
-
 
 @dataclass
 class TwoNodes:

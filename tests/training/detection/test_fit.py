@@ -9,12 +9,16 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.core import StageError
-from advisor.measurement import Detections, Detector, score_boxes
+from advisor.measurement import CentreFinder, Detections, Detector, match_centres, score_boxes, true_boxes
+from advisor.measurement._average_precision import centre_score
 from advisor.tflite import cut_postprocess, put_back
 from advisor.training import (
+    Hyperparameters,
+    LabelledImages,
     TrainableHead,
     TrainingStart,
     box_detector_head,
+    centre_detector_head,
     convert_to_flatbuffer,
     convolve_separably,
     train,
@@ -22,8 +26,8 @@ from advisor.training import (
 from advisor.training._finetune.network import freeze_layers
 from advisor.training._loop import Timer
 from advisor.training._on_maps import fit as fit_module, kept as maps_module, train as train_module, with_maps
-from advisor.training._on_maps.fit import Hyperparameters, fit
-from advisor.training._on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
+from advisor.training._on_maps.fit import fit
+from advisor.training._on_maps.kept import KeptMaps, Photographs, keep_maps, keep_photographs
 from advisor.training._on_maps.train import HeadKind, join_head
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
@@ -235,3 +239,26 @@ def test_batch_norm_fits_kept_weights(boxed: LabelledImages, tmp_path: Path, mon
     norms[0].trainable = norms[1].trainable = False  # they keep their statistics in training, too
     by_file, by_batch = (head.model(body(images, training=each), training=each)[0] for each in (False, True))
     np.testing.assert_allclose(by_file, by_batch, atol=0.02)
+
+
+def test_a_head_learns_to_mark_objects_of_two_classes(
+    boxed: LabelledImages, backbone: Any, kept: KeptMaps, tmp_path: Path
+) -> None:
+    learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(epochs=60))
+    path = tmp_path / "marker.tflite"
+    path.write_bytes(convert_to_flatbuffer(join_head(backbone, learnt)))
+    run = CentreFinder(path, VIEW)
+    found = [run(image) for image in boxed.paths[LEARNT:]]
+    true = [
+        true_boxes([(int(label), *box) for label, box in zip(one.labels, one.boxes.tolist(), strict=True)])
+        for one in boxed.labels[LEARNT:]
+    ]
+    assert centre_score(match_centres(true, found), 2).mean.value > 0.8
+
+
+def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:
+    head, places = centre_detector_head([level.shape[1:] for level in kept.levels], 2), kept.levels[0].shape[1:3]
+    assert join_head(backbone, head).output["centres"].shape == (1, *places, 2)
+    assert head.finish is not None
+    head.finish(np.full((LEARNT, *places, 2), -9.0, np.float32), kept.labels)
+    assert np.isfinite(head.model.get_weights()[-1]).all(), "nothing was found"
