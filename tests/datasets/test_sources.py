@@ -17,7 +17,7 @@ from advisor.core import StageError, UsageError, _errors as errors, install_extr
 from advisor.datasets import (
     Kind,
     Listing,
-    _layouts as layouts,
+    _archives as archives,
     _manifests as manifests,
     address_of,
     list_files,
@@ -156,15 +156,6 @@ def test_a_manifest_may_name_images_inside_files(tmp_path: Path) -> None:
     write_manifest(tmp_path / "cleaned.csv", read, {read.images[0].path})
     again = survey(tmp_path / "cleaned.csv").dataset
     assert [each.sha256 for each in again.images] == [each.sha256 for each in read.images[1:]]
-
-
-def test_a_zip_may_have_a_split(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
-        for number, (label, data) in enumerate(PICTURES):
-            file.writestr(f"photos/{'train' if number < 4 else 'test'}/{label}/{number}.jpg", data)
-    listing = list_files(tmp_path / "photos.zip")
-    assert [entry.part for entry in listing.entries] == ["train"] * 4 + ["holdout"] * 2
-    assert set(labels(listing)) == set(CLASSES)
 
 
 def test_the_folders_of_hugging_face_name_the_parts(tmp_path: Path) -> None:
@@ -310,12 +301,6 @@ def test_a_row_group_that_does_not_fit_into_memory_is_refused(tmp_path: Path, mo
         ParquetTable(parquet(tmp_path / "a.parquet", PICTURES))
 
 
-def test_a_folder_with_class_folders_ignores_a_zip_beside_them(tmp_path: Path) -> None:
-    folder = make(tmp_path / "photos", cat=2, dog=2)
-    zipped(folder / "old.zip", PICTURES)
-    assert len(list_files(folder).entries) == 4
-
-
 def test_the_path_of_a_plain_file_is_no_address_inside_one(tmp_path: Path) -> None:
     folder = make(tmp_path / "photos.zip", cat=2)  # a folder with such a name
     assert address_of(next(folder.rglob("*.jpg"))) is None
@@ -354,7 +339,7 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
 def test_a_listing_says_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, write: Callable[[Path, Pictures], Path]
 ) -> None:
-    monkeypatch.setattr(layouts, "LISTED_EVERY", 2)
+    monkeypatch.setattr(archives, "LISTED_EVERY", 2)
     told: list[tuple[int, int]] = []
     survey(write(tmp_path / name, PICTURES), lambda done, total: told.append((done, total)))
     assert told == [(0, 0), (2, 0), (4, 0), *((done, 6) for done in range(1, 7))]

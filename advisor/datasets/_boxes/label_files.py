@@ -13,12 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from advisor.core import UsageError
-from advisor.datasets._boxes.values import files_in, folder_in, number, part_folders
+from advisor.datasets._boxes.marks import number
+from advisor.datasets._boxes.values import files_in, folder_in, part_folders
 from advisor.datasets._category_files import CLASS_LISTS
 from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._layouts import folders_in, images_in
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+from advisor.datasets._scan import folders_in, images_in
 from advisor.store import open_file
 
 TEXT = ".txt"

@@ -11,6 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import _parts as parts
+from advisor.datasets._boxes.marks import number, stated_size
 from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
@@ -24,7 +25,6 @@ from advisor.datasets._boxes.table_forms import (
     UNTITLED,
 )
 from advisor.datasets._dataset import Entry, Listing, Rejected
-from advisor.datasets._layouts import folders_in
 from advisor.datasets._manifests import (
     ManifestColumns,
     entry_of,
@@ -33,6 +33,7 @@ from advisor.datasets._manifests import (
     has_columns,
     read_rows,
 )
+from advisor.datasets._scan import folders_in
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._tables_beside import TABLE_WORDS
 from advisor.store import read_text
@@ -90,20 +91,6 @@ def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
     """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screened`."""
     left, top, right, bottom = map(number, edges)
     return Box(label, left, top, right, bottom, line)
-
-
-def number(written: Any) -> float:
-    """Return a value of a file as a number, NaN if it is none."""
-    try:
-        return float(written)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
-
-
-def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
-    """Return the size of an image as a file states it, None if it states none."""
-    sides = number(width), number(height)
-    return (int(sides[0]), int(sides[1])) if all(1 <= side < 2**31 for side in sides) else None
 
 
 @dataclass(frozen=True, slots=True)
