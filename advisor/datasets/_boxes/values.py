@@ -16,7 +16,6 @@ from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
     CORNER_AND_SIDES,
-    CORNERS,
     EDGES,
     FORMS,
     FOUR_CORNERS,
@@ -36,6 +35,7 @@ from advisor.datasets._manifests import (
 from advisor.datasets._scan import folders_in
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._tables_beside import TABLE_WORDS
+from advisor.datasets._untitled_columns import CORNERS
 from advisor.store import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
