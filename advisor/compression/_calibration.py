@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core import StageError, UsageError
-from advisor.datasets import MIN_SIDE, InputSpec, is_candidate, load, quiet
+from advisor.datasets import InputSpec, is_candidate, load, quiet
 from advisor.store import files_below
 from advisor.tflite import Metadata, Model
 
@@ -34,6 +34,8 @@ _EXAMPLE = "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1,
 CALIBRATION = 100
 FEWEST = 10
 """With fewer calibration images, one unusual image decides the range of every activation."""
+
+PROBED_SIDE = 8  # Pixels of a side at which an image is decoded to see whether it can be used
 
 _FIRST_OF_BYTE = {"uint8": 0, "int8": -128}
 """The number that stands for a black pixel."""
@@ -117,7 +119,7 @@ def find_images(folder: Path) -> tuple[Path, ...]:
 
 def _reason_of(file: Path) -> str:
     try:
-        load(file, MIN_SIDE)
+        load(file, PROBED_SIDE)
     except StageError as error:
         return error.message
     return ""

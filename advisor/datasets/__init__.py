@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from advisor.datasets._grouping import silhouettes
     from advisor.datasets._image_groups import Grouping
     from advisor.datasets._images import (
-        MIN_SIDE,
         READ_ERRORS,
         InputSpec,
         decoded,
@@ -50,9 +49,10 @@ if TYPE_CHECKING:
         require_unchanged,
         sha256_of,
     )
-    from advisor.datasets._layouts import images_in, list_files, missing_hint
+    from advisor.datasets._layouts import list_files, missing_hint
     from advisor.datasets._manifests import SPLIT, SUFFIXES, ManifestColumns, entry_of, read_rows
     from advisor.datasets._reading import ReaderFailure, read_each
+    from advisor.datasets._scan import images_in
     from advisor.datasets._sources import address_of
     from advisor.datasets._split import (
         HOLDOUT,
@@ -77,7 +77,6 @@ __all__ = [
     "HOLDOUT",
     "HOLDOUT_SHARE",
     "MEASURES",
-    "MIN_SIDE",
     "OF_ANY_PLACE",
     "ONE_CLASS",
     "PARTS",

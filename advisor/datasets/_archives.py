@@ -9,6 +9,7 @@ from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
 from advisor.core import AmbiguousInput, Reading, UsageError, readings_of_data
+from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
 from advisor.datasets._folders import (
@@ -21,7 +22,6 @@ from advisor.datasets._folders import (
     sole_folders,
 )
 from advisor.datasets._images import is_candidate
-from advisor.datasets._manifests import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._sources.base import Archive, FolderArchive
@@ -126,6 +126,18 @@ def list_archives(
             continue
         entries += inside.entries
         notes += inside.notes
+    _refuse_few_classes(path, entries, rejected, notes, unused)
+    return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
+
+
+def _refuse_few_classes(
+    path: Path,
+    entries: Sequence[Entry],
+    rejected: Sequence[Rejected],
+    notes: Sequence[str],
+    unused: Sequence[UsageError],
+) -> None:
+    """Refuse files without two classes; the error says what was left out."""
     labels = {entry.label for entry in entries}
     refuse_captions(path, labels, len(entries))
     if not labels and unused:
@@ -135,7 +147,6 @@ def list_archives(
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
     if len(labels) == 1:
         raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
-    return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
 
 
 def _left_out_inside(file: Path, archive: Archive) -> Iterator[str]:

@@ -6,52 +6,44 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, without_password
 from advisor.datasets._archives import ALL_FOLDERS, ChosenFolders, archives_in, list_archives, read_choice
+from advisor.datasets._captions import Listed
 from advisor.datasets._category_files import class_names_beside, first_number, synset_names
 from advisor.datasets._dataset import Entry, Listing, without_blanks
-from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
+from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import (
     HINT,
-    companion_folders,
-    describe_system_folders,
-    is_below,
-    is_companion_name,
-    is_system_name,
     sole_folders,
 )
-from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind, is_annotation_name
+from advisor.datasets._foreign_files import file_of_boxes, foreign_file, foreign_kind
 from advisor.datasets._image_names import (
     LABEL_IN_NAME,
-    RAW_SUFFIXES,
     compile_pattern,
-    is_image_name,
     pattern_of_names,
 )
-from advisor.datasets._images import is_candidate
 from advisor.datasets._manifests import (
     GUESSED_SUFFIXES,
     LONGEST_LABEL,
     SUFFIXES,
-    Listed,
     describe_fault,
     fault_of,
     is_there,
     labels_of,
     list_manifest,
 )
-from advisor.datasets._parts import HOLDOUT, NEUTRAL_WORDS, UNLABELLED, part_of, words_of
+from advisor.datasets._parts import HOLDOUT, UNLABELLED, part_of
+from advisor.datasets._scan import FolderScan, scan_folder
 from advisor.datasets._sources import SOURCES, holds_images, kind_of
 from advisor.datasets._table_rows import PARQUET, PROBED, SHOWN, TEXT
 from advisor.datasets._tables_beside import list_tables, read_with_listed_parts, tables_beside
-from advisor.store import guess_encodings, walk_folder
+from advisor.store import guess_encodings
 
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
-ICLOUD = ".icloud"  # End of the name of a file that is in iCloud alone
 HALF = re.compile("[\udc80-\udcff]")  # A byte that is not UTF-8, as Python keeps it
 MOST_GUESSES = 3  # Encodings of a label that an error names
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
@@ -181,100 +173,6 @@ def _may_name_images(file: Path) -> bool:
     return (suffix in SUFFIXES or is_list) and file.is_file()
 
 
-@dataclass(frozen=True)
-class FolderScan:
-    """The files and folders below a folder."""
-
-    images: Sequence[Names]  # files that look like images, sorted
-    folders: Sequence[Names]  # folders
-    system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
-    companions: Collection[str] = ()  # folders of masks and the like that were left out
-    placeholders: int = 0  # files that iCloud keeps elsewhere
-    raw: int = 0  # raw files of cameras that were left out, as the same photograph is beside them
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A sentence about the folders that were left out."""
-        notes = []
-        if self.system_folders:
-            notes.append(describe_system_folders(self.system_folders))
-        if self.placeholders:
-            images = plural(self.placeholders, "image is", "images are")
-            notes.append(f"{images} in iCloud alone, and not used: download the folder first.")
-        if self.raw:
-            files = plural(self.raw, "raw file is", "raw files are")
-            notes.append(f"{files} not used: an image of the same name is beside.")
-        if self.companions:
-            shown = some_of(self.companions)
-            notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
-        return tuple(notes)
-
-    def without_companions(self) -> FolderScan:
-        """Return the images without those that belong to others, see :func:`.folders.companion_folders`."""
-        companions = companion_folders(self.images)
-        with_images: set[Names] = set()
-        images = []
-        for names in self.images:
-            with_images.update(names[:depth] for depth in range(len(names)))
-            if not is_below(names, companions):
-                images.append(names)
-        folders = []
-        left_out = set(companions)
-        for names in self.folders:  # An outer folder comes before those in it
-            is_named_so = is_companion_name(names[-1]) or set(words_of(names[-1])) <= NEUTRAL_WORDS
-            if names not in with_images and words_of(names[-1]) and is_named_so:
-                left_out.add(names)
-            if not is_below(names, left_out):
-                folders.append(names)
-        return replace(self, images=images, folders=folders, companions=list(map("/".join, companions)))
-
-
-def scan_folder(root: Path) -> FolderScan:
-    """Return the files below a folder that look like images, and the folders, without hidden and system ones.
-
-    Links are followed, but for those to a folder that they are in. Raises UsageError if a folder cannot be read.
-    """
-
-    def refuse(error: OSError) -> None:
-        raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
-
-    images: list[Names] = []
-    folders: list[Names] = []
-    system: set[str] = set()
-    placeholders = 0
-    raw = 0
-    for place, inner, files in walk_folder(root, onerror=refuse, followlinks=True):
-        above = place.relative_to(root).parts
-        system |= {name for name in inner if is_system_name(name) and _holds_images(place / name)}
-        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(place / name)]
-        folders += [(*above, name) for name in inner]
-        pictures = [name for name in files if not is_system_name(name) and is_candidate(place / name)]
-        placeholders += sum(name.endswith(ICLOUD) and is_image_name(name.removesuffix(ICLOUD)) for name in files)
-        used = _without_raw(pictures)
-        raw += len(pictures) - len(used)
-        images += [(*above, name) for name in used]
-        if above and not pictures and not inner and any(map(is_annotation_name, files)):
-            folders.remove(above)  # No class, but annotations of the images beside it
-    return FolderScan(sorted(images), folders, system, placeholders=placeholders, raw=raw)
-
-
-def _without_raw(names: Sequence[str]) -> list[str]:
-    """Return names of images in a folder without raw files of cameras that have an image of the same name beside."""
-    raw = {name for name in names if Path(name).suffix.lower() in RAW_SUFFIXES}
-    shown = {Path(name).stem for name in names if name not in raw} if raw else set[str]()
-    return [name for name in names if name not in raw or Path(name).stem not in shown]
-
-
-def _holds_images(folder: Path) -> bool:
-    """Return whether a folder directly holds a file that looks like an image, or is a system folder by its name."""
-    if not folder.name.startswith("."):
-        return True
-    try:
-        return any(is_candidate(entry) for entry in folder.iterdir() if entry.is_file())
-    except OSError:
-        return False
-
-
 def _refuse_undecodable(labels: Collection[str]) -> None:
     """Refuse the name of a class folder that is not valid UTF-8."""
     for label in labels:
@@ -283,19 +181,6 @@ def _refuse_undecodable(labels: Collection[str]) -> None:
         except UnicodeEncodeError:
             message = f"--data: the class folder {os.fsencode(label)!r} has a name that is not valid UTF-8"
             raise UsageError(message, "rename it") from None
-
-
-def images_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones.
-
-    Links are followed, but for those to a folder that they are in.
-    """
-    return [folder.joinpath(*names) for names in scan_folder(folder).images]
-
-
-def _turns_back(folder: Path) -> bool:
-    """Return whether a folder is a link to one that it is in."""
-    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:

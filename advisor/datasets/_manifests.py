@@ -6,13 +6,14 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote
 
 from advisor.core import UsageError, nearest, plain as plain_text, plural
+from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._category_files import class_descriptions, class_names_beside, first_number, key_of
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGES, LABELS
 from advisor.datasets._dataset import Entry, Listing, Rejected
@@ -62,7 +63,6 @@ NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in 
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 FEWEST_VALUES = 4  # Images from which on a value for each image is no class
-CAPTION_WORDS = 3  # From this number of words on, a text describes an image
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
 _SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
 _WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
@@ -71,8 +71,6 @@ _PIXEL_TITLE = re.compile(r"(?:pixel|px|p)?[_ ]?\d+(?:[x.]\d+)*", re.IGNORECASE)
 FEWEST_PIXELS = 48  # Columns that are named so, of a table of pixels at least
 NUMBERED = "#"  # Before the number that a name is, among other names
 _EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
-LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
-Listed = Callable[[int], None]
 
 SPLIT: dict[str, tuple[str, ...]] = {
     "split": ("split", "part", "subset", "data_split", "split_name", "usage", "ml_use", VERTEX_PART),
@@ -249,16 +247,6 @@ def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> No
     if len(labels) == 1:
         label = next(iter(labels))
         raise UsageError(f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class")
-
-
-def refuse_captions(path: Path, labels: Collection[str], images: int) -> None:
-    """Refuse a table or file whose images have a text each: they are described, and not sorted into classes."""
-    texts = sum(len(label.split()) >= CAPTION_WORDS for label in labels)
-    if len(labels) == images > 1 and texts >= images / 2:
-        raise UsageError(
-            f"--data: '{path}' has another text for each image, such as '{plain_text(min(labels))[:SHOWN]}'",
-            "captions are no classes: give a table with the columns path and label",
-        )
 
 
 def _refuse_values(path: Path, labels: Collection[str], images: int) -> None:

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -49,24 +50,26 @@ class Encoding:
     rows: tuple[str, int, int] = ("", 0, 0)  # a codec in which the usual characters have a first byte in this range
 
 
-ENCODINGS = (
-    Encoding("Windows-1252", "WINDOWS-1252", "cp1252", _WESTERN),
-    Encoding("Windows-1250", "WINDOWS-1250", "cp1250", _CENTRAL),
-    Encoding("Windows-1251", "WINDOWS-1251", "cp1251", _CYRILLIC),
-    Encoding("Windows-1254", "WINDOWS-1254", "cp1254", _TURKISH),
-    Encoding("Windows-1253", "WINDOWS-1253", "cp1253", _GREEK),
-    Encoding("Windows-1255", "WINDOWS-1255", "cp1255", _HEBREW),
-    Encoding("Windows-1256", "WINDOWS-1256", "cp1256", _ARABIC),
-    Encoding("Mac Roman", "MACINTOSH", "mac_roman", _WESTERN),
-    Encoding("code page 850", "CP850", "cp850", _WESTERN),
-    Encoding("code page 866", "CP866", "cp866", _CYRILLIC),
-    Encoding("KOI8-R", "KOI8-R", "koi8_r", _CYRILLIC),
-    Encoding("Shift-JIS", "CP932", "cp932", rows=("euc_jp", 0xB0, 0xCF)),
-    Encoding("EUC-KR", "CP949", "cp949", rows=("euc_kr", 0xB0, 0xC8)),
-    Encoding("GBK", "GB18030", "gb18030", rows=("gb2312", 0xB0, 0xD7)),
-    Encoding("Big5", "BIG5", "big5", rows=("big5", 0xA4, 0xC6)),
-)
-"""Encodings in the order that counts where two are as likely."""
+@cache
+def read_encodings() -> Sequence[Encoding]:
+    """Return the encodings in the order that counts where two are as likely."""
+    return (
+        Encoding("Windows-1252", "WINDOWS-1252", "cp1252", _WESTERN),
+        Encoding("Windows-1250", "WINDOWS-1250", "cp1250", _CENTRAL),
+        Encoding("Windows-1251", "WINDOWS-1251", "cp1251", _CYRILLIC),
+        Encoding("Windows-1254", "WINDOWS-1254", "cp1254", _TURKISH),
+        Encoding("Windows-1253", "WINDOWS-1253", "cp1253", _GREEK),
+        Encoding("Windows-1255", "WINDOWS-1255", "cp1255", _HEBREW),
+        Encoding("Windows-1256", "WINDOWS-1256", "cp1256", _ARABIC),
+        Encoding("Mac Roman", "MACINTOSH", "mac_roman", _WESTERN),
+        Encoding("code page 850", "CP850", "cp850", _WESTERN),
+        Encoding("code page 866", "CP866", "cp866", _CYRILLIC),
+        Encoding("KOI8-R", "KOI8-R", "koi8_r", _CYRILLIC),
+        Encoding("Shift-JIS", "CP932", "cp932", rows=("euc_jp", 0xB0, 0xCF)),
+        Encoding("EUC-KR", "CP949", "cp949", rows=("euc_kr", 0xB0, 0xC8)),
+        Encoding("GBK", "GB18030", "gb18030", rows=("gb2312", 0xB0, 0xD7)),
+        Encoding("Big5", "BIG5", "big5", rows=("big5", 0xA4, 0xC6)),
+    )
 
 
 def refuse_encoding(path: Path, lines: Iterable[bytes]) -> UsageError:
@@ -92,7 +95,7 @@ def guess_encodings(lines: Iterable[bytes]) -> Sequence[tuple[Encoding, str]]:
     telling = (line[:MOST_BYTES] for line in lines if not line.isascii())
     head = b"\n".join(islice(telling, MOST_LINES))
     guesses: dict[str, tuple[float, Encoding]] = {}
-    for encoding in ENCODINGS:
+    for encoding in read_encodings():
         try:
             text = head.decode(encoding.codec)
         except ValueError:

@@ -1,6 +1,5 @@
 """Inputs as other tools and people write them are read right, or asked about: the cases are in a file."""
 
-import io
 import tarfile
 import zipfile
 from collections import Counter
@@ -50,18 +49,16 @@ class WrittenName(zipfile.ZipInfo):
 
 def pack(root: Path, name: str, code: str) -> None:
     """Write the files of a folder into an archive in it, with names in a code page."""
-    files = [(str(file.relative_to(root)), file.read_bytes()) for file in sorted(root.rglob("*.*")) if file.is_file()]
+    files = [file for file in sorted(root.rglob("*.*")) if file.is_file()]
     if name.endswith(".tar"):
-        with tarfile.open(root / name, "w", encoding=code) as archive:
-            for written, data in files:
-                info = tarfile.TarInfo(written)
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
+        with tarfile.open(root / name, "w", encoding=code) as tar:
+            for file in files:
+                tar.add(file, file.relative_to(root))
         return
     WrittenName.code = code
     with zipfile.ZipFile(root / name, "w") as archive:
-        for written, data in files:
-            archive.writestr(WrittenName(written), data)
+        for file in files:
+            archive.writestr(WrittenName(str(file.relative_to(root))), file.read_bytes())
 
 
 @pytest.mark.parametrize("name", CASES["classes"])

@@ -158,15 +158,6 @@ def test_a_manifest_may_name_images_inside_files(tmp_path: Path) -> None:
     assert [each.sha256 for each in again.images] == [each.sha256 for each in read.images[1:]]
 
 
-def test_a_zip_may_have_a_split(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
-        for number, (label, data) in enumerate(PICTURES):
-            file.writestr(f"photos/{'train' if number < 4 else 'test'}/{label}/{number}.jpg", data)
-    listing = list_files(tmp_path / "photos.zip")
-    assert [entry.part for entry in listing.entries] == ["train"] * 4 + ["holdout"] * 2
-    assert set(labels(listing)) == set(CLASSES)
-
-
 def test_the_folders_of_hugging_face_name_the_parts(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     parquet(tmp_path / "data" / "train-00000-of-00001.parquet", PICTURES[:4])
@@ -308,12 +299,6 @@ def test_a_row_group_that_does_not_fit_into_memory_is_refused(tmp_path: Path, mo
     monkeypatch.setattr("advisor.datasets._sources.tables.MOST_GROUP_BYTES", 1000)
     with pytest.raises(UsageError, match="has a row group of .* kB, which must be in memory at once"):
         ParquetTable(parquet(tmp_path / "a.parquet", PICTURES))
-
-
-def test_a_folder_with_class_folders_ignores_a_zip_beside_them(tmp_path: Path) -> None:
-    folder = make(tmp_path / "photos", cat=2, dog=2)
-    zipped(folder / "old.zip", PICTURES)
-    assert len(list_files(folder).entries) == 4
 
 
 def test_the_path_of_a_plain_file_is_no_address_inside_one(tmp_path: Path) -> None:

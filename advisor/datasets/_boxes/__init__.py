@@ -11,6 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, parse_known, readings_of_data
 from advisor.datasets._boxes.inside import files_inside, list_inside
+from advisor.datasets._boxes.marks import number, stated_size
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
 from advisor.datasets._boxes.values import (
     Box,
@@ -24,12 +25,10 @@ from advisor.datasets._boxes.values import (
     folder_in,
     list_box_tables,
     list_table,
-    number,
     of_coco,
     part_folders,
     part_of,
     screened,
-    stated_size,
 )
 from advisor.datasets._boxes.voc import is_voc, list_voc
 from advisor.datasets._boxes.yolo import is_names_file, is_yolo, list_yolo, strict_names_file

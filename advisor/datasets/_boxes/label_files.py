@@ -17,9 +17,8 @@ from advisor.datasets._boxes.values import files_in, folder_in, part_folders
 from advisor.datasets._category_files import CLASS_LISTS
 from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._layouts import images_in
 from advisor.datasets._parts import NEUTRAL_WORDS, words_of
-from advisor.datasets._subfolders import folders_in
+from advisor.datasets._scan import folders_in, images_in
 from advisor.store import open_file, walk_folder
 
 TEXT = ".txt"

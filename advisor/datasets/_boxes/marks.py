@@ -62,3 +62,9 @@ def edges_around(points: Any) -> Sequence[float]:
 def edges_from_corner(left: Any, top: Any, width: Any, height: Any) -> Sequence[float]:
     """Return the edges of a box of its left upper corner and its sides."""
     return number(left), number(top), number(left) + number(width), number(top) + number(height)
+
+
+def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
+    """Return the size of an image as a file states it, None if it states none."""
+    sides = number(width), number(height)
+    return (int(sides[0]), int(sides[1])) if all(1 <= side < 2**31 for side in sides) else None

@@ -11,6 +11,7 @@ https://scale.com/docs/api-reference/data-engine-reference.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from advisor.datasets._boxes.marks import (
     number,
     object_of,
     objects_in,
+    stated_size,
 )
-from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of, stated_size
+from advisor.datasets._boxes.values import BoxEntry, are_corners, box_of
 from advisor.datasets._category_files import class_names_beside, key_of
 from advisor.datasets._sources.base import objects_of
 
@@ -164,21 +166,25 @@ def _datumaro(content: Any, _file: Path) -> Iterator[MarkedImage]:
         yield MarkedImage(str(image.get("path") or item.get("id", "")), boxes, stated_size(width, height))
 
 
-LABELBOX = ToolForm(("data_row", "projects"), _labelbox)
-LINE_FORMS = (
-    ToolForm(("source-ref", "annotations"), _sage_maker),
-    ToolForm(("imageGcsUri", "boundingBoxAnnotations"), _vertex),
-    ToolForm(("image_url", "topX"), _azure),
-    ToolForm(("image_url", "polygon"), _azure),
-    ToolForm(("file_name", "objects", "bbox"), _hugging_face),
-    LABELBOX,
-)
-"""The forms of files with an object in each line; the first that fits counts."""
+@cache
+def line_forms() -> Sequence[ToolForm]:
+    """Return the forms of files with an object in each line; the first that fits counts."""
+    return (
+        ToolForm(("source-ref", "annotations"), _sage_maker),
+        ToolForm(("imageGcsUri", "boundingBoxAnnotations"), _vertex),
+        ToolForm(("image_url", "topX"), _azure),
+        ToolForm(("image_url", "polygon"), _azure),
+        ToolForm(("file_name", "objects", "bbox"), _hugging_face),
+        ToolForm(("data_row", "projects"), _labelbox),
+    )
 
-SERVICE_FORMS = (
-    LABELBOX,
-    ToolForm(("Labeled Data", "objects"), _old_labelbox),
-    ToolForm(("attachment", "response"), _scale),
-    ToolForm(("items", "label_id", "categories"), _datumaro),
-)
-"""The forms of whole JSON files."""
+
+@cache
+def service_forms() -> Sequence[ToolForm]:
+    """Return the forms of whole JSON files; the first that fits counts."""
+    return (
+        ToolForm(("data_row", "projects"), _labelbox),
+        ToolForm(("Labeled Data", "objects"), _old_labelbox),
+        ToolForm(("attachment", "response"), _scale),
+        ToolForm(("items", "label_id", "categories"), _datumaro),
+    )

@@ -29,26 +29,16 @@ from advisor.datasets._boxes.marks import (
     number,
     object_of,
     objects_in,
-)
-from advisor.datasets._boxes.services import LINE_FORMS, SERVICE_FORMS
-from advisor.datasets._boxes.values import (
-    Box,
-    BoxEntry,
-    BoxListing,
-    box_of,
-    files_in,
-    folder_in,
-    part_folders,
-    part_of,
     stated_size,
 )
+from advisor.datasets._boxes.services import line_forms, service_forms
+from advisor.datasets._boxes.values import Box, BoxEntry, BoxListing, box_of, files_in, folder_in, part_folders, part_of
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._category_files import class_names_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._layouts import images_in
 from advisor.datasets._manifests import find_by_name, is_there
-from advisor.datasets._subfolders import folders_in
+from advisor.datasets._scan import folders_in, images_in
 from advisor.store import MAX_BYTES, open_file, parse_json, read_text
 
 HINT = "save the annotations again, or export them as COCO"
@@ -80,10 +70,16 @@ def form_of(file: Path) -> ToolForm | None:
     if suffix == ".txt":
         return LINES if _LINE.match(head) else None
     if suffix in (".xml", ".csv"):
-        marked = XML_FORMS if suffix == ".xml" else TABLE_FORMS
-        return next((form for form in marked if all(word in head for word in form.words)), None)
-    forms: Sequence[ToolForm] = LINE_FORMS if suffix in LINES_OF_JSON else FORMS
+        return next((form for form in _other_forms(suffix) if all(word in head for word in form.words)), None)
+    forms = line_forms() if suffix in LINES_OF_JSON else (*FORMS, *service_forms())
     return next((form for form in forms if all(f'"{word}"' in head + tail for word in form.words)), None)
+
+
+def _other_forms(suffix: str) -> Sequence[ToolForm]:
+    """Return the forms of XML files or of tables."""
+    if suffix == ".xml":
+        return ToolForm(("<annotations", "<image "), _cvat), ToolForm(("<annotations", "<track "), _cvat_tracks)
+    return ToolForm(("region_shape_attributes",), _via_table), ToolForm(("rectanglelabels",), _label_studio_table)
 
 
 def tool_files(path: Path) -> list[tuple[Path, str]]:
@@ -158,14 +154,14 @@ def _marked_images(file: Path) -> list[MarkedImage]:
     form = form_of(file)
     if form is None:
         raise ValueError("it is no file of a known annotation tool")
-    if form in XML_FORMS:
+    if file.suffix.lower() == ".xml":
         return list(form.read(read_xml(file), file))
     text = read_text(file, MAX_BYTES)
     if form is LINES:
         return list(form.read(text, file))
-    if form in TABLE_FORMS:
+    if file.suffix.lower() == ".csv":
         return list(form.read(list(csv.DictReader(io.StringIO(text))), file))
-    if form in LINE_FORMS and file.suffix.lower() in LINES_OF_JSON:
+    if file.suffix.lower() in LINES_OF_JSON:
         return list(form.read([parse_json(line) for line in text.split("\n") if line.strip()], file))
     return list(form.read(parse_json(_IMAGE_DATA.sub('"imageData": null', text)), file))
 
@@ -386,8 +382,6 @@ def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
             yield MarkedImage(match["path"], boxes)
 
 
-XML_FORMS = (ToolForm(("<annotations", "<image "), _cvat), ToolForm(("<annotations", "<track "), _cvat_tracks))
-TABLE_FORMS = (ToolForm(("region_shape_attributes",), _via_table), ToolForm(("rectanglelabels",), _label_studio_table))
 LINES = ToolForm((), _lines)
 FORMS = (
     ToolForm(("shapes", "imagePath"), _label_me),
@@ -402,6 +396,5 @@ FORMS = (
     ToolForm(("boundingBoxes",), _edge_impulse),
     ToolForm(("classTitle", "objects"), _supervisely),
     ToolForm(("box2d", "labels"), _bdd),
-    *SERVICE_FORMS,
 )
 """The forms of JSON files; the first that fits counts."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.core import AmbiguousInput, UsageError, readings_of_data
 from advisor.datasets import _parts as parts
-from advisor.datasets._boxes.marks import number
+from advisor.datasets._boxes.marks import number, stated_size
 from advisor.datasets._boxes.table_forms import (
     BOXED,
     CENTRE_AND_SIDES,
@@ -32,7 +32,7 @@ from advisor.datasets._manifests import (
     has_columns,
     read_rows,
 )
-from advisor.datasets._subfolders import folders_in
+from advisor.datasets._scan import folders_in
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._untitled_columns import CORNERS
 from advisor.store import read_text
@@ -90,12 +90,6 @@ def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
     """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screened`."""
     left, top, right, bottom = map(number, edges)
     return Box(label, left, top, right, bottom, line)
-
-
-def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
-    """Return the size of an image as a file states it, None if it states none."""
-    sides = number(width), number(height)
-    return (int(sides[0]), int(sides[1])) if all(1 <= side < 2**31 for side in sides) else None
 
 
 @dataclass(frozen=True, slots=True)

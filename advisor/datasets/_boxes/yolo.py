@@ -20,6 +20,7 @@ from advisor.datasets._boxes.label_files import (
     label_files_in,
     label_folders,
 )
+from advisor.datasets._boxes.marks import number
 from advisor.datasets._boxes.values import (
     Box,
     BoxEntry,
@@ -27,7 +28,6 @@ from advisor.datasets._boxes.values import (
     BoxListing,
     box_of,
     files_in,
-    number,
     of_centre,
     of_coco,
     part_folders,
@@ -38,8 +38,8 @@ from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, 
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of
 from advisor.datasets._images import READ_ERRORS, open_image, orientation
-from advisor.datasets._layouts import images_in
 from advisor.datasets._manifests import is_there, locate
+from advisor.datasets._scan import images_in
 from advisor.store import labels_in, read_yaml
 
 NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")

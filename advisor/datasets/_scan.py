@@ -1,0 +1,150 @@
+"""Find the images and the folders below a folder, without those that an operating system made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.core import UsageError, plural
+from advisor.datasets._folder_questions import Names, some_of
+from advisor.datasets._folders import (
+    companion_folders,
+    describe_system_folders,
+    is_below,
+    is_companion_name,
+    is_system_name,
+)
+from advisor.datasets._foreign_files import is_annotation_name
+from advisor.datasets._image_names import RAW_SUFFIXES, is_image_name
+from advisor.datasets._images import is_candidate
+from advisor.datasets._parts import NEUTRAL_WORDS, words_of
+from advisor.store import walk_folder
+
+ICLOUD = ".icloud"  # End of the name of a file that is in iCloud alone
+
+
+@dataclass(frozen=True)
+class FolderScan:
+    """The files and folders below a folder."""
+
+    images: Sequence[Names]  # files that look like images, sorted
+    folders: Sequence[Names]  # folders
+    system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
+    companions: Collection[str] = ()  # folders of masks and the like that were left out
+    placeholders: int = 0  # files that iCloud keeps elsewhere
+    raw: int = 0  # raw files of cameras that were left out, as the same photograph is beside them
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence about the folders that were left out."""
+        notes = []
+        if self.system_folders:
+            notes.append(describe_system_folders(self.system_folders))
+        if self.placeholders:
+            images = plural(self.placeholders, "image is", "images are")
+            notes.append(f"{images} in iCloud alone, and not used: download the folder first.")
+        if self.raw:
+            files = plural(self.raw, "raw file is", "raw files are")
+            notes.append(f"{files} not used: an image of the same name is beside.")
+        if self.companions:
+            shown = some_of(self.companions)
+            notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
+        return tuple(notes)
+
+    def without_companions(self) -> FolderScan:
+        """Return the images without those that belong to others, see :func:`.folders.companion_folders`."""
+        companions = companion_folders(self.images)
+        with_images: set[Names] = set()
+        images = []
+        for names in self.images:
+            with_images.update(names[:depth] for depth in range(len(names)))
+            if not is_below(names, companions):
+                images.append(names)
+        folders = []
+        left_out = set(companions)
+        for names in self.folders:  # An outer folder comes before those in it
+            is_named_so = is_companion_name(names[-1]) or set(words_of(names[-1])) <= NEUTRAL_WORDS
+            if names not in with_images and words_of(names[-1]) and is_named_so:
+                left_out.add(names)
+            if not is_below(names, left_out):
+                folders.append(names)
+        return replace(self, images=images, folders=folders, companions=list(map("/".join, companions)))
+
+
+def scan_folder(root: Path) -> FolderScan:
+    """Return the files below a folder that look like images, and the folders, without hidden and system ones.
+
+    Links are followed, but for those to a folder that they are in. Raises UsageError if a folder cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
+
+    images: list[Names] = []
+    folders: list[Names] = []
+    system: set[str] = set()
+    placeholders = 0
+    raw = 0
+    for place, inner, files in walk_folder(root, onerror=refuse, followlinks=True):
+        above = place.relative_to(root).parts
+        system |= {name for name in inner if is_system_name(name) and _holds_images(place / name)}
+        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(place / name)]
+        folders += [(*above, name) for name in inner]
+        pictures = [name for name in files if not is_system_name(name) and is_candidate(place / name)]
+        placeholders += sum(name.endswith(ICLOUD) and is_image_name(name.removesuffix(ICLOUD)) for name in files)
+        used = _without_raw(pictures)
+        raw += len(pictures) - len(used)
+        images += [(*above, name) for name in used]
+        if above and not pictures and not inner and any(map(is_annotation_name, files)):
+            folders.remove(above)  # No class, but annotations of the images beside it
+    return FolderScan(sorted(images), folders, system, placeholders=placeholders, raw=raw)
+
+
+def _without_raw(names: Sequence[str]) -> list[str]:
+    """Return names of images in a folder without raw files of cameras that have an image of the same name beside."""
+    raw = {name for name in names if Path(name).suffix.lower() in RAW_SUFFIXES}
+    shown = {Path(name).stem for name in names if name not in raw} if raw else set[str]()
+    return [name for name in names if name not in raw or Path(name).stem not in shown]
+
+
+def _holds_images(folder: Path) -> bool:
+    """Return whether a folder directly holds a file that looks like an image, or is a system folder by its name."""
+    if not folder.name.startswith("."):
+        return True
+    try:
+        return any(is_candidate(entry) for entry in folder.iterdir() if entry.is_file())
+    except OSError:
+        return False
+
+
+def folders_in(root: Path) -> list[Path]:
+    """Return the folders directly inside ``root``, sorted, without hidden ones.
+
+    Raises UsageError if the folder cannot be read, or a name in it is not valid UTF-8.
+    """
+    try:
+        folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not is_system_name(entry.name))
+    except OSError as error:
+        raise UsageError(f"--data: '{root}' cannot be read: {error.strerror}", "check its permissions") from error
+    for folder in folders:
+        try:
+            folder.name.encode()
+        except UnicodeEncodeError:
+            message = f"--data: the class folder {os.fsencode(folder.name)!r} has a name that is not valid UTF-8"
+            raise UsageError(message, "rename it") from None
+    return folders
+
+
+def images_in(folder: Path) -> list[Path]:
+    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones.
+
+    Links are followed, but for those to a folder that they are in.
+    """
+    return [folder.joinpath(*names) for names in scan_folder(folder).images]
+
+
+def _turns_back(folder: Path) -> bool:
+    """Return whether a folder is a link to one that it is in."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
