@@ -90,8 +90,7 @@ def test_what_another_address_left_is_not_continued_and_a_whole_file_stays(shelf
 
 
 def part(content_range: str, version: str = Answer(BODY).version) -> bytes:
-    tag = f"ETag: {version}\r\n" if version else ""
-    head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: {content_range}\r\n{tag}"
+    head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: {content_range}\r\nETag: {version}\r\n"
     return f"{head}Content-Length: 5\r\n\r\nwrong".encode()
 
 

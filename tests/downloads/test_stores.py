@@ -113,11 +113,9 @@ def test_an_object_that_changes_between_two_steps_of_its_fetch_is_refused(
 
 
 def list_no_versions(_request: Request, answer: Answer) -> Answer:
-    """Take the ETags out of a listing, and the same time into all of them."""
+    """Take the versions out of a listing."""
     status, headers, body = answer
-    body = re.sub(rb"<ETag>.*?</ETag>", b"", body)
-    body = re.sub(rb"(<LastModified>).*?(?=</)", rb"\g<1>2026-01-01T00:00:00.000Z", body)
-    return status, [row for row in headers if row[0].lower() != "content-length"], body
+    return status, headers, re.sub(rb"<(ETag|LastModified)>.*?</\1>", b"", body).ljust(len(body))
 
 
 def test_a_store_that_stops_is_asked_again_and_named(s3: S3, monkeypatch: pytest.MonkeyPatch, photos: Path) -> None:
@@ -236,10 +234,6 @@ def test_a_check_of_images_names_the_address_and_lists_no_copies(s3: S3, photos:
         check_data("s3://photos/animals", labels=False, fix=tmp_path / "clean.csv")
 
 
-def test_other_paths_stay_as_they_are(tmp_path: Path) -> None:
-    assert fetched(str(tmp_path)) == tmp_path
-
-
 PAGE_OF_S3 = PAGE.replace("{rows}", ROW.format(key="animals/{key}.jpg", etag="1", size="1"))
 PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "nextPageToken": "{token}",
 "items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}]}}"""
@@ -266,3 +260,4 @@ def test_a_listing_that_repeats_a_page_is_an_error(store: Store, kind: str, page
 @pytest.mark.parametrize(("path", "is_address"), [("s3", False), ("gs/photos", False), ("s3:/bucket/photos", True)])
 def test_a_folder_may_have_the_name_of_a_kind_of_store(path: str, is_address: bool) -> None:
     assert in_store(Path(path)) is is_address
+    assert is_address or fetched(path) == Path(path)

@@ -1,6 +1,7 @@
 """The checker of a bundle: added files, links, modules in the bundle, and older signatures."""
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -128,6 +129,12 @@ def test_an_older_signed_bundle_verifies_and_says_what_it_cannot_prove(signed: P
     code, said = ran(signed / "check.py", "--key", keys[1])
     assert code == 0, said
     assert "by a version before 0.2.0, which stated no date and let files be added" in said
+
+
+def test_a_tolerance_that_any_model_meets_is_wrong(signed: Path) -> None:
+    path = signed / "test_vectors" / "vectors.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tolerance": 1e400}))
+    assert check.wrong_answers(signed, None) == ["vectors.json has the tolerance inf, which nearly every model meets"]
 
 
 def test_a_folder_that_is_no_bundle_is_said_to_be_none(tmp_path: Path) -> None:

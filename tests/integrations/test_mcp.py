@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
-from advisor.integrations.mcp._command import answerable, without_lone_surrogates
+from advisor.integrations.mcp._command import answerable
 from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
@@ -116,19 +116,16 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "repaired"),
+    ("rest", "method"),
     [
-        (r'"\ud83d\ude00 \ud800 \uDC00x"', r'"\ud83d\ude00 \ufffd \ufffdx"'),
-        (r'"\\ud800 \\\ud800 \u00e9"', r'"\\ud800 \\\ufffd \u00e9"'),
+        (r'"method": "\ud83d\ude00 \ud800 \uDC00x"}', "\U0001f600 \ufffd \ufffdx"),
+        (r'"method": "\\ud800 \\\ud800 \u00e9"}', "\\ud800 \\\ufffd \u00e9"),
+        *((rest, "unreadable") for rest in ('"method": "x", "params": ' + "[" * 300, '"method": 7}', "")),
     ],
 )
-def test_only_halves_of_characters_are_replaced(line: str, repaired: str) -> None:
-    assert without_lone_surrogates(line.encode()) == repaired.encode()
-
-
-@pytest.mark.parametrize("rest", ['"method": "x", "params": ' + "[" * 300, '"method": 7}', "", '"method": "x"}'])
-def test_what_is_no_message_becomes_a_request_that_fails(rest: str) -> None:
-    assert json.loads(answerable(f'{{"id": 7, {rest}'.encode())) == {"jsonrpc": "2.0", "id": 7, "method": "unreadable"}
+def test_each_request_becomes_one_that_is_answered(rest: str, method: str) -> None:
+    sent = answerable(f'{{"jsonrpc": "2.0", "id": 7, {rest}'.encode())
+    assert json.loads(sent) == {"jsonrpc": "2.0", "id": 7, "method": method}
 
 
 def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is_open(tmp_path: Path) -> None:

@@ -59,14 +59,6 @@ def test_a_folder_that_is_no_run_and_one_of_a_newer_schema_are_refused(tmp_path:
         RunFolder.open(run.path)
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
-def test_what_is_called_latest_and_is_no_link_stays(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    make(tmp_path / "latest")
-    with pytest.raises(UsageError, match="is no link"):
-        RunFolder.create(tmp_path, "run")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["latest"]
-
-
 @pytest.mark.integration
 def test_a_second_process_on_one_run_is_told_who_holds_it(run: RunFolder) -> None:
     with run.hold():
