@@ -129,7 +129,9 @@ def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: Chooser) -
         first = dict[str, Flip]()
         for condition, other in changes:
             key = other.configuration.key
-            if variant_of(other) != variant_of(pick):
+            # Priors may order files of one accuracy: a reader would see the same figure twice.
+            is_gain = "accuracy" not in condition or accuracy_of(other) > accuracy_of(pick)
+            if is_gain and variant_of(other) != variant_of(pick):
                 first.setdefault(key, Flip(condition, key, f"{condition}: {describe(other)}"))
         flips += first.values()
     return tuple(flips)

@@ -307,7 +307,8 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
         missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
         if missing:
             early = "the search ended before that, or picked another file"
-            why = early if view.pick_key in missing else "the file can hardly become the pick"
+            is_early = view.pick_key in missing or view.decision.unjudged is not None
+            why = early if is_early else "the file can hardly become the pick"
             lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
         if any(row.capture.holdout for row in rows):
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")

@@ -62,7 +62,8 @@ def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
     """Return titles with their changes: the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = [row for row in comparison.differences if row.topic == topic]
-        yield topic, [Change(row.what, row.before or "none", row.after or "none") for row in rows]
+        missing = "not given" if topic == "question" else "none"
+        yield topic, [Change(row.what, row.before or missing, row.after or missing) for row in rows]
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
         changed = [_find_change(row) for row in comparison.figures if row.delta.counts is counts]
         if changed:

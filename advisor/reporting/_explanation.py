@@ -241,8 +241,13 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
         class_recalls = ()
     weak = weakest(class_recalls)
     if weak is not None and weak.recall is not None and len(class_recalls) > 1:
-        what = "of 100 of its images are right" if view.task.probabilities else "%"
-        yield f"It is weakest on '{weak.label}': {weak.recall:.0f} {what}."
+        if not view.task.probabilities:
+            right = f"{weak.recall:.0f} %"
+        elif weak.n and weak.n < 100:
+            right = f"right on {weak.recall * weak.n / 100:.0f} of its {weak.n} images"
+        else:
+            right = f"right on {weak.recall:.0f} of 100 of its images"
+        yield f"It is weakest on '{weak.label}': {right}."
     worst = min(pick.capture.by_condition, key=lambda row: row.top1, default=None)
     if worst is not None:
         yield f"Under {worst.condition} it falls to {worst.top1:.0f} {'of 100' if view.task.probabilities else '%'}."

@@ -155,12 +155,13 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     ties = len({variant_of(e) for e in view.decision.ties})
     others = plural(ties, "other model file")
     tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
+    sure = certainty(view)
     sentences = (
         _accuracy_basis(evaluation),
         _new_conditions_basis(view, evaluation),
         _latency_basis(evaluation),
         tied if ties else "",
-        certainty(view),
+        f"{sure[:1].upper()}{sure[1:]}",
         _name_unjudged(view),
         *(f"{remark}." for remark in foreign_runtimes(view)),
     )
@@ -256,7 +257,9 @@ def certainty(view: RunView) -> str:
     names = [f"{text.file(other)} ({show_probability(chance)})" for other, chance in others[:RIVALS_NAMED]]
     left = sum(chance for _, chance in others[RIVALS_NAMED:])
     more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({show_probability(left)})"] if left else []
-    return f"{stays}; otherwise it is {', '.join((*names, *more))}." if names else f"{stays}."
+    otherwise = f"; otherwise it is {', '.join((*names, *more))}" if names else ""
+    order = " Files that did not run on the hold-out come after the others." if view.decision.unjudged else ""
+    return f"{stays}{otherwise}.{order}"
 
 
 def _name_unjudged(view: RunView) -> str:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from advisor.core import Decision, Evaluation, ImageAnswers, Status, UsageError, evaluation_to_json, markdown as escaped
-from advisor.engine import LoadedRun
+from advisor.engine import LoadedRun, StageName
 from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import _blocks as blocks, _phrases as phrases, _text as text
 from advisor.reporting._answer import alternatives, headline, make_written_table, other_risks
@@ -104,8 +104,13 @@ def _losses(view: RunView) -> Iterator[blocks.Block]:
 
 def _failures(view: RunView) -> Iterator[blocks.Block]:
     if view.evaluations:
-        yield Paragraph(f"Left: {' → '.join(f'{step.left} {step.name}' for step in phrases.funnel(view))}.")
-    if rows := (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED)):
+        names = {StageName.STOP.value: "reached"}
+        steps = [f"{step.left} {names.get(step.name, step.name)}" for step in phrases.funnel(view)]
+        yield Paragraph(f"Left: {' → '.join(steps)}.")
+    stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
+    # What a search did not reach is counted above; most of it has no row.
+    rows = [row for row in stopped if row.stage != StageName.STOP]
+    if rows:
         more = len(rows) - FAILURES_SHOWN
         rest = [f"{more} more are in report.html."] if more > 0 else []
         yield blocks.Group([phrases.failures(rows[:FAILURES_SHOWN], rest)], f"{len(rows)} failed or skipped")

@@ -208,7 +208,7 @@ def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> It
             why = (
                 "differ from the training images. Other images can differ as much again"
                 if difference > 0
-                else "resemble the training images. Expect less on images that do not"
+                else "resemble the training images, or are easier by chance. Expect less on other images"
             )
             yield Risk("Cross-validation", Level.HIGH, f"{figures}: validation images {why}.")
     if head.at_grid_end:

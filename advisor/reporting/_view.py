@@ -351,7 +351,10 @@ def _next_command(folder: str, run: LoadedRun) -> str:
             needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
             return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
     if run.question.data is None and decision.feasible:
-        return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES"
+        # Published weights alone cannot learn images: that part of the request does not hold with images.
+        asked = run.request.written["training"]
+        trained = " --training head" if isinstance(asked, list | tuple) and "none" in asked else ""
+        return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES{trained}"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
     return f"{opener} {folder}/report.html"
 

@@ -63,7 +63,7 @@ def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
 
 
 OWN = run_view()
-STATE = "Search is running, 34 of 100 configurations have results. This is the answer so far ("
+STATE = "Search is running, 34 of 100 configurations have results (2026-01-31 12:00:00 UTC). If it was stopped, "
 RESUME = "advisor search --resume runs/20260131-1200-image-classification"
 
 
@@ -299,8 +299,11 @@ def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
     )
     others = replace(view, decision=replace(view.decision, front=(view.decision.pick, *front), ties=()))
     ended = with_pick(view, holdout_accuracy=None)
-    for shown, reason in ((others, "the file can hardly become the pick"), (ended, "the search ended before")):
+    waiting = replace(others, decision=replace(others.decision, unjudged=others.decision.front[-1]))
+    late = "the search ended before"
+    for shown, reason in ((others, "the file can hardly become the pick"), (ended, late), (waiting, late)):
         assert f"hold-out –: not run there, because {reason}" in " ".join(said(shown).split())
+    assert "Files that did not run on the hold-out come after the others." in " ".join(said(waiting).split())
 
 
 FOUND = tuple(WrongLabel(f"glass/{name}.jpg", "glass", "metal", 0.01, 0.9) for name in ("one", "two", "3", "4"))

@@ -100,6 +100,9 @@ def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
     within = [row for row in view.ok if view.budget.met_by(row)]
     best = max(map(accuracy_of, within))
     assert ("is the most accurate candidate" in decision.reason) <= (accuracy_of(pick) == best)
+    rows = {row.configuration.key: row for row in view.ok}
+    for flip in decision.flips:
+        assert "accuracy matters" not in flip.condition or accuracy_of(rows[flip.key]) > accuracy_of(pick)
     assert decision.reason.startswith(describe(pick)), "the figures of the pick are the same everywhere"
     tied = re.search(r"statistically tied with (\d+) other", decision.reason)
     files = {variant_of(row) for row in decision.ties}

@@ -39,12 +39,15 @@ from tests.run_folders import images, write_run
 def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     made = run_view(data=False)
     folder = RunFolder.create(tmp_path, "test")
-    folder.write_request(resolve({"budget": "50ms", "size_budget": "8MB"}).written)
+    folder.write_request(resolve({"budget": "50ms", "size_budget": "8MB", "training": "none"}).written)
     for each in made.evaluations:
         folder.append(each)
     view = load_view(RunFolder.open(folder.path))
     assert view.pick_key == made.pick_key
     assert view.front_keys == made.front_keys
+    assert (
+        view.next_command == f"advisor search --request {view.folder}/request.yaml --data YOUR_IMAGES --training head"
+    )
     assert view.dataset is None
     assert {path.name for path in write_all(view, folder.path)} <= {path.name for path in folder.path.iterdir()}
 

@@ -289,7 +289,7 @@ def _reason(
     if result is ComparisonResult.WORSE:
         return f"The pick is still {now}, and worse: {'; '.join(losses)}."
     questions = [row for row in differences if row.topic == "question"]
-    asked = (f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}" for row in questions)
+    asked = (f"{row.what}: {row.before or 'not given'} -> {row.after or 'not given'}" for row in questions)
     causes = [*asked, *losses, *_gains(picks[1], before, changes)]
     because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
     if picks[1] is not None and not after.decision.feasible:
