@@ -281,12 +281,14 @@ class Predictor:
         if len(known.posterior.seen) >= _MEASURED:
             return ""
         reason = WIDE
-        if not known.posterior.beyond and not self._calibration.is_wide(regime):
+        placed = bool(known.posterior.column.speed) and not known.posterior.beyond
+        if not self._calibration.is_wide(regime):
             low, high = self._calibration.bounds(regime, 0.8)
             width = float(np.exp(high * (above if high > 0 else below) - low * (above if low > 0 else below)))
-            if width <= UNLIKE:
+            if width <= UNLIKE and not known.posterior.beyond:
                 return ""
-            reason = f"the ends of its 80 % interval are a factor of {width:.0f} apart"
+            if placed:
+                reason = f"the ends of its 80 % interval are a factor of {width:.0f} apart"
         return f"{reason}: {self._advise_measurement(known.posterior.column)}"
 
     @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
