@@ -121,12 +121,15 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
 
     try:
         model = build_model(card, weights)
+        # The converter prints hundreds of lines on tensors to standard output.
         with contextlib.redirect_stdout(io.StringIO()):
             data = to_tflite(model)
         differences = _measure_differences(model, data, photograph(card.preprocessing, card.input_size))
     finally:
+        # A child converts many cards, and Keras keeps every graph until its session is cleared.
         keras.backend.clear_session()
     for output, difference in differences.items():
+        # Written this way, a difference that is not a number fails too.
         if not difference <= MAX_DIFFERENCE:
             raise StageError(f"the converted {card.name} differs from its Keras graph by {difference:.2g} in {output}")
     path.write_bytes(data)

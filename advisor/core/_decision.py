@@ -84,11 +84,13 @@ def decide(
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
     if not feasible:
         return _closest(known, budget)
+    # Only now are the limits known to be reachable: a preference that is scaled by them ranks what meets them.
     preference = preference.within(budget.limits)
     chooser = Chooser(Posterior(known, answers), preference, judged_first)
     choice = chooser.choose(feasible)
     pick = choice.pick
     others = [e for e in feasible if variant_of(e) != variant_of(pick)]
+    # The runner-up may lack a figure of the hold-out: it is there to show what the pick is compared with.
     runner_up = replace(chooser, judged_first=False).pick(others) if others else None
     return Decision(
         pick=pick,

@@ -98,6 +98,7 @@ def run_search(
 def _run_search(
     request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
 ) -> SearchResult:
+    # The load of other programs is measured while the parts of the question are read: it takes no time of its own.
     load = Load(cpu_s_of_tree)
     require_installed(request)
     if resumed:
@@ -106,6 +107,7 @@ def _run_search(
     ends_at = _end_of_preparation(request.execution, started) if request.question.data else math.inf
     with end_block_at(ends_at, request.execution.time_limit):
         resolved = resolve_parts(request, progress.say)
+    # A cache that cannot be written, and folders of killed searches, are dealt with before a run folder exists.
     require_cache()
     sweep_folders()
     if resumed:
@@ -117,9 +119,11 @@ def _run_search(
         if request.execution.offline:
             # What is not here will not come: refuse it before there is a run folder.
             find_weights(resolved, progress.say)
+        # A database that cannot be reached is named here too, as long as nothing was written.
         check_storage(request.execution.storage)
     executor = executor_for(request.execution, lambda: None if verbose else run.place(run.log_file.name))
     if not resumed:
+        # From here on there is a run, which --resume can continue: what can be refused without one was refused above.
         run = RunFolder.create(request.folder, request.run_name)
         keep_inputs(run, request.question)
         run.write_request(request.written)
@@ -171,6 +175,7 @@ class _Search:
         self._ended = threading.Event()
         machine = executor.machine
         request = resolved.request
+        # The loop, the evaluator and the progress share one calibration: what a stage took changes what others cost.
         self._search_loop = SearchLoop(
             request, run, progress, started, machine.cores, self._calibration, machine.trainings
         )
@@ -188,9 +193,11 @@ class _Search:
         except KeyboardInterrupt:
             interrupted = True
             self._progress.say("stopping; finished evaluations are kept")
+            # The thread has no loop yet, so nobody waits for the event: it can be set from here.
             if self._loop is None:
                 stopping.set()
             else:
+                # A loop that has just been closed has nothing left to stop.
                 with contextlib.suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(stopping.set)
             self._wait()
@@ -211,6 +218,7 @@ class _Search:
             with held:
                 converts = any(card.needs_converter for card in self._resolved.cards)
                 if converts and isinstance(self._executor, LocalExecutor):
+                    # TensorFlow takes seconds to import: the child begins with it while weights are still fetched.
                     self._executor.begin()
                 if self._resolved.images is not None:
                     write_images(self._run, self._resolved.images)
@@ -220,6 +228,7 @@ class _Search:
                     hint = f"give it more time: {continue_command(self._run.path)}"
                     raise out_of_time(self._resolved.execution.time_limit, "the first job", hint)
                 same_weights(self._run, candidates)
+                # Many children run at once; a BLAS with a thread for each core would fight them for the cores.
                 with one_blas_thread():
                     asyncio.run(self._search(candidates))
         except BaseException as error:  # the caller's thread raises it again
@@ -230,6 +239,7 @@ class _Search:
     async def _search(self, candidates: Candidates) -> None:
         """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
         self._loop = asyncio.get_running_loop()
+        # The default executor has few threads on small machines, and each waiting job occupies one.
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
         run = self._run
         question = self._resolved.question
@@ -244,6 +254,7 @@ class _Search:
             explain_lost_connection(execution.storage, run.path),
         ):
             study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
+            # The manifest is written before the first job, so that a killed search can be continued and read.
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
@@ -252,11 +263,15 @@ class _Search:
                 async with answering(run, self._progress.answer, self._executor.machine):
                     evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
+                    # Last, because a longer timing can change which files are finalists, and the hold-out judges only
+                    # finalists.
                     await self._search_loop.judge(scorer)
                     stopping = self._search_loop.stopping
                     say = self._progress.say
                     answer_s = self._search_loop.answer_s
                     await when_answered(scorer, run, stopping, execution, self._started, say, answer_s)
+                # A search that other work disturbed says nothing about this machine: its pace is not kept for the
+                # next one.
                 self._calibration.keep(disturbed=_was_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
@@ -270,8 +285,10 @@ class _Search:
         self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
         seconds = time.monotonic() - began
         await evaluator.drop()  # what still runs would keep cores from the finalists
+        # In this order: a timing that succeeds now can make the rescue of skipped configurations needless.
         await self._search_loop.retry_timings(evaluator)
         await self._search_loop.rescue(evaluator, plan)
+        # After an interrupt the cards without a result are not recorded: the resumed run still evaluates them.
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self._stop.reason)
         return seconds

@@ -97,10 +97,12 @@ class Worker:
         """
         process, connection = self._ensure_started()
         held = pause or Pause()
+        # A pause stops the child by a signal, so that a timing elsewhere has the machine alone.
         held.attach(process.send)
         try:
             connection.send((function, args))
             succeeded, value = self._wait(process, connection, limits, held)
+        # A child that dies closes its end of the connection: the reason is in its exit code, not in this error.
         except (EOFError, OSError, psutil.NoSuchProcess):
             raise StageError(self._describe_death(process)) from None
         finally:
@@ -145,6 +147,8 @@ class Worker:
         while not connection.poll(_POLL_S):
             call.cpu_s = _read_cpu_s(watched) - before_s
             started = [] if limits.processes is None else watched.children(recursive=True)
+            # A converter starts processes of its own; where their number is limited, their memory counts as its
+            # memory.
             used = _read_resident_bytes(watched) + sum(map(_read_resident_bytes, started))
             self.peak_bytes = max(self.peak_bytes, used)
             if time.monotonic() > deadline + _read_waited_s(process.pid):
@@ -156,6 +160,7 @@ class Worker:
                 exceeded = f"started {len(started)} processes, more than its limit of {limits.processes}"
             else:
                 continue
+            # The child is ended, not asked to end: native code that hangs or fills memory does not listen.
             self.stop()
             raise StageError(exceeded)
         self.peak_bytes = max(self.peak_bytes, _read_resident_bytes(watched))

@@ -263,6 +263,7 @@ class OnnxModel:
 
 def model_of(path: str) -> Any:
     """Return the class that loads and runs a file."""
+    # Classes of this file come by name: a remote device has the agent alone, and no entry points.
     suffix = Path(path).suffix
     return OnnxModel if suffix == ".onnx" else MODELS.get(suffix, TfliteModel)
 

@@ -26,7 +26,7 @@ from advisor.store._files import (
     write_atomically,
     write_hashes,
 )
-from advisor.store._limit import RESULTS, Hold, evict_results, hold_of_process, limit_bytes, warn_if_too_small
+from advisor.store._limit import RESULTS, Lease, evict_results, hold_of_process, limit_bytes, warn_if_too_small
 from advisor.store._yamlfile import read_text
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class ArtifactCache:
     cache remove the least recently used ones beyond ``most_bytes``, if there is such a limit.
     """
 
-    def __init__(self, root: Path | None = None, hold: Hold | None = None, most_bytes: int | None = None) -> None:
+    def __init__(self, root: Path | None = None, hold: Lease | None = None, most_bytes: int | None = None) -> None:
         self.root = root or cache_root() / RESULTS
         self._hold = hold or (hold_of_process(self.root.parent, os.getpid()) if root is None else None)
         self._most_bytes = most_bytes
@@ -126,7 +126,7 @@ def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[A
     """
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
-    hold = Hold(root, run)
+    hold = Lease(root, run)
     most = limit_bytes(root, size_bytes)
     _try_to_evict(root, most)
     try:
@@ -153,6 +153,7 @@ def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _hold_lock(folder, waits):
+        # Another process may have made it while this one waited for the lock.
         if folder.is_dir() and find_changed_file(folder) is None:
             return folder
         shutil.rmtree(folder, ignore_errors=True)
@@ -165,7 +166,10 @@ def fill_folder(folder: Path, make: Callable[[Path], None], waits: Callable[[str
                 if file.is_file():
                     file.chmod(0o444)  # runs contain hard links to these files, so nobody may change them
             write_hashes(unfinished, folder)
+            # The name appears in one step, so that a reader never sees a half-written result.
             unfinished.rename(folder)
+        # Also after an interrupt: what is left would count towards the limit of the cache until a next search sweeps
+        # it.
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise

@@ -36,7 +36,7 @@ _PARTS = ("", ".checkpoints", ".sha256")  # A result, its checkpoints and its ha
 _USES = "uses"
 _KEPT = ".kept"
 _STAGE = re.compile(r"[a-z][a-z_]*-\d+")  # A folder of results: the name of a stage and its version
-_RECORD = re.compile(r"run-[0-9a-f]{16}|process-\d+-[0-9a-f]{8}")  # Who uses results, see :class:`Hold`
+_RECORD = re.compile(r"run-[0-9a-f]{16}|process-\d+-[0-9a-f]{8}")  # Who uses results, see :class:`Lease`
 _MOST_RECORD_BYTES = 100_000_000  # A million keys
 _RESULT = re.compile(r"[0-9a-f]{64}")  # A result: the hash of its inputs
 
@@ -96,7 +96,7 @@ class Evicted:
         return f"{text}, more than its limit of {show_bytes(self.limit_bytes)}: {held}"
 
 
-class Hold:
+class Lease:
     """A record of the results that one run or process uses; none of them goes before :meth:`release`."""
 
     def __init__(self, root: Path, run: Path | None = None) -> None:
@@ -133,9 +133,9 @@ class Hold:
 
 
 @cache
-def hold_of_process(root: Path, _process: int) -> Hold:
+def hold_of_process(root: Path, _process: int) -> Lease:
     """Return the hold of a process for what belongs to no run; it ends with the process."""
-    return Hold(root)
+    return Lease(root)
 
 
 def _record_name(run: Path) -> str:
@@ -230,7 +230,7 @@ def _read_uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
 
 
 def _records(root: Path) -> list[Path]:
-    """Return the records that :class:`Hold` wrote: their folder may be a link to one that has other files too."""
+    """Return the records that :class:`Lease` wrote: their folder may be a link to one that has other files too."""
     named = [path for path in _list_folder(root / _USES) if _RECORD.fullmatch(path.name)]
     return [path for path in named if path.is_file() and not path.is_symlink()]
 
@@ -363,7 +363,7 @@ def sum_bytes(entries: Iterable[CacheEntry]) -> int:
     return sum(entry.size_bytes for entry in entries)
 
 
-def warn_if_too_small(root: Path, hold: Hold, most_bytes: int) -> None:
+def warn_if_too_small(root: Path, hold: Lease, most_bytes: int) -> None:
     """Log what the limit must be for the same command to find all its results again, if it is below that."""
     entries = entries_of(root)
     needed = sum_bytes(entry for entry in entries if entry.key in hold.keys or not entry.key.startswith(f"{RESULTS}/"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.store import ArtifactCache
-from advisor.store._limit import Hold
+from advisor.store._limit import Lease
 from tests.makers.commands import Advisor, refused
 
 
@@ -23,7 +23,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(root))
     monkeypatch.delenv("ADVISOR_CACHE_SIZE", raising=False)
     folder.mkdir(parents=True)
-    hold = Hold(root, folder)
+    hold = Lease(root, folder)
     for stage, own in (("features-3", hold), ("head-5", None)):
         made = ArtifactCache(root / "artifacts", own).get(stage, {}, fill)
         os.utime(made, (time.time() - 3600, time.time() - 3600 * (1 if own else 2)))

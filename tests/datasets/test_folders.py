@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import AmbiguousInput, UsageError
-from advisor.datasets import Listing, list_files, survey
+from advisor.datasets import list_files, survey
 from advisor.datasets._folder_questions import Names
 from advisor.datasets._folders import read_folders
 from tests.datasets.folders import make
@@ -66,7 +66,7 @@ def listed_case(name: str) -> Listing:
     ],
 )
 def test_the_folders_of_real_archives_are_read_right(name: str, parts: set[str], classes: int) -> None:
-    listing = listed_case(name)
+    listing = list_files(shared_case(name))
     assert {entry.part for entry in listing.entries} == parts
     assert len({entry.label for entry in listing.entries}) == classes
 

@@ -15,7 +15,7 @@ import pytest
 
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
-from advisor.store._limit import Hold, entries_of, evict_results, hold_of_process
+from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
@@ -38,7 +38,7 @@ def filler(size: int) -> Callable[[Path], None]:
     return fill
 
 
-def make(root: Path, number: int, hold: Hold | None = None, size: int = MEGABYTE, age_s: float = 0.0) -> Path:
+def make(root: Path, number: int, hold: Lease | None = None, size: int = MEGABYTE, age_s: float = 0.0) -> Path:
     """Make a result as a search does, and let it be as old as asked."""
     folder = ArtifactCache(root / "artifacts", hold).get("head-5", {"number": number}, filler(size))
     then = time.time() - age_s
@@ -67,7 +67,7 @@ def test_a_result_that_is_used_again_is_no_longer_the_oldest(root: Path) -> None
 
 
 def test_what_a_running_process_uses_stays_although_the_limit_is_passed_and_the_sentence_says_so(root: Path) -> None:
-    hold = Hold(root)
+    hold = Lease(root)
     folders = [make(root, number, hold, age_s=HOUR_S * (5 - number)) for number in range(3)]
     done = evict_results(root, MEGABYTE)
     assert numbers(root, folders) == [0, 1, 2]
@@ -78,7 +78,7 @@ def test_what_a_running_process_uses_stays_although_the_limit_is_passed_and_the_
 
 
 def test_checkpoints_of_a_running_search_stay_and_others_go_with_their_hashes(root: Path) -> None:
-    hold, cache = Hold(root), ArtifactCache(root / "artifacts")
+    hold, cache = Lease(root), ArtifactCache(root / "artifacts")
     for number, kept in enumerate((True, False)):
         folder = cache.folder("finetune_cached-2", {"number": number})
         if kept:
@@ -95,7 +95,7 @@ def test_checkpoints_of_a_running_search_stay_and_others_go_with_their_hashes(ro
 def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "one"
     run.mkdir(parents=True)
-    hold = Hold(root, run)
+    hold = Lease(root, run)
     folder = make(root, 1, hold)
     hold.release()
     assert keep_run(root, run).kept
@@ -109,7 +109,7 @@ def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None
 def test_a_run_unknown_to_the_cache_is_not_kept_and_a_deleted_one_holds_nothing(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not know what 'runs/other' used"):
         keep_run(root, Path("runs/other"))
-    hold = Hold(root, tmp_path / "gone")
+    hold = Lease(root, tmp_path / "gone")
     hold.add("artifacts/head-5/1")
     hold.release()
     assert uses_of(root) == ()
@@ -117,7 +117,7 @@ def test_a_run_unknown_to_the_cache_is_not_kept_and_a_deleted_one_holds_nothing(
 
 
 def test_a_linked_folder_of_records_keeps_the_files_of_others(root: Path, tmp_path: Path) -> None:
-    hold = Hold(root, tmp_path / "gone")
+    hold = Lease(root, tmp_path / "gone")
     hold.add("artifacts/head-5/1")
     hold.release()
     elsewhere = tmp_path / "elsewhere"
@@ -171,7 +171,7 @@ def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) ->
         (root / kind / "one").mkdir(parents=True)
         (root / kind / "one" / "file").write_bytes(bytes(MEGABYTE))
     assert evict_results(root, 0).count == 0
-    hold = Hold(root)
+    hold = Lease(root)
     hold.add("artifacts/head-5/1")
     assert evict_results(root, 0, ["weights"]).count == 0
     hold.release()
@@ -284,14 +284,14 @@ def test_a_full_disk_can_be_cleaned(root: Path) -> None:
 
 
 def test_on_a_full_disk_a_cached_result_is_still_used(root: Path) -> None:
-    folder, hold = make(root, 1), Hold(root)
+    folder, hold = make(root, 1), Lease(root)
     with no_room():
         assert ArtifactCache(root / "artifacts", hold).get("head-5", {"number": 1}, filler(1)) == folder
     hold.release()
 
 
 def test_many_threads_share_a_hold(root: Path) -> None:
-    hold = Hold(root)
+    hold = Lease(root)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: hold.add(f"artifacts/head-5/{number % 20}"), range(200)))
     (use,) = uses_of(root)

@@ -111,6 +111,7 @@ def spread_errors(weights: Floats, steps: Floats, moments: Floats, last: int | N
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
+    # A BLAS with several threads adds in another order, and its last bits would change the rounding of a weight.
     with threadpool_limits(limits=1, user_api="blas"):
         return (_spread_by_channel if moments.ndim == 3 else _spread_together)(weights, steps, moments, last)
 
@@ -137,6 +138,7 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
 
 def _spread_together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
     """Round weights whose output channels all read the same inputs."""
+    # The largest inputs are rounded first, while most weights that can take up their errors are still free.
     order = np.argsort(-np.diag(moments), kind="stable")
     factor = _factorise(moments[np.ix_(order, order)])
     left = weights[order]
@@ -165,6 +167,7 @@ def _round_weights(left: Floats, first: Floats, steps: Floats, last: int | None)
     if last is None:
         return np.rint(left / steps) * steps
     clipped = np.clip(np.rint(left / steps), -last, last)
+    # The converter computes a channel's step from its greatest weight: if that moved, the whole grid would move.
     greatest = np.abs(first) >= (last - 1e-6) * steps
     return np.where(greatest, np.sign(first) * last, clipped) * steps
 
@@ -174,6 +177,7 @@ def _factorise(moments: Floats) -> Floats:
     count = moments.shape[-1]
     size = np.trace(moments, axis1=-2, axis2=-1) / count
     ridge = np.maximum(RIDGE * size, 1e-9)[..., None, None] * np.eye(count)
+    # Images are fewer than inputs in wide layers, so the covariance alone may have no inverse.
     inverse = np.linalg.inv(moments + ridge)
     upper: Floats = np.swapaxes(np.linalg.cholesky((inverse + np.swapaxes(inverse, -1, -2)) / 2), -1, -2)
     return upper
@@ -191,6 +195,7 @@ def cluster_weights(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np
     for _ in range(ROUNDS):
         bounds = np.concatenate([[0], np.searchsorted(flat, (values[1:] + values[:-1]) / 2), [flat.size]])
         filled = np.diff(bounds)
+        # A cluster without weights keeps its value: its mean is not defined.
         means = np.diff(sums[bounds]) / np.maximum(filled, 1)
         moved = np.where(filled > 0, means, values)
         if np.array_equal(moved, values):

@@ -76,6 +76,7 @@ READ_IMAGE_S = 0.0013
 MobileNetV1 0.25 takes a third of this."""
 
 # Tests of robust accuracy, and seconds that one change of an image takes.
+# Seven conditions at two strengths each, see datasets/_capture.py.
 CAPTURE_TESTS = 14
 CAPTURE_S = 0.0012
 

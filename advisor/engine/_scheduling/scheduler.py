@@ -36,10 +36,13 @@ class Scheduler:
     def next(self, running: Collection[Configuration]) -> list[Configuration]:
         """Return what to evaluate next; nothing if nothing may start before a running evaluation ends."""
         begun = set(map(FormStep.of, running))
+        # A sampler gets one more step than there are cores, so that a core that becomes free has work at once. The
+        # rule waits: the next result can change what it would choose.
         if not self.trials_left or len(begun) >= self._cores + (not self._chooses):
             return []
         if self._chooses:
             steps = self._rule.next(begun)
+            # One step makes a file for every device and number of threads: its configurations start together.
             chosen = [
                 configuration for configuration in self._study.not_started if FormStep.of(configuration) in steps
             ][: self.trials_left]
@@ -79,6 +82,7 @@ class Scheduler:
         if self.trials_left <= 0:
             return
         for configuration in tuple(self._study.not_started):
+            # Heads are cheap and always start; only a fine-tuning is refused, so only it needs a reason.
             if not CardTraining.of(configuration).tuned:
                 continue
             self._study.leave_out(configuration)
@@ -90,6 +94,7 @@ class Scheduler:
 
         def admits(configuration: Configuration) -> bool:
             network = CardTraining.of(configuration)
+            # A fine-tuning that runs may get further forms: they need no training of their own.
             free = not network.tuned or len(tuned | {network}) <= self._trainings
             return free and self._rule.may_begin(FormStep.of(configuration))
 

@@ -96,22 +96,27 @@ class SearchLoop:
 
         def record(evaluation: Evaluation) -> None:
             self._run.append(evaluation)
+            # A file must do on every device of the question, so the study and the rule learn from its slowest device.
             worst = evaluator.on_worst_device(evaluation)
             study.tell(worst)
             rule.tell(without_holdout(worst))  # it decides nothing in a search that goes on
             self._progress.evaluated(evaluation)
 
         running: dict[asyncio.Future[Any], Configuration] = {}
+        # An interrupt must wake the loop at once, not when the next evaluation ends: it is one of the futures waited
+        # for.
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
         ended = False
         answered = any(e.status is Status.OK for e in self._run.evaluations())
         while not ended:
+            # Each start changes what is worth starting next, so the scheduler is asked again until it has nothing.
             while chosen := scheduler.next(running.values()):
                 self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
                 running |= {
                     asyncio.ensure_future(evaluator.evaluate(configuration)): configuration for configuration in chosen
                 }
             self._progress.deferred(scheduler.waiting)
+            # Nothing runs and nothing may start: waiting would never end.
             if not running:
                 break
             wait_s = self._evaluating_left(answered)
@@ -120,16 +125,24 @@ class SearchLoop:
                 del running[task]
                 record(task.result())
                 answered |= task.result().status is Status.OK
+            # The pick so far is scored on the hold-out meanwhile, so that the end of the search need not wait for it.
             so_far.look()
             ended = stopped.done() or self._evaluating_left(answered) == 0
         left = study.unevaluated
         late = execution.time_limit is not None and rule.out_of_time
+        # While something still ran, a time limit or an interrupt ended the search: a resumed run may start the rest.
         if not running:
             self._record_refused(scheduler, plan)
         await _cancel([*running, stopped])
         await so_far.close()
+        cut_off = bool(running) or late or (ended and left > 0)
+        return self._explain_end(study, scheduler, left, cut_off)
+
+    def _explain_end(self, study: Study, scheduler: Scheduler, left: int, cut_off: bool) -> Stop:
+        """Return why the search ended with ``left`` configurations; ``cut_off``: the time did not last for them."""
+        execution = self._execution
         out_of_time = partial(end_early, "time_limit", f"at --time-limit {execution.time_limit}")
-        if running or late or (ended and left):  # the last jobs may end in the moment in which the time does
+        if cut_off:
             return out_of_time(left)
         if left and not scheduler.trials_left:
             return end_early("max_trials", f"at --max-trials {execution.max_trials}", left)
@@ -169,6 +182,7 @@ class SearchLoop:
         again = too_slow(plan, evaluations)
         if not again and self._time_left() != 0:
             again = too_large(plan, evaluations)
+        # What was skipped as hopeless is evaluated after all, so that the answer can say how far off the budget is.
         evaluator.stop_screening()
         await self._evaluate_again(evaluator, again)
 
@@ -180,6 +194,7 @@ class SearchLoop:
         if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
             return
         self._progress.say("timing again what could not be timed")
+        # A failed stage is remembered, and would fail again without being run.
         evaluator.forget_failures()
         await self._evaluate_again(evaluator, failed)
 
@@ -203,6 +218,7 @@ class SearchLoop:
         while not self.stopping.is_set() and self._time_left() != 0:
             brief = [e for e in self._run.evaluations() if e.timing is not None and e.timing.effort == SURVEY]
             brief = [e for e in brief if e.configuration not in seen]
+            # Only files that an answer names matter; to time the others for longer would take minutes for nothing.
             named = (
                 {file for decision in self._decisions() for file in list_named_files(decision)} if brief else set[str]()
             )
@@ -234,6 +250,7 @@ class SearchLoop:
         for _ in range(MOST_ROUNDS):
             with_drop = self._question.limits.max_drop_points is not None
             chosen = finalists(self._decisions(), self._run.evaluations(), scorer.holdout_images, with_drop)
+            # The first finalist is the pick. It was judged already, so the hold-out did not refute it.
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
@@ -251,6 +268,7 @@ class SearchLoop:
         limit_s = self._execution.time_limit_s
         if left_s is None or limit_s is None:
             return None
+        # Without any result there is no finalist, and no time needs to be kept for judging one.
         judging_s = self._plan.judging_s(self.places, limit_s, self._holdout_s) if self._plan and answered else 0.0
         return max(0.0, left_s - judging_s)
 

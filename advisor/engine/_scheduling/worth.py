@@ -120,6 +120,7 @@ class WorthRule:
         self._plan = plan
         self._losses = Losses(plan, preference, budget)
         self._limited = limit is not None
+        # Seconds within a limit are paid for anyway, so nearly every gain is worth them.
         self._an_hour = least * (IDLE if limit else 1.0)
         lowered = ", a hundredth within a time limit" if limit else ""
         self.stops_below = f"{self._an_hour:g} points (--stop-below{lowered})"
@@ -145,9 +146,12 @@ class WorthRule:
             self._closed.add(step)  # a finished file may have learnt from the images that judge it
             return
         if step not in self._made and step == self._floats(step.network):
+            # Only the float file says how well the network has learnt; other forms add the error of their rounding.
             value, variance, images = read_evidence(evaluation, self._share)
             self.belief = self.belief.condition_on(self.belief.place[step.network], value, variance)
             self._images = self._images if self._share else images
+        # Several configurations time one file, at other numbers of threads: the best of them is what the step
+        # brought.
         self._made[step] = min(cost, self._made.get(step, cost), key=least)
 
     def next(self, begun: Collection[FormStep] = ()) -> tuple[FormStep, ...]:
@@ -172,6 +176,7 @@ class WorthRule:
         """
         if not self._limited:
             return self._most_worth(begun)
+        # Until there is a first file to ship, all cores work on it.
         if begun and not self._made:
             return ()
         small = self._small_file(begun)
@@ -190,11 +195,14 @@ class WorthRule:
         forms = list(self._further_forms(begun))
         pick = self._pick()
         worth = {chain: self._worth(chain, pick, 0.0) for chain in forms}
+        # A new network is worth only what it adds to this.
         base = max([0.0, *worth.values()])  # what can be had without another network
         worth |= {chain: self._worth(chain, pick, base) for chain in chains}
         plan = max(worth, key=lambda chain: worth[chain], default=None)
         if plan is None:
             return () if self._made or begun else self._cheapest()
+        # To look at a step means to average over its results for every chain that may follow: the best chains
+        # suffice.
         following = sorted(chains, key=lambda chain: -worth[chain])[:MOST]
         looks = sorted(self._looks(following, pick, base, max(base, worth[plan])), reverse=True)
         looks = [look for look in looks if look[1] not in begun]
@@ -209,6 +217,8 @@ class WorthRule:
         if worth[plan] < TINY:
             return ()
         first = plan.steps[0]
+        # A head starts alone, because its result decides what comes next. A fine-tuning takes along the forms that it
+        # gets in any case.
         if not first.network.tuned:
             return () if first in begun else (first,)
         return () if begun else tuple(step for step in plan.steps if step.network == first.network)
@@ -269,6 +279,7 @@ class WorthRule:
 
     def course(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
+        # The course is played on a copy: the search itself has learnt nothing from results that were only expected.
         other = copy.copy(self)
         begun_s = 0.0
         other._made = dict(self._made)

@@ -14,7 +14,7 @@ import numpy as np
 from advisor.core import UsageError, Written, plural
 from advisor.isolation import AgentError, SustainedDocument, agent, new_interpreter
 from advisor.measurement._latency import LatencyResult, ModelTiming
-from advisor.measurement._latency.setup import Setup
+from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.timing import DEFAULT
 from advisor.measurement._processes import call_json, existing_model, run_json
 from advisor.tflite import read_metadata
@@ -194,7 +194,7 @@ class Sustained(Written):
 
 
 def sustain(
-    model: Path | str, threads: int, seconds: float, setup: Setup = DEFAULT, windows: int = WINDOWS
+    model: Path | str, threads: int, seconds: float, setup: InterpreterOptions = DEFAULT, windows: int = WINDOWS
 ) -> Sustained:
     """Run a file for ``seconds`` without a pause in a child process; errors are those of :func:`.timing.measure`."""
     path = existing_model(model)

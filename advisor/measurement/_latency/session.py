@@ -16,8 +16,8 @@ from advisor.core import BenchmarkKeywords, StageError, UsageError, Written, com
 from advisor.measurement import _host as host
 from advisor.measurement._host import Conditions, busy_processes, require_quiet
 from advisor.measurement._latency import LatencyResult, ModelTiming, Ratio
+from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
-from advisor.measurement._latency.setup import Setup
 from advisor.measurement._latency.timing import compare_with_first, interleave_files, measure, thread_counts
 from advisor.measurement._processes import detector_notes, read_model
 from advisor.store import cache_root, fill_folder, install
@@ -171,7 +171,7 @@ class BenchmarkPlan:
 
     threads: tuple[int, ...]
     effort: str
-    setup: Setup
+    setup: InterpreterOptions
     contended: bool
     sustained_s: float | None
     pipeline: bool
@@ -207,7 +207,7 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
         wanted = parse_runtime(options["runtime"])
         say(f"preparing {wanted}")
         python = interpreter(wanted)
-    setup = Setup(kernels, tuple(shape) if shape else None, python, cpus)
+    setup = InterpreterOptions(kernels, tuple(shape) if shape else None, python, cpus)
     plan = BenchmarkPlan(
         counts,
         effort,

@@ -32,7 +32,7 @@ from advisor.measurement._latency import (
     compare_pairs,
     summarise_blocks,
 )
-from advisor.measurement._latency.setup import Setup
+from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._processes import existing_model, run_json
 
 CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes
@@ -41,7 +41,7 @@ OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/st
 
 SCREEN_RUNS = 5
 
-DEFAULT = Setup()
+DEFAULT = InterpreterOptions()
 
 
 def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
@@ -54,11 +54,13 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     share = None
     if cpus:
         runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
+        # The median shows a thread that shares its core all the time, the sums one that lost it for a few long runs.
         share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
     waited = compute_waited_share(series["threads"], series["blocks"])
     contention = _describe_contention(series["threads"], share, waited, load)
     verdict = Verdict.STABLE
     reason = f"block medians vary by {wall.block_cv:.1%}"
+    # Contention explains a variation between blocks, so it is named first.
     if contention:
         verdict = Verdict.CONTENDED
         reason = contention
@@ -90,6 +92,7 @@ def _describe_contention(threads: int, cpu_share: float | None, waited: float | 
         return f"the threads waited {waited:.0%} of the time for a processor"
     others = load["others_cores"]
     cores = load["cores"]
+    # Other work is harmless on cores that the threads do not need, but a busy neighbour takes a part of the caches.
     free = max(0, cores - threads)
     limit = max(free - IDLE_NEIGHBOUR, OTHERS_LIMIT) if threads == 1 else free + OTHERS_LIMIT
     if others is not None and others > limit:
@@ -121,7 +124,7 @@ def measure(
     effort: str = "quick",
     *,
     retry: bool = True,
-    setup: Setup = DEFAULT,
+    setup: InterpreterOptions = DEFAULT,
 ) -> ModelTiming:
     """Measure one file at each thread count in a new child process; memory is measured with the first.
 
@@ -135,6 +138,7 @@ def measure(
     results = {result.threads: result for result in _read_results(document)}
     contended = [count for count in counts if results[count].contended]
     if retry and contended:
+        # What disturbed the first attempt, such as a program that starts, is often over a moment later.
         time.sleep(0.25)
         for result in _read_results(_run_agent([path], contended, effort, setup)):
             results[result.threads] = min(results[result.threads], result, key=disturbance)
@@ -154,7 +158,10 @@ def measure(
 
 
 def interleave_files(
-    models: Sequence[Path | str], threads: Sequence[int] = (1,), effort: str = "quick", setup: Setup = DEFAULT
+    models: Sequence[Path | str],
+    threads: Sequence[int] = (1,),
+    effort: str = "quick",
+    setup: InterpreterOptions = DEFAULT,
 ) -> tuple[tuple[LatencyResult, ...], ...]:
     """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
 
@@ -223,7 +230,7 @@ def thread_counts(threads: Sequence[int]) -> list[int]:
     return counts
 
 
-def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: Setup) -> AgentJson:
+def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: InterpreterOptions) -> AgentJson:
     limit = 60 + len(paths) * len(threads) * (30 + 2 * effort_named(effort).max_seconds)
     options = ["--threads", ",".join(map(str, threads)), "--effort", effort, *setup.options()]
     subject = " and ".join(path.name for path in paths)

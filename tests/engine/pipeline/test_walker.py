@@ -23,7 +23,7 @@ from advisor.engine._pipeline.stage import EventKind, StageAborted, StageEvent
 from advisor.engine._pipeline.walker import Lookup, Walker, Workers, run_coroutine
 from advisor.isolation import ChildPool, run_program
 from advisor.store import ArtifactCache, evict_results
-from advisor.store._limit import Hold
+from advisor.store._limit import Lease
 from tests.engine.pipeline.walking import InThisProcess, materials, walk
 from tests.processes import PATIENCE_S, has_ended, until
 
@@ -112,7 +112,7 @@ def test_results_that_a_search_found_or_made_stay_until_it_ends_and_others_go(tm
     root = tmp_path / "artifacts"
     walk(CUT, materials(root))
     walk(text_stage(StageName.CONVERT, "of another search"), materials(root))
-    hold = Hold(tmp_path)
+    hold = Lease(tmp_path)
     walk(JOIN, replace(materials(root), cache=ArtifactCache(root, hold)))
     assert evict_results(tmp_path, 0).count == 1
     assert Lookup(materials(root)).find(JOIN) == "converted cut converted joined"

@@ -75,7 +75,7 @@ def _prefilter(question: Question) -> Prefilter:
 @pytest.mark.usefixtures("unpredictable")
 def test_nothing_is_predicted_before_training_and_a_form_that_no_device_runs_is_rejected() -> None:
     question = resolve({"device": f"host,{ONNX}", "budget": "1us"}).question
-    found, here = _prefilter(question), LatencyEstimate(_ms(3.0), 0.5)
+    found, here = _prefilter(question), LatencyEstimate(Quantity(3.0, "ms", Provenance.ESTIMATED), 0.5)
     card = load_catalogue()["mobilenet_v1_0.25_224"]
     assert found.reason(configuration(card.name, "float32"), Known(question.limits)) == ""
     assert found.worst_latency(card, "float32", here) == here
@@ -95,10 +95,6 @@ def test_a_file_of_another_form_is_skipped_and_a_new_version_of_the_runtime_is_a
 
 def unexpected() -> device_prediction.DevicePredictor:
     raise AssertionError("nothing is predicted for a runtime of this machine")
-
-
-def _ms(value: float) -> Quantity:
-    return Quantity(value, "ms", Provenance.ESTIMATED)
 
 
 @pytest.mark.integration

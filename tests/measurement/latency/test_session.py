@@ -15,9 +15,9 @@ from PIL import Image
 import advisor
 from advisor.core import UsageError
 from advisor.measurement import Benchmark, benchmark, benchmark_on_gpu, measure, session
+from advisor.measurement._latency.interpreter_options import InterpreterOptions
 from advisor.measurement._latency.scenarios import _read_normalization
 from advisor.measurement._latency.session import Runtime, interpreter, parse_runtime, refuse_newer_python
-from advisor.measurement._latency.setup import Setup
 from advisor.measurement._operators.profile import profile
 from advisor.tflite import OPERATOR
 from tests.builders import present
@@ -227,5 +227,5 @@ def test_an_older_runtime_is_installed_once(float_model: Path, tmp_path: Path, m
     code = "import importlib.util as u; print(u.find_spec('ai_edge_litert'), u.find_spec('advisor'))"
     seen = subprocess.run([str(python), "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert seen.split() == ["None", "None"]
-    timing = measure(float_model, [1], "search", retry=False, setup=Setup(python=python))
+    timing = measure(float_model, [1], "search", retry=False, setup=InterpreterOptions(python=python))
     assert timing.runtime == "tflite-runtime==2.14.0"

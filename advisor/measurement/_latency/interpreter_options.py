@@ -7,7 +7,7 @@ from advisor.measurement._processes import CHILD_MEMORY_LIMIT
 
 
 @dataclass(frozen=True)
-class Setup:
+class InterpreterOptions:
     """The way to load a file; kernels are ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
 
     The shape is that of the first input, if the file does not state it. ``python`` is the interpreter of an environment
