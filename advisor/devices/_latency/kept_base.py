@@ -16,7 +16,7 @@ from advisor.store import cache_root, write_atomically
 FOLDER = "predictors"
 MOST_FILES = 8  # Fits that are kept: each team's devices and each version of the package have one
 ARRAYS = ("filled", "smooth", "weights", "levels")
-CODE = ("base.py", "table.py", "features.py", "kept_base.py")
+CODE = ("base.py", "table.py", "architecture.py", "features.py", "kept_base.py")
 """Modules that decide a fit. A kept one counts only if they have not changed."""
 
 _log = logging.getLogger(__name__)
