@@ -50,7 +50,8 @@ if TYPE_CHECKING:
         sha256_of,
     )
     from advisor.datasets._layouts import list_files, missing_hint
-    from advisor.datasets._manifests import SPLIT, SUFFIXES, ManifestColumns, entry_of, read_rows
+    from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
+    from advisor.datasets._manifests import SUFFIXES, entry_of, read_rows
     from advisor.datasets._reading import ReaderFailure, read_each
     from advisor.datasets._scan import images_in
     from advisor.datasets._sources import address_of

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
 from advisor.core import AmbiguousInput, Reading, UsageError, readings_of_data
 from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
+from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._dataset import Entry, Listing, Rejected
-from advisor.datasets._folder_questions import DEEPEST, UPPER, Names, some_of
+from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import (
     HINT,
     companion_folders,
@@ -29,35 +29,8 @@ from advisor.datasets._table_rows import PARQUET
 from advisor.store import walk_folder
 
 RECORDS = frozenset({".tfrecord", ".array_record"})
-_CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")  # {train,test}
-_LEFT_OUT_FOLDERS = re.compile(r"!\((.+)\)")  # !(backup|tmp)
-_WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
-
-
-@dataclass(frozen=True)
-class ChosenFolders:
-    """The folders of a path that the user wants to be read."""
-
-    only: frozenset[str] = frozenset()  # names of the upper folders that count; all if it is empty
-    left_out: frozenset[str] = frozenset()  # names of folders that do not count, wherever they are
-
-    def has(self, names: Names) -> bool:
-        """Return whether an image or a folder counts, by its folders and its own name."""
-        return not (self.only and names[0] not in self.only) and self.left_out.isdisjoint(names)
-
-
 ALL_FOLDERS = ChosenFolders()
-
-
-def read_choice(path: Path) -> ChosenFolders:
-    """Return the folders that the last name of a path chooses."""
-    if path.exists():
-        return ALL_FOLDERS
-    if chosen := _CHOSEN_FOLDERS.fullmatch(path.name):
-        return ChosenFolders(only=frozenset(chosen[1].split(",")))
-    if left_out := _LEFT_OUT_FOLDERS.fullmatch(path.name):
-        return ChosenFolders(left_out=frozenset(left_out[1].split("|")))
-    return ALL_FOLDERS
+_WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 
 
 def archives_in(folder: Path) -> list[Path]:

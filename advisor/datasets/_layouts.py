@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import AmbiguousInput, Reading, UsageError, nearest, plain, plural, without_password
-from advisor.datasets._archives import ALL_FOLDERS, ChosenFolders, archives_in, list_archives, read_choice
+from advisor.datasets._archives import ALL_FOLDERS, archives_in, list_archives
 from advisor.datasets._captions import Listed
 from advisor.datasets._category_files import class_names_beside, first_number, synset_names
+from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._dataset import Entry, Listing, without_blanks
 from advisor.datasets._folder_questions import DEEPEST, UPPER, some_of
 from advisor.datasets._folders import (
@@ -25,13 +26,13 @@ from advisor.datasets._image_names import (
     compile_pattern,
     pattern_of_names,
 )
+from advisor.datasets._image_places import is_there
 from advisor.datasets._manifests import (
     GUESSED_SUFFIXES,
     LONGEST_LABEL,
     SUFFIXES,
     describe_fault,
     fault_of,
-    is_there,
     labels_of,
     list_manifest,
 )

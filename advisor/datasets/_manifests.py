@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import unicodedata
@@ -10,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from urllib.parse import unquote
 
 from advisor.core import UsageError, nearest, plain as plain_text, plural
 from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
@@ -18,16 +16,15 @@ from advisor.datasets._category_files import class_descriptions, class_names_bes
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS, IMAGES, LABELS
 from advisor.datasets._dataset import Entry, Listing, Rejected
 from advisor.datasets._folder_questions import some_of
-from advisor.datasets._folders import is_system_name
 from advisor.datasets._foreign_files import AS_FILES
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._images import is_candidate
+from advisor.datasets._image_places import find_by_name, locate, places_of_images
 from advisor.datasets._json_labels import labels_in_cell
+from advisor.datasets._manifest_columns import SPLIT, ManifestColumns
 from advisor.datasets._names import bare
 from advisor.datasets._parts import PARTS, UNLABELLED, part_of
 from advisor.datasets._table_rows import CSV, JSON, JSON_LINES, PARQUET, PROBED, SHOWN, TEXT, Row, columns_of, rows_of
 from advisor.datasets._untitled_columns import NO_PART, UNTITLED_EDGES
-from advisor.store import walk_folder
 
 SUFFIXES = CSV | PARQUET | JSON_LINES
 GUESSED_SUFFIXES = SUFFIXES | TEXT | JSON  # Of files that may name images and their classes
@@ -39,7 +36,6 @@ _NO_CLASSES = """
 index width height size url md5 sha256 partition fold kfold folds text caption captions prompt description
 """
 NO_CLASSES = frozenset({"unnamed: 0", *_NO_CLASSES.split()})
-VERTEX_PART = "dataitemresourcelabels.aiplatform.googleapis.com/ml_use"
 _MARKS = (
     "boundingboxannotations objects annotations region_shape_attributes response.annotations label.objects projects"
 )
@@ -63,31 +59,10 @@ NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in 
 TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
 FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 FEWEST_VALUES = 4  # Images from which on a value for each image is no class
-_THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
 _SEPARATORS = re.compile(r"[\s,;|+&/]+")  # Between labels in one cell
-_WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
 _OBJECT = re.compile(r"\[?\s*\{.*:.*\}\s*\]?", re.DOTALL)  # A cell that no class can be
 _PIXEL_TITLE = re.compile(r"(?:pixel|px|p)?[_ ]?\d+(?:[x.]\d+)*", re.IGNORECASE)  # pixel0, 1x28, 0.512 for a second 0
 FEWEST_PIXELS = 48  # Columns that are named so, of a table of pixels at least
-NUMBERED = "#"  # Before the number that a name is, among other names
-_EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
-
-SPLIT: dict[str, tuple[str, ...]] = {
-    "split": ("split", "part", "subset", "data_split", "split_name", "usage", "ml_use", VERTEX_PART),
-    "group": ("group",),
-    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
-}
-"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
-
-
-@dataclass(frozen=True)
-class ManifestColumns:
-    """The columns of a kind of table."""
-
-    names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
-    needed: tuple[str, ...]  # the columns that a table must have
-    hint: str  # what a table should look like, for errors
-
 
 LABELLED = ManifestColumns(
     {
@@ -99,15 +74,6 @@ LABELLED = ManifestColumns(
     ("path", "label"),
     "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
 )
-
-
-def columns_of_table(
-    images: tuple[str, ...], labels: tuple[str, ...], hint: str, edges: Mapping[str, str], **more: tuple[str, ...]
-) -> ManifestColumns:
-    """Return the columns of a table of boxes, with the accepted names of those for the edges, blanks between them."""
-    names = {"path": images, "label": labels, "group_of": ("isgroupof",), **more, **SPLIT}
-    names |= {name: tuple(several.split()) for name, several in edges.items()}
-    return ManifestColumns(names, ("path", "label", *edges), hint)
 
 
 @dataclass(frozen=True)
@@ -307,64 +273,6 @@ def folder_of_images(table: Path) -> Path:
     return table.parent.parent if table.parent.name.casefold() in FOLDERS_OF_TABLES else table.parent
 
 
-def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequence[Path], tuple[str, ...]]:
-    """Return the images of a table, and a sentence if they are not where it says, but below ``root`` by their names."""
-    if any(map(is_there, paths[:PROBED])):
-        return paths, ()
-    places = _places_of_images(root)
-    places_of_paths = []
-    for path in paths:
-        places_of_paths.append(next(filter(None, map(places.get, _names_of(path))), None))
-    folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
-    if not folders:
-        return paths, ()
-    moved = [place or path for place, path in zip(places_of_paths, paths, strict=True)]
-    return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
-
-
-def _names_of(path: Path) -> Iterator[str]:
-    """Yield the names by which an image of a table may be found, the surest first; see :func:`_places_of_images`."""
-    name = path.name.rpartition("?d=")[2]
-    if "%" in name:
-        name = unquote(name)
-    yield f"{path.parent.name}/{name}"
-    yield name
-    if not path.suffix[1:].isdecimal():  # 1.001 may be the number 1,001
-        yield path.stem
-    yield _EXPORT_PREFIX.sub("", name, count=1)
-    if number := _number_in(name):
-        yield number
-
-
-def _number_in(name: str) -> str:
-    """Return the number that a name is, without the zeros before it and the marks in it; empty if it is none."""
-    if name.isdecimal():
-        digits = name
-    elif _THOUSANDS.fullmatch(name):
-        digits = "".join(filter(str.isdecimal, name))
-    else:
-        digits = _WHOLE_FRACTION.sub("", name)
-    return f"{NUMBERED}{digits.lstrip('0') or '0'}" if digits.isdecimal() else ""
-
-
-def _places_of_images(root: Path) -> dict[str, Path | None]:
-    """Return the images below a folder by name, by name without extension, and by the names of folder and file.
-
-    An image whose name is a number has that of :func:`_number_in`, too: spreadsheets drop zeros, and mark thousands.
-
-    None where several images have a name: nothing says which is meant.
-    """
-    places: dict[str, Path | None] = {}
-    for folder, inner, files in walk_folder(root):
-        inner[:] = sorted(name for name in inner if not is_system_name(name))
-        for file in files:
-            if is_candidate(Path(file)) and not is_system_name(file):
-                path = folder / file
-                for name in filter(None, (file, path.stem, f"{path.parent.name}/{file}", _number_in(path.stem))):
-                    places[name] = None if name in places else path
-    return places
-
-
 def _find_columns(path: Path, wanted: ManifestColumns) -> KnownColumns:
     """Return the columns that a table has of those wanted; UsageError: a needed one is missing."""
     columns = columns_of(path)
@@ -456,7 +364,7 @@ def _column_of_images(path: Path, columns: Sequence[str], rows: Sequence[Row]) -
     for column in columns:
         if all(is_image_name(row.get(column, "")) for row in rows):
             return column
-    places = _places_of_images(folder_of_images(path))
+    places = places_of_images(folder_of_images(path))
     for column in columns:
         cells = {row.get(column, "").strip() for row in rows}
         if len(cells) == len(rows) and all(map(places.get, cells)):
@@ -524,23 +432,3 @@ def _part_by_flags(row: Row) -> str:
         if flag in FALSE_WORDS and other != "test":
             other = "test" if part == "train" else "train"
     return other
-
-
-def is_there(path: Path) -> bool:
-    """Return whether a file exists; False for a name that no file can have."""
-    return os.path.exists(path)  # noqa: PTH110 -- it raises no error for a name that is too long
-
-
-def locate(folder: Path, name: str) -> Path:
-    """Return the file that a table or an annotation names, relative to a folder.
-
-    Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk
-    (NFD), or the other way.
-    """
-    if "\\" in name and not ("/" in name and is_there(folder / name)):
-        name = name.replace("\\", "/")
-    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 -- a third of the time of paths
-    if name.isascii() or os.path.exists(path):  # noqa: PTH110
-        return Path(path)
-    forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
-    return next((form for form in forms if is_there(form)), Path(path))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core import AmbiguousInput, UsageError
-from advisor.datasets import list_files, survey
+from advisor.datasets import Listing, list_files, survey
 from advisor.datasets._folder_questions import Names
 from advisor.datasets._folders import read_folders
 from tests.datasets.folders import make

@@ -35,8 +35,9 @@ from advisor.datasets._boxes.yolo import is_names_file, is_yolo, list_yolo, stri
 from advisor.datasets._category_files import key_of, read_lists
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folders import is_system_name
+from advisor.datasets._image_places import find_by_name, is_there, locate
 from advisor.datasets._layouts import missing_hint
-from advisor.datasets._manifests import SUFFIXES, find_by_name, is_there, locate
+from advisor.datasets._manifests import SUFFIXES
 from advisor.store import walk_folder
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.datasets._column_names import FOREIGN_IMAGES, FOREIGN_LABELS
-from advisor.datasets._manifests import columns_of_table
+from advisor.datasets._manifest_columns import columns_of_table
 from advisor.datasets._untitled_columns import CORNERS, UNTITLED_EDGES
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")

@@ -16,6 +16,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._category_files import class_names_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._image_names import is_image_name
-from advisor.datasets._manifests import find_by_name, is_there
+from advisor.datasets._image_places import find_by_name, is_there
 from advisor.datasets._scan import folders_in, images_in
 from advisor.store import MAX_BYTES, open_file, parse_json, read_text
 
@@ -68,10 +69,10 @@ def form_of(file: Path) -> ToolForm | None:
         return None
     suffix = file.suffix.lower()
     if suffix == ".txt":
-        return LINES if _LINE.match(head) else None
+        return line_list() if _LINE.match(head) else None
     if suffix in (".xml", ".csv"):
         return next((form for form in _other_forms(suffix) if all(word in head for word in form.words)), None)
-    forms = line_forms() if suffix in LINES_OF_JSON else (*FORMS, *service_forms())
+    forms = line_forms() if suffix in LINES_OF_JSON else (*tool_forms(), *service_forms())
     return next((form for form in forms if all(f'"{word}"' in head + tail for word in form.words)), None)
 
 
@@ -157,7 +158,7 @@ def _marked_images(file: Path) -> list[MarkedImage]:
     if file.suffix.lower() == ".xml":
         return list(form.read(read_xml(file), file))
     text = read_text(file, MAX_BYTES)
-    if form is LINES:
+    if form is line_list():
         return list(form.read(text, file))
     if file.suffix.lower() == ".csv":
         return list(form.read(list(csv.DictReader(io.StringIO(text))), file))
@@ -382,19 +383,26 @@ def _lines(text: Any, file: Path) -> Iterator[MarkedImage]:
             yield MarkedImage(match["path"], boxes)
 
 
-LINES = ToolForm((), _lines)
-FORMS = (
-    ToolForm(("shapes", "imagePath"), _label_me),
-    ToolForm(("shapes", "shape_type"), _label_me),
-    ToolForm(("imageData", "imageHeight"), _label_me),
-    ToolForm(("coordinates", "annotations"), _create_ml),
-    ToolForm(("assets", "regions"), _vott),
-    ToolForm(("shape_attributes", "filename"), _via),
-    ToolForm(("rectanglelabels",), _label_studio),
-    ToolForm(("polygonlabels", "original_width"), _label_studio),
-    ToolForm(("ellipselabels", "original_width"), _label_studio),
-    ToolForm(("boundingBoxes",), _edge_impulse),
-    ToolForm(("classTitle", "objects"), _supervisely),
-    ToolForm(("box2d", "labels"), _bdd),
-)
-"""The forms of JSON files; the first that fits counts."""
+@cache
+def line_list() -> ToolForm:
+    """Return the form of text files with an image and its boxes in each line."""
+    return ToolForm((), _lines)
+
+
+@cache
+def tool_forms() -> Sequence[ToolForm]:
+    """Return the forms of JSON files; the first that fits counts."""
+    return (
+        ToolForm(("shapes", "imagePath"), _label_me),
+        ToolForm(("shapes", "shape_type"), _label_me),
+        ToolForm(("imageData", "imageHeight"), _label_me),
+        ToolForm(("coordinates", "annotations"), _create_ml),
+        ToolForm(("assets", "regions"), _vott),
+        ToolForm(("shape_attributes", "filename"), _via),
+        ToolForm(("rectanglelabels",), _label_studio),
+        ToolForm(("polygonlabels", "original_width"), _label_studio),
+        ToolForm(("ellipselabels", "original_width"), _label_studio),
+        ToolForm(("boundingBoxes",), _edge_impulse),
+        ToolForm(("classTitle", "objects"), _supervisely),
+        ToolForm(("box2d", "labels"), _bdd),
+    )

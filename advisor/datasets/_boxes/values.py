@@ -24,14 +24,9 @@ from advisor.datasets._boxes.table_forms import (
     UNTITLED,
 )
 from advisor.datasets._dataset import Entry, Listing, Rejected
-from advisor.datasets._manifests import (
-    ManifestColumns,
-    entry_of,
-    find_by_name,
-    folder_of_images,
-    has_columns,
-    read_rows,
-)
+from advisor.datasets._image_places import find_by_name
+from advisor.datasets._manifest_columns import ManifestColumns
+from advisor.datasets._manifests import entry_of, folder_of_images, has_columns, read_rows
 from advisor.datasets._scan import folders_in
 from advisor.datasets._table_rows import CSV
 from advisor.datasets._untitled_columns import CORNERS

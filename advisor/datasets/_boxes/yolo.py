@@ -37,8 +37,8 @@ from advisor.datasets._boxes.values import (
 from advisor.datasets._category_files import CLASS_LISTS, first_number, key_of, require_beside
 from advisor.datasets._dataset import Rejected
 from advisor.datasets._folder_questions import some_of
+from advisor.datasets._image_places import is_there, locate
 from advisor.datasets._images import READ_ERRORS, open_image, orientation
-from advisor.datasets._manifests import is_there, locate
 from advisor.datasets._scan import images_in
 from advisor.store import labels_in, read_yaml
 

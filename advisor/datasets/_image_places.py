@@ -1,0 +1,99 @@
+"""Find the images that a table or an annotation names."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+from advisor.datasets._folder_questions import some_of
+from advisor.datasets._folders import is_system_name
+from advisor.datasets._images import is_candidate
+from advisor.datasets._table_rows import PROBED
+from advisor.store import walk_folder
+
+_THOUSANDS = re.compile(r"\d{1,3}(?:[.,'’\s]\d{3})+")  # A number with marks between thousands
+_WHOLE_FRACTION = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
+NUMBERED = "#"  # Before the number that a name is, among other names
+_EXPORT_PREFIX = re.compile(r"[0-9a-f]{8}-")  # What Label Studio puts before the name of an image
+
+
+def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequence[Path], tuple[str, ...]]:
+    """Return the images of a table, and a sentence if they are not where it says, but below ``root`` by their names."""
+    if any(map(is_there, paths[:PROBED])):
+        return paths, ()
+    places = places_of_images(root)
+    places_of_paths = []
+    for path in paths:
+        places_of_paths.append(next(filter(None, map(places.get, _names_of(path))), None))
+    folders = sorted({str(path.parent.relative_to(root)) for path in places_of_paths if path})
+    if not folders:
+        return paths, ()
+    moved = [place or path for place, path in zip(places_of_paths, paths, strict=True)]
+    return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
+
+
+def _names_of(path: Path) -> Iterator[str]:
+    """Yield the names by which an image of a table may be found, the surest first; see :func:`places_of_images`."""
+    name = path.name.rpartition("?d=")[2]
+    if "%" in name:
+        name = unquote(name)
+    yield f"{path.parent.name}/{name}"
+    yield name
+    if not path.suffix[1:].isdecimal():  # 1.001 may be the number 1,001
+        yield path.stem
+    yield _EXPORT_PREFIX.sub("", name, count=1)
+    if number := _number_in(name):
+        yield number
+
+
+def _number_in(name: str) -> str:
+    """Return the number that a name is, without the zeros before it and the marks in it; empty if it is none."""
+    if name.isdecimal():
+        digits = name
+    elif _THOUSANDS.fullmatch(name):
+        digits = "".join(filter(str.isdecimal, name))
+    else:
+        digits = _WHOLE_FRACTION.sub("", name)
+    return f"{NUMBERED}{digits.lstrip('0') or '0'}" if digits.isdecimal() else ""
+
+
+def places_of_images(root: Path) -> dict[str, Path | None]:
+    """Return the images below a folder by name, by name without extension, and by the names of folder and file.
+
+    An image whose name is a number has that of :func:`_number_in`, too: spreadsheets drop zeros, and mark thousands.
+
+    None where several images have a name: nothing says which is meant.
+    """
+    places: dict[str, Path | None] = {}
+    for folder, inner, files in walk_folder(root):
+        inner[:] = sorted(name for name in inner if not is_system_name(name))
+        for file in files:
+            if is_candidate(Path(file)) and not is_system_name(file):
+                path = folder / file
+                for name in filter(None, (file, path.stem, f"{path.parent.name}/{file}", _number_in(path.stem))):
+                    places[name] = None if name in places else path
+    return places
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a file exists; False for a name that no file can have."""
+    return os.path.exists(path)  # noqa: PTH110 -- it raises no error for a name that is too long
+
+
+def locate(folder: Path, name: str) -> Path:
+    """Return the file that a table or an annotation names, relative to a folder.
+
+    Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk
+    (NFD), or the other way.
+    """
+    if "\\" in name and not ("/" in name and is_there(folder / name)):
+        name = name.replace("\\", "/")
+    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 -- a third of the time of paths
+    if name.isascii() or os.path.exists(path):  # noqa: PTH110
+        return Path(path)
+    forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
+    return next((form for form in forms if is_there(form)), Path(path))
