@@ -112,7 +112,9 @@ def test_a_shell_gets_the_names(starts_processes: None) -> None:
     assert said.stdout.split() == ["worst-group"]
 
 
-def test_errors_of_use_and_of_stages_have_their_exit_codes() -> None:
+def test_exit_codes_are_a_contract_and_errors_of_use_and_of_stages_have_theirs() -> None:
+    numbers = {"OK": 0, "INTERNAL_ERROR": 1, "USAGE": 2, "UNSATISFIED": 3, "CHANGED": 4, "INTERRUPTED": 130}
+    assert {code.name: code.value for code in ExitCode} == numbers
     assert [error.exit_code for error in (UsageError, WeightsError, StageError)] == [2, 2, 1]
 
 

@@ -484,7 +484,7 @@ def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path:
         read(tmp_path, HEADER + GOOD + GOOD)
     path = tmp_path / "gadget.csv"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="is not UTF-8"):
         read_measurements(path, ["cpu"])
 
 

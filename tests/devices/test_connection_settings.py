@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import advisor
 from advisor.compression import recipe
 from advisor.core import FileFeatures, Traits, UsageError
 from advisor.devices import ConnectionSettings, SshConnection, listing, model_features, read_features, target_vector
@@ -34,6 +35,17 @@ def profile_with(folder: Path, connection: str) -> Path:
     path = folder / "board.yaml"
     path.write_text(BOARD + f"connection: {connection}\n")
     return path
+
+
+def test_a_profile_runs_no_command_of_its_own(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    config = tmp_path / "ssh_config"
+    config.write_text(f'Match exec "touch {trap}"\nHost *\n  ProxyCommand touch {trap}\n')
+    profile_with(tmp_path, f"{{ssh: board.invalid, config: {config}}}")
+    (tmp_path / "model.tflite").write_bytes(b"")
+    with pytest.raises(UsageError, match="unknown key 'config'"):
+        advisor.benchmark_device(tmp_path / "model.tflite", device="board", profiles=[tmp_path])
+    assert not trap.exists()
 
 
 def test_a_profile_says_how_its_device_is_reached(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_this_machine_is_listed_first_and_a_further_folder_where_it_is_named(boa
 
 def test_options_of_adb_need_a_phone(board: Path) -> None:
     devices.add(board)
-    with pytest.raises(UsageError, match="need --adb"):
+    with pytest.raises(UsageError, match="need adb"):
         devices.calibrate("our-board", cores="f0")
 
 

@@ -23,7 +23,7 @@ def matrix() -> Matrix:
     return predict_matrix(read_fleet(PHONES), files, Budget(latency_ms=20.0))
 
 
-def answer(matrix: Matrix, budget_ms: float = 20.0, fleet: str = PHONES) -> FleetAnswer:
+def answer(matrix: Matrix, budget_ms: float = 17.5, fleet: str = PHONES) -> FleetAnswer:
     return answer_for(read_fleet(fleet), replace(matrix, limits=Budget(latency_ms=budget_ms)))
 
 

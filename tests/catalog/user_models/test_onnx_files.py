@@ -47,7 +47,7 @@ def test_an_image_in_nhwc_keeps_its_order_and_of_two_outputs_the_one_called_prob
     [
         (network(("n", 3, "h", "w")), None, "leaves the size open"),
         (network((1, 3, SIDE, SIDE)), 64, "not one square"),
-        (network((1, 3, 32, 64)), None, "not one square"),
+        (network((1, 3, 32, 64)), None, "no square"),
         (network((1, 1, SIDE, SIDE)), None, rf"its input \(1, 1, {SIDE}, {SIDE}\) is not one RGB image"),
         (network((8, 3, SIDE, SIDE)), None, "its batch is fixed at 8"),
         (network(inputs=("image", "mask")), None, "it has 2 inputs: 'image', 'mask'"),

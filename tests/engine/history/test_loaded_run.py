@@ -53,7 +53,7 @@ def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: b
     assert (unfinished.evaluated, unfinished.configurations, unfinished.running) == (3, 100, running)
     state = "Search is running" if running else "The search has not ended"
     said = unfinished.sentence("runs/latest")
-    assert said.startswith(f"{state}, 3 of 100 configurations have results.")
+    assert said.startswith(f"{state}, 3 of 100 configurations have results (")
     assert said.endswith("continue it: advisor search --resume runs/latest")
 
 
