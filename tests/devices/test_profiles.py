@@ -212,7 +212,8 @@ def test_the_build_of_a_package_for_cpus_counts_as_the_package(tmp_path: Path, m
 def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> None:
     board = profiles["raspberry-pi-4"]
     said = board.build_remark(board.target())
-    assert said.startswith("raspberry-pi-4: LiteRT 2.3.0 with XNNPACK, 64-bit, as pip install ai-edge-litert gives;")
+    build = "LiteRT 2.3.0 with XNNPACK, 64-bit, the build in the package ai-edge-litert"
+    assert said.startswith(f"raspberry-pi-4: {build};")
     assert "raspberry-pi-4:tflite-cpu-x4-ruy" in said
     assert "raspberry-pi-4:tflite-cpu-x1" not in said
     assert "with XNNPACK, 32-bit;" in board.build_remark(board.target("tflite-cpu-x4-armhf"))

@@ -201,11 +201,11 @@ USER = """
 import sys
 from pathlib import Path
 from advisor.store import ArtifactCache
-from advisor.store._limit import Hold, evict_results
+from advisor.store._limit import Lease, evict_results
 
 root, seed = Path(sys.argv[1]), int(sys.argv[2])
 for turn in range(20):
-    hold = Hold(root)
+    hold = Lease(root)
     cache = ArtifactCache(root / "artifacts", hold)
     for number in range(5):
         text = str(number) * 1000

@@ -165,7 +165,7 @@ class DeviceProfile:
         bits = ", 64-bit" if wide else ", 32-bit"
         if not self.isa and not narrow:
             bits = ""  # The profile does not say what the processor is
-        installed = ", as pip install ai-edge-litert gives" if target.kernels == KERNELS[0] and wide else ""
+        installed = ", the build in the package ai-edge-litert" if target.kernels == KERNELS[0] and wide else ""
         runtime = "LiteRT" if target.kernels == KERNELS[0] else "TensorFlow Lite"
         others = [
             f"{self.name}:{target_alike.name}"

@@ -233,7 +233,8 @@ class SearchLoop:
 
     async def judge(self, scorer: Scorer | None) -> None:
         """Score the finalists on the hold-out if there are images. After an interrupt the resumed run does it."""
-        if scorer is None or self.stopping.is_set():
+        has_result = any(evaluation.status is Status.OK for evaluation in self._run.evaluations())
+        if scorer is None or self.stopping.is_set() or not has_result:
             return
         self._progress.say("judging the finalists on the hold-out")
         judging = asyncio.ensure_future(self._judge(scorer))
