@@ -23,7 +23,7 @@ _LINE = re.compile(r"(?<=write )(for example )?([a-z_]+): (\S.*)")
 """A line of a request file, as an example."""
 
 _LISTS = ("Sequence[", "Files", "Folders")
-"""How the annotations of arguments that are lists begin."""
+"""Beginnings of the annotations of arguments that are lists."""
 
 _ARGUMENTS = {
     "all": "everything",

@@ -1,4 +1,4 @@
-"""What mistakes cost: parse and check the prices of the user."""
+"""Parse and check the costs of mistakes that a user states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a user weighs accuracy, latency and size."""
+"""Weigh accuracy, latency and size as a user wants it."""
 
 from __future__ import annotations
 

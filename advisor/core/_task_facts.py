@@ -19,7 +19,7 @@ class OwnCards:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What the rooms read of a task. What is done for it is in :class:`advisor.tasks.Task`."""
+    """The facts of a task, which every room may read. Its methods are in :class:`advisor.tasks.Task`."""
 
     name: str  # as users write it
     model_kind: str  # what a model of the task is, as its description begins

@@ -1,4 +1,4 @@
-"""What a search asks of a task."""
+"""Define the images, the stages and the figures that a search asks a task for."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Task(SearchTask):
 
 
 class TaskFunctions(NamedTuple):
-    """What the methods of a task do, in modules that import more than its facts need."""
+    """The functions behind the methods of a task, in modules that import more than its facts need."""
 
     read: Callable[[Question, Say], Images]
     check: Callable[[Path, Say], DataCheck]  # no network judges the labels

@@ -1,4 +1,4 @@
-"""What the files of annotation tools and labelling services say of an image, and the forms of such files."""
+"""Hold the boxes that the file of an annotation tool or a labelling service states, and the forms of such files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the job of a stage runs, and what it may use."""
+"""The pool in which the job of a stage runs, and the resources that it may use."""
 
 from __future__ import annotations
 

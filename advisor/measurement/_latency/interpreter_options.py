@@ -1,4 +1,4 @@
-"""How a file is loaded for timing."""
+"""Options with which a file is loaded for timing."""
 
 from dataclasses import dataclass
 from pathlib import Path

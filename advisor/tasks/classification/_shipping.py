@@ -1,4 +1,4 @@
-"""What a bundle of this task contains."""
+"""The content of a bundle of a classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a training starts, and when it ends."""
+"""The start of a training, and its end."""
 
 from __future__ import annotations
 

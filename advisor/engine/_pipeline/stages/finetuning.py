@@ -228,7 +228,7 @@ def was_shortened(model: FloatModel) -> bool:
 
 
 def _within_limit(
-    own: Finetuning, compared: FloatModel | None, materials: Materials, scope: Scope
+    values: Finetuning, compared: FloatModel | None, materials: Materials, scope: Scope
 ) -> tuple[Finetuning, TrainingTime]:
     """Return the hyperparameters of a training within a time limit, and what the limit means for it.
 
@@ -236,12 +236,12 @@ def _within_limit(
     """
     if compared is not None:
         result = read_result(compared.path.parent)
-        same_layers = replace(own, trained=result.get("trained", own.trained))
+        same_layers = replace(values, trained=result.get("trained", values.trained))
         return same_layers, TrainingTime(fitted=bool(result.get("shortened")))
     if scope.purpose != Purpose.COMPARE:
-        return own, NO_LIMIT
-    fitted = own.shorten_to(materials.training_share(scope.card, scope.training))
-    return fitted, TrainingTime(materials.alone_s(scope), fitted != own)
+        return values, NO_LIMIT
+    fitted = values.shorten_to(materials.training_share(scope.card, scope.training))
+    return fitted, TrainingTime(materials.alone_s(scope), fitted != values)
 
 
 def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
@@ -254,7 +254,7 @@ def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
 
 
 def _plan_hyperparameters(
-    own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None
+    values: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None
 ) -> Finetuning:
     """Return the hyperparameters within a time limit; without extra epochs if every epoch of the compared network was
     worse than its start, by two standard errors of an accuracy on so many images.
@@ -262,17 +262,17 @@ def _plan_hyperparameters(
     outcome: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
     best = float(max((row["validation_accuracy"] for row in outcome["history"]), default=1.0))
     harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < outcome.get("start_accuracy", 0.0)
-    return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
+    return replace(values, seconds=seconds, more_epochs=0.0 if harmed else values.more_epochs)
 
 
-def choose_hyperparameters(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
+def choose_hyperparameters(values: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
     """Return the hyperparameters after a number of trials: the best ones so far, or those to try next.
 
     The study is replayed from the trials' results, so that equal results give equal hyperparameters.
     """
     if best and not trials:
-        return own
-    study = Trials(own, own.seed)
+        return values
+    study = Trials(values, values.seed)
     for trial in trials:
         study.tell(study.ask(), float(read_result(trial.path.parent)["validation_accuracy"]))
     return study.best if best else study.ask()
