@@ -117,7 +117,7 @@ def asset(name: str) -> str:
 
 @cache
 def plotly_script() -> str:
-    """Return plotly.js: a wheel holds it (``tools/plotly_script.py``), a checkout has the package plotly."""
+    """Return plotly.js: a wheel holds it (``tools/wheel_files.py``), a checkout has the package plotly."""
     shipped = files("advisor") / "_data" / "plotly.min.js"
     if shipped.is_file():
         return shipped.read_text(encoding="utf-8")
