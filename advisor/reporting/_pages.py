@@ -94,7 +94,7 @@ def environment(package: str = "advisor.reporting") -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["text"] = text
+    environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN}
     environment.filters |= {"cell": cell, "figure": text.figure}
     macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
     environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "table")} if macros else {}
