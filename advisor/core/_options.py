@@ -203,6 +203,16 @@ class PlanOptions(_Task, LimitOptions, total=False):
             choices=tuple(METRICS),
         ),
     ]
+    input_size: Annotated[
+        Number,
+        Option(
+            QUESTION,
+            "PIXELS",
+            "Side of the networks' input, a multiple of 32: a larger one finds smaller objects and takes longer. For "
+            "tasks other than image-classification.",
+            usual="that of the task",
+        ),
+    ]
     costs: Annotated[
         Place,
         Option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -189,9 +189,15 @@ class FoundObjects:
         """Each answer, and whether it is right."""
         return answers_of(self.by.match(self, 0.0))
 
-    def at(self, threshold: float, images: Images) -> tuple[BoxFacts, list[Matched]]:
-        """Return the counts of each class at a threshold, and the matches in each image."""
+    def at(
+        self, threshold: float, images: Images, floats: FoundObjects | None = None
+    ) -> tuple[BoxFacts, list[Matched]]:
+        """Return the counts of each class and size at a threshold, and the matches in each image.
+
+        ``floats`` is what the float32 file finds in the same images; None if the two are not compared.
+        """
         matched = self.by.match(self, threshold)
+        others = None if floats is None else self.by.match(floats, threshold)
         # For each image and class: true boxes, found ones, right ones. Beside the found counts stands the best constant
         # guess: a file that counts worse than the median of each class helps no app.
         table = average_precision.count_boxes(matched, self.classes)
@@ -209,7 +215,10 @@ class FoundObjects:
         }
         coco = self.figures.coco
         value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
-        return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
+        areas = {name: (area.value, area.low, area.high) for name, area in self.figures.by_area.items()}
+        by_size = average_precision.count_by_size(matched, others, self.groups)
+        facts = BoxFacts(threshold, value, by_class, coco_interval=ends, by_size=by_size, coco_by_area=areas)
+        return facts, matched
 
 
 @dataclass(frozen=True)
@@ -219,6 +228,7 @@ class ObjectFigures:
     mean: Interval  # mean over the classes, the figure that decides
     by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
     coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
+    by_area: Mapping[str, Interval] = field(default_factory=dict)  # the same of small, medium and large objects
 
 
 class Criterion(Protocol):
@@ -243,7 +253,8 @@ class ByBoxes:
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         reached = average_precision.score_boxes(given.true, given.found, given.sizes, given.classes, given.groups)
-        return ObjectFigures(reached.half, reached.by_class, reached.coco)
+        areas = average_precision.score_areas(given.true, given.found, given.sizes, given.classes, given.groups)
+        return ObjectFigures(reached.half, reached.by_class, reached.coco, areas)
 
     def shares(self, given: FoundObjects) -> list[float]:
         shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes)
@@ -337,12 +348,12 @@ class Detected(JudgeByShares[FoundObjects]):
         """
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         if self.guarantees is None:
-            return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images)[0])
+            return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images, floats)[0])
         answers = own.answers
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
         score, guarantee = guarantee_threshold(answers, self.guarantees, batch)
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
-        facts = replace(own.at(score, images)[0], guarantee=complete_guarantee(answers, score, guarantee))
+        facts = replace(own.at(score, images, floats)[0], guarantee=complete_guarantee(answers, score, guarantee))
         if floats is not None:
             calibration = fit_score_calibration(floats.answers)
             errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))

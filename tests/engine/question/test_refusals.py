@@ -63,6 +63,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {**BOXES, "training": ["finetune_top"], "tune_training": 4},
         "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",
     ),
+    ({"input_size": 320, **PHOTOS}, "--input-size: each network for --task image-classification has the input of its"),
+    ({"input_size": 330, **BOXES}, "--input-size: 330 pixels are no multiple of 32"),
     ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
     ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
     ({"executor": "ray", "shared_folder": "no/such"}, "--shared-folder: 'no/such' is not a folder"),
