@@ -102,9 +102,6 @@ class BoxFacts:
     scores: BoxScores | None = None  #: how far scores can be believed; None of centres and of the user's own files
     guarantee: BoxGuarantee | None = None  #: what the user asked of the threshold; None for no wish
     by_size: tuple[ObjectsOfSize, ...] = ()  #: objects by their size, the smallest first; empty of older runs
-    #: ``coco`` of small, medium and large objects with the ends of its 95 % interval, by COCO's names: below 32 x 32
-    #: pixels of the image, up to 96 x 96, and above. An area without an object is absent.
-    coco_by_area: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
 
 
 class OverlaidImage(NamedTuple):
@@ -270,8 +267,8 @@ class ImageAnswers:
     #: how far the probabilities of a classifier can be believed; None where they were not kept.
     confidence: ConfidenceFacts | None = None
     shares: str = ""  #: path of each image's share in the figure that decides, where labels do not tell it
-    #: figures in % of a classifier by the names of :data:`advisor.core.METRICS`: all that the images allow, the
-    #: one that decides among them.
+    #: figures in % of a classifier or detector by the names of :data:`advisor.core.METRICS`: all that the images
+    #: allow, the one that decides among them.
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
     figures: Mapping[str, Quantity] = field(default_factory=dict)  #: further figures of a task by their names
     overlays: Overlays | None = None  #: images with a colour for each pixel, of the hold-out alone

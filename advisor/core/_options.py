@@ -198,8 +198,9 @@ class PlanOptions(_Task, LimitOptions, total=False):
         Option(
             QUESTION,
             "NAME",
-            "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or worst-group.",
-            usual="top1",
+            "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or worst-group; "
+            "for object-detection map, map-small, map-medium or map-large.",
+            usual="top1; for boxes mAP@0.5",
             choices=tuple(METRICS),
         ),
     ]

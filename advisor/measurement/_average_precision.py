@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import Interval, ObjectsOfSize, require_extra
+from advisor.core import METRICS, Interval, ObjectsOfSize, require_extra
 from advisor.measurement._accuracy import Detections, of_other_images, sums_of_units, units_of
 
 Floats = NDArray[np.float32]
@@ -19,10 +19,13 @@ Flags = NDArray[np.bool_]
 
 HALF = (0.5,)  # The overlap of mAP@0.5
 MOST_GROUPS = 300  # Groups of images that are left out in turn, at most
-AREAS = ("small", "medium", "large")  # COCO's: below 32 x 32 pixels of the image, up to 96 x 96, and above
-ALL_AREAS = slice(0, 1)  # Of the areas of pycocotools: objects of any area
-EACH_AREA = slice(1, 4)  # Those of :data:`AREAS`
-MOST_AREA_GROUPS = 40  # Groups that are left out in turn for the figure of an area: it takes three times the work
+MOST_AREA_GROUPS = 40  # Groups that are left out in turn for the figures of areas: they take three times the work
+
+ALL_AREAS = slice(0, 1)
+EACH_AREA = slice(1, 4)
+MAP, *BY_AREA = (name for name, metric in METRICS.items() if metric.of_boxes)
+AREAS = {name: slice(place, place + 1) for place, name in enumerate((MAP, *BY_AREA))}
+"""Place of the area of each metric in those of ``pycocotools``: all objects, small, medium and large ones."""
 
 SIZES = (0.0, 0.025, 0.05, 0.1, 0.2, 1.0)
 """Ends of the ranges of sizes, see :class:`.ObjectsOfSize`: 8, 16, 32 and 64 pixels at an input of 320 pixels.
@@ -80,7 +83,7 @@ def score_areas(
     classes: int,
     groups: Sequence[int] = (),
 ) -> dict[str, Interval]:
-    """Return COCO's average precision (0-1) of small, medium and large objects, see :data:`AREAS`.
+    """Return COCO's average precision (0-1) of small, medium and large objects by the names of their metrics.
 
     An area without a true object is absent. Each has the range on as many other images, see :func:`.of_other_images`.
     Arguments are those of :func:`score_boxes`.
@@ -94,11 +97,11 @@ def score_areas(
         _compute_area_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)
     ]
     scores = {}
-    for place, area in enumerate(AREAS):
+    for place, metric in enumerate(BY_AREA):
         value = _mean_of_known(whole[:, :, place])
         if np.isfinite(value):
             without = [_mean_of_known(precision[:, :, place]) for precision in left]
-            scores[area] = of_other_images(value, without)
+            scores[metric] = of_other_images(value, without)
     return scores
 
 
@@ -168,22 +171,29 @@ def _loss_on_others(fewer: NDArray[np.int64], true: NDArray[np.int64], units: ND
 
 
 def split_precision(
-    true: Sequence[Detections], detected: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+    true: Sequence[Detections],
+    detected: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    metric: str = "",
 ) -> Floats:
     """Return each image's share in the mAP@0.5: N values whose mean is the mAP@0.5, to compare files image by image.
+
+    With a ``metric`` of :data:`AREAS` they are shares in this one.
 
     An average precision is no mean over images. Its jackknife pseudo-values are used instead: N times the figure of
     all images less N - 1 times the figure without one image (B. Efron and R. Tibshirani, "An Introduction to the
     Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
     Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score_boxes`.
     """
-    judged = evaluate_matches(true, detected, sizes, classes, HALF)
+    overlaps = () if metric else HALF
+    judged = evaluate_matches(true, detected, sizes, classes, overlaps, AREAS.get(metric, ALL_AREAS))
     count = len(true)
     groups = np.arange(count) * min(count, MOST_GROUPS) // count
-    whole = _mean_of_known(_compute_precision(judged, range(count))[0])
+    whole = _mean_of_known(_compute_precision(judged, range(count)))
     left = np.zeros(groups[-1] + 1)
     for group in range(len(left)):
-        left[group] = _mean_of_known(_compute_precision(judged, np.flatnonzero(groups != group).tolist())[0])
+        left[group] = _mean_of_known(_compute_precision(judged, np.flatnonzero(groups != group).tolist()))
     left = np.where(np.isnan(left), whole, left)
     values = (len(left) * whole - (len(left) - 1) * left)[groups]
     return np.asarray((values - values.mean() + whole).astype(np.float32))

@@ -11,8 +11,6 @@ from advisor.reporting import _text as text
 from advisor.reporting._blocks import Block, Labelled, TableColumn, table_of
 from advisor.reporting._view import RunView
 
-COCO_AREAS = "below 32 x 32 pixels of the photograph, up to 96 x 96, and above"
-
 
 def size_blocks(view: RunView) -> Iterator[Block]:
     """Yield how many objects of each size the pick finds, and what is lost; nothing where sizes are not known."""
@@ -33,9 +31,7 @@ def describe_sizes(pick: Evaluation) -> Iterator[Block]:
         TableColumn("recall % (95 %)", lambda row: text.share(Interval(row.recall, *row.recall_interval))),
     )
     measured_at = f"Pixels are those of the network's input of {side} x {side}. " if side else ""
-    areas = [f"{name} {100 * value:.1f} %" for name, (value, _, _) in boxes.coco_by_area.items()]
-    coco = f" COCO's mAP by size ({COCO_AREAS}): {', '.join(areas)}." if areas else ""
-    note = f"{measured_at}The objects of the {on} by size, found from a score of {boxes.threshold:.2f} on.{coco}"
+    note = f"{measured_at}The objects of the {on} by size, found from a score of {boxes.threshold:.2f} on."
     yield replace(table_of(columns, boxes.by_size, caption="Objects by size"), notes=[note])
     lost = _tell_loss(pick, side)
     if lost:

@@ -337,9 +337,15 @@ def _refuse_metrics(question: Question, written: Options) -> Refusals:
     if not option:
         return
     named = f"{FLOORS} {question.limits.min_metrics[0][0]}=..." if option == FLOORS else option
-    if not question.of_task.probabilities:
-        judged = f"judged by {TASKS[question.task].metric}, and only classifiers by other metrics"
-        yield f"{named}: models for --task {question.task} are {judged}", f"leave {option} out"
+    task = TASKS[question.task]
+    floors = [name for name, _ in question.limits.min_metrics]
+    for name in (*([question.metric] if written["metric"] or written["costs"] else ()), *floors):
+        if name not in task.metrics:
+            others = f"by {', '.join(task.metrics)}" if task.metrics else "by no other metric"
+            yield (
+                f"{named}: models for --task {task.name} are judged by {task.metric}, or {others}",
+                f"leave {option} out",
+            )
     if question.data is None:
         why = f"{named}: this metric is measured on images, and --data is not given"
         yield why, f"add --data DIR (one sub-folder for each class), or leave {option} out"

@@ -18,6 +18,7 @@ import numpy as np
 
 from advisor.catalog import Array, ImportedModel, ModelFacts, classifier, run
 from advisor.core import (
+    METRICS,
     BoxFacts,
     BoxScores,
     ClassBoxes,
@@ -26,9 +27,10 @@ from advisor.core import (
     Interval,
     JudgedBox,
     JudgedImage,
+    Quantity,
     UsageError,
 )
-from advisor.engine import Images, Role
+from advisor.engine import Images, Role, percent
 from advisor.exporting import COUNT, LOOKED_AT, Found, Page, ShippedModel, agreed, check, runners, shipping
 from advisor.measurement import (
     NEAR,
@@ -46,7 +48,7 @@ from advisor.measurement import (
     load_detections,
     true_boxes,
 )
-from advisor.tasks._judge import EVERY, PALETTE, JudgeByShares
+from advisor.tasks._judge import EVERY, HELD_OUT, PALETTE, VALIDATED, JudgeByShares
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import (
     DETECTIONS,
@@ -189,6 +191,13 @@ class FoundObjects:
         """Each answer, and whether it is right."""
         return answers_of(self.by.match(self, 0.0))
 
+    def metrics(self, source: str) -> dict[str, Quantity]:
+        """Return the further figures in %, by their names in ``METRICS``; ``source`` says of which images."""
+        known = self.figures.metrics
+        return {
+            name: percent(share, len(self.true), f"{METRICS[name].label} {source}") for name, share in known.items()
+        }
+
     def at(
         self, threshold: float, images: Images, floats: FoundObjects | None = None
     ) -> tuple[BoxFacts, list[Matched]]:
@@ -215,9 +224,8 @@ class FoundObjects:
         }
         coco = self.figures.coco
         value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
-        areas = {name: (area.value, area.low, area.high) for name, area in self.figures.by_area.items()}
         by_size = average_precision.count_by_size(matched, others, self.groups)
-        facts = BoxFacts(threshold, value, by_class, coco_interval=ends, by_size=by_size, coco_by_area=areas)
+        facts = BoxFacts(threshold, value, by_class, coco_interval=ends, by_size=by_size)
         return facts, matched
 
 
@@ -228,7 +236,7 @@ class ObjectFigures:
     mean: Interval  # mean over the classes, the figure that decides
     by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
     coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
-    by_area: Mapping[str, Interval] = field(default_factory=dict)  # the same of small, medium and large objects
+    metrics: Mapping[str, Interval] = field(default_factory=dict)  # further figures by their names in ``METRICS``
 
 
 class Criterion(Protocol):
@@ -251,13 +259,16 @@ class Criterion(Protocol):
 class ByBoxes:
     """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
 
+    metric: str = ""  # name in ``METRICS`` of the figure that decides; empty for the mAP@0.5
+
     def figures(self, given: FoundObjects) -> ObjectFigures:
         reached = average_precision.score_boxes(given.true, given.found, given.sizes, given.classes, given.groups)
         areas = average_precision.score_areas(given.true, given.found, given.sizes, given.classes, given.groups)
-        return ObjectFigures(reached.half, reached.by_class, reached.coco, areas)
+        metrics = {average_precision.MAP: reached.coco, **areas}
+        return ObjectFigures(metrics.get(self.metric, reached.half), reached.by_class, reached.coco, metrics)
 
     def shares(self, given: FoundObjects) -> list[float]:
-        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes)
+        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes, self.metric)
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
@@ -348,7 +359,8 @@ class Detected(JudgeByShares[FoundObjects]):
         """
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         if self.guarantees is None:
-            return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images, floats)[0])
+            boxes = own.at(self.by.threshold(own), images, floats)[0]
+            return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(VALIDATED))
         answers = own.answers
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
         score, guarantee = guarantee_threshold(answers, self.guarantees, batch)
@@ -360,7 +372,7 @@ class Detected(JudgeByShares[FoundObjects]):
             facts = replace(
                 facts, threshold=float(calibration.of(np.array(score))), scores=BoxScores(*calibration, *errors)
             )
-        return ImageAnswers(by_class, boxes=facts)
+        return ImageAnswers(by_class, boxes=facts, metrics=own.metrics(VALIDATED))
 
     def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
@@ -379,4 +391,5 @@ class Detected(JudgeByShares[FoundObjects]):
                 boxes = replace(
                     boxes, scores=scores, guarantee=complete_guarantee(seen, facts.threshold, facts.guarantee)
                 )
-        return ImageAnswers(dict(zip(images.classes, own.figures.by_class, strict=True)), boxes=boxes)
+        by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
+        return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(HELD_OUT))
