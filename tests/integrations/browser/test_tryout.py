@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from advisor.cli import LocalServer
 from advisor.core import Provenance, UsageError
@@ -35,11 +34,11 @@ from tests.makers.browsers import new_context, require_runtime
 from tests.measurement import small_models
 from tests.processes import until
 from tests.run_folders import with_artefact, write_run
+from tests.tables import read_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-HERE = Path(__file__).parent
 TOKEN = "t" * 43
 MOST_BYTES = 3_000_000  # that a browser loads beside the files
 SIDE = 224  # a run takes longer than a step of the clock of a browser
@@ -112,7 +111,7 @@ def test_a_name_is_never_that_of_a_device_with_a_profile() -> None:
 
 
 def test_results_that_cannot_be_are_refused(client: Client) -> None:
-    for place, value, said in yaml.safe_load((HERE / "lies.yaml").read_text(encoding="utf-8")):
+    for place, value, said in read_table(__file__, "lies.yaml"):
         posted = document()
         part: Any = posted
         *path, last = [int(name) if name.isdecimal() else name for name in place.split(".")]
@@ -124,7 +123,7 @@ def test_results_that_cannot_be_are_refused(client: Client) -> None:
 
 
 def test_requests_of_others_are_refused(client: Client) -> None:
-    for method, path, headers, status in yaml.safe_load((HERE / "requests.yaml").read_text(encoding="utf-8")):
+    for method, path, headers, status in read_table(__file__, "requests.yaml"):
         own = client.own.removeprefix("http://")
         stated = {name: value.replace("{own}", own) for name, value in headers.items()}
         below = path[1:] if path.startswith("//") else f"{client.access.root}{path}"
