@@ -18,11 +18,12 @@ from advisor.cli import _options as options
 from advisor.cli._answers import compare, export, predict, reevaluate, report, runs, update, verify
 from advisor.cli._cache import cache_app
 from advisor.cli._catalog import cards_app, devices_app
+from advisor.cli._clock import began_with_process
 from advisor.cli._files import benchmark, compress, profile
 from advisor.cli._options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
 from advisor.cli._output import print_document, progress
 from advisor.cli._search import data_app, init, plan, search
-from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, began_with_process, visible, without_password
+from advisor.core import COMMAND_BEGAN, AdvisorError, ExitCode, visible, without_password
 from advisor.version import __version__
 
 WIDTH = 90
