@@ -24,7 +24,16 @@ from advisor.engine._scheduling.stop import Stop
 from advisor.engine._scheduling.stopping import PickSoFar, end_early, finalists, list_named_files, score
 from advisor.engine._scheduling.study import Study
 from advisor.engine._scheduling.worth import WorthRule
-from advisor.engine._space.plan import ANSWER_CPU_S, ANSWER_S, UNDECIDED, Plan, too_large, too_slow
+from advisor.engine._space.plan import (
+    ANSWER_CPU_S,
+    ANSWER_S,
+    JUDGING_MARGIN,
+    MEASURED_MARGIN,
+    UNDECIDED,
+    Plan,
+    too_large,
+    too_slow,
+)
 from advisor.engine._targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation import waiting_factor
 from advisor.store import RunFolder
@@ -284,9 +293,10 @@ class SearchLoop:
         return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), waiting_factor()))
 
     def _holdout_s(self, card: Card) -> float:
-        """Return the seconds in which one core runs a float file of a card over the hold-out, and judges it."""
+        """Return the seconds in which one core runs a float file of a card over the hold-out, with their margin."""
         images = self._plan.holdout if self._plan else 0
-        return self.judging.seconds(card, FLOAT, images)
+        margin = MEASURED_MARGIN if self.judging.has_run(card) else JUDGING_MARGIN
+        return margin * self.judging.seconds(card, FLOAT, images)
 
     def training_left_s(self, card: str, training: str) -> float | None:
         """Return the seconds in which a card must be trained, so that its forms have results; None for no limit."""

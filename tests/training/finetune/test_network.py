@@ -14,10 +14,11 @@ import pytest
 from advisor.core import StageError
 from advisor.measurement import Classifier
 from advisor.tflite import with_levels as with_levels_of_file
-from advisor.training import Finetuning
+from advisor.training import Finetuning, extract_features
+from advisor.training._cut_maps import find_cut_maps
 from advisor.training._features import Augmentation, Batches
 from advisor.training._finetune import convert, maps, network
-from advisor.training._finetune.maps import MapBatches, find_cuts, halve_network
+from advisor.training._finetune.maps import MapBatches, PlainMaps, find_cuts, halve_network
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -209,6 +210,22 @@ def test_the_kept_maps_are_those_of_the_network(lower: Any, images: Batches, tmp
     pixels, expected = next(images.epoch(np.array([7, 3]), 2))
     np.testing.assert_array_equal(labels, expected)
     np.testing.assert_allclose(found, np.asarray(lower(pixels.astype(np.float32))), rtol=2**-10, atol=1e-3)
+
+
+def test_maps_that_the_features_left_serve_if_they_are_the_networks(
+    images: Batches, model_of_maps: Any, tmp_path: Path
+) -> None:
+    halves, rows = halve_network(model_of_maps, 40), np.array([3, 30])
+    (tmp_path / "backbone.tflite").write_bytes(convert(nets.backbone()))
+    extract_features(tmp_path / "backbone.tflite", images._images, nets.VIEW, maps=tmp_path)
+    assert not list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, 41)), "one image has none"
+    of_cuts = list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, 40))
+    plain = PlainMaps(halves, np.zeros((40, 1), np.float32), of_cuts)
+    kept = MapBatches(halves.lower, images, replace(CHANGES, copies=0), tmp_path, 1e6, plain)
+    expected = np.asarray(halves.lower(next(images.epoch(rows, 2))[0].astype(np.float32)))
+    np.testing.assert_allclose(next(kept.epoch(rows, 2))[0], expected, rtol=2**-9, atol=1e-3)
+    assert plain.fitting(images, lambda pixels: np.asarray(halves.lower(pixels)))
+    assert plain.fitting(images, lambda pixels: 1.1 * np.asarray(halves.lower(pixels))) is None
 
 
 def test_changed_copies_stand_in_for_a_share_of_the_images(lower: Any, images: Batches, tmp_path: Path) -> None:

@@ -40,16 +40,19 @@ def extract(
     seen: CaptureAugmentation,
     blocks: Path,
     out: Path,
+    maps: bool = False,
 ) -> None:
     """Write the features of images into ``out`` as a block of rows; compute only those that no block contains.
 
-    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view.
+    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view. With
+    ``maps``, the maps at which fine-tuning cuts the backbone are written too, if all rows are computed.
     """
     from advisor.store import compute_cached_rows, write_block
     from advisor.training import extract_features
 
     def compute(indices: Sequence[int]) -> Any:
-        return extract_features(backbone, [images[index] for index in indices], view, seen)
+        folder = out if maps and len(indices) == len(images) else None
+        return extract_features(backbone, [images[index] for index in indices], view, seen, folder)
 
     write_block(out, names, compute_cached_rows(blocks, names, compute))
 
