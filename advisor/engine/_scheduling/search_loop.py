@@ -41,6 +41,9 @@ from advisor.store import RunFolder
 MOST_ROUNDS = 3
 """Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
 
+LOOK_AGAIN_S = 1.0
+"""Seconds until the load of this process is read again: one decision asks a hundred times what is left."""
+
 
 class SearchProgress(Protocol):
     """Shows a search while it runs: what is being done, results, and configurations that are set aside."""
@@ -80,6 +83,8 @@ class SearchLoop:
         self._run = run
         self._progress = progress
         self._started = started
+        self._waits = 1.0  # as long as on a free processor, when it was looked at
+        self._looked_at = -math.inf
         self._rule: WorthRule | None = None
         self._plan: Plan | None = None
         self.finished = set[Stage[Any]]()
@@ -289,8 +294,12 @@ class SearchLoop:
 
     @property
     def answer_s(self) -> float:
-        """The seconds that the answer takes on this machine now."""
-        return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), waiting_factor()))
+        """The seconds that the answer takes on this machine now, or did a second ago."""
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_AGAIN_S:
+            self._looked_at = now
+            self._waits = waiting_factor()
+        return max(ANSWER_S, ANSWER_CPU_S * max(self._slowdown(), self._waits))
 
     def _holdout_s(self, card: Card) -> float:
         """Return the seconds in which one core runs a float file of a card over the hold-out, with their margin."""

@@ -1,4 +1,4 @@
-"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part.
+"""Fine-tune backbone and head in Keras and keep the best epoch on a validation part, on cached maps the last good one.
 
 A trained head at the start protects the backbone from a random head's gradients (Kumar et al., "Fine-Tuning can
 Distort Pretrained Features", 2022). BatchNorm keeps its pretrained statistics, as the batches of a small set are too

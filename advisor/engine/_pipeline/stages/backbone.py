@@ -1,7 +1,7 @@
 """Stages from a card to its backbone, and from the backbone to the features of images."""
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from advisor.tflite import FEATURES, VERSION as LEVELS_VERSION
 from advisor.training import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"
+
+MOST_FEATURE_SETS = 1024  # That are kept: the stages of all variants of a card share a few
 
 CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
 BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
@@ -161,6 +163,7 @@ class FeatureSet:
         return sha256_json(_inputs(self.card, self.seen, part, results[self.source]))
 
 
+@lru_cache(maxsize=MOST_FEATURE_SETS)
 def features(
     card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
 ) -> FeatureSet:
