@@ -25,8 +25,8 @@ Floats = NDArray[np.float32]
 SHARES = (0.2, 0.35, 0.5, recipe_of(FINETUNE_CACHED).layers)
 """Shares of trained layers whose cuts get maps: those of the shortest training first, see ``LAYERS_IN_TIME``."""
 
-MOST_BYTES = 400_000_000
-"""Size of the maps of one pass, at most. A cut that would exceed it gets none."""
+MOST_BYTES = 150_000_000
+"""Size of the maps of one pass, at most: those of wide maps cost more than they save. A cut beyond it gets none."""
 
 LAYERS_OF = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2}
 """Layers of Keras for an operator: a convolution and its BatchNorm; a fused activation is one more. Others are one."""
