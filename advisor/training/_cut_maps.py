@@ -66,11 +66,11 @@ class MapWriter:
         self._input = self._interpreter.get_input_details()[0]["index"]
         features, *maps = (output["index"] for output in self._interpreter.get_output_details())
         self._features = features
-        files = [
-            np.lib.format.open_memmap(folder / cut.file, mode="w+", dtype=np.float16, shape=(count, *cut.shape))
-            for cut in cuts
-        ]
-        self._files = list(zip(maps, files, strict=True))
+        self._files = list[tuple[int, Maps]]()
+        for tensor, cut in zip(maps, cuts, strict=True):
+            shape = (count, *cut.shape)
+            file = np.lib.format.open_memmap(folder / cut.file, mode="w+", dtype=np.float16, shape=shape)
+            self._files.append((tensor, file))
         self._row = 0
 
     def __call__(self, image: Floats) -> Floats:
@@ -96,17 +96,26 @@ class CutMaps:
 
     def rows(self, places: NDArray[np.int64]) -> Maps:
         """Return the maps of the images at these places, float16 (n, height, width, channels)."""
-        part_of = np.searchsorted(self._starts, places, side="right") - 1
-        rows = [self._parts[part][place - self._starts[part]] for part, place in zip(part_of, places, strict=True)]
+        rows = []
+        for place in places:
+            part = int(np.searchsorted(self._starts, place, side="right")) - 1
+            start = self._starts[part]
+            rows.append(self._parts[part][place - start])
         return np.stack(rows)
 
 
 def find_cut_maps(features: Sequence[Path], shape: Sequence[int], count: int) -> Iterator[CutMaps]:
     """Yield the maps of one shape beside files of features of ``count`` images, a value for each cut of this shape."""
-    names = sorted(file.name for file in features[0].parent.glob(f"map-{_name_shape(shape)}-*.npy")) if features else []
-    for name in names:
-        files = [file.with_name(name) for file in features]
-        if all(file.is_file() for file in files) and len(maps := CutMaps(files)) == count:
+    if not features:
+        return
+    first = features[0].parent
+    for file in sorted(first.glob(f"map-{_name_shape(shape)}-*.npy")):
+        files = [part.with_name(file.name) for part in features]
+        if not all(part.is_file() for part in files):
+            continue
+        maps = CutMaps(files)
+        # A part whose features were known before has no maps.
+        if len(maps) == count:
             yield maps
 
 
@@ -126,8 +135,11 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
     passages = list(_passages(model, graph))
     for share in SHARES:
         cut = _below(passages, share)
-        more = 2 * count * int(np.prod(cut.shape)) if cut else 0
-        if cut and cut not in cuts and size + more <= MOST_BYTES:
+        if cut is None or cut in cuts:
+            continue
+        more = 2 * count * int(np.prod(cut.shape))
+        # A wide map is left out, and a narrower one of another share may still fit.
+        if size + more <= MOST_BYTES:
             cuts.append(cut)
             size += more
     if not cuts:
@@ -138,9 +150,15 @@ def with_cuts(data: bytes, count: int) -> tuple[bytes, list[Cut]]:
 
 def _below(passages: Sequence[tuple[int, Cut | None]], share: float) -> Cut | None:
     """Return the highest cut below the top layers, a share of all; None if there is none."""
-    first = round((1.0 - share) * (1 + passages[-1][0])) if passages else 0
-    cuts = [cut for layer, cut in passages if layer < first and cut]
-    return cuts[-1] if cuts else None
+    if not passages:
+        return None
+    whole = 1 + passages[-1][0]
+    first = round((1.0 - share) * whole)
+    highest = None
+    for layer, cut in passages:
+        if layer < first and cut is not None:
+            highest = cut
+    return highest
 
 
 def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[int, Cut | None]]:
@@ -163,8 +181,12 @@ def _passages(model: schema.ModelT, graph: schema.SubGraphT) -> Iterator[tuple[i
         layer += layers + bool(activation)
         output = int(operator.outputs[0])
         shape = tuple(int(side) for side in graph.tensors[output].shape)
-        cut = Cut(output, shape[1:], layer) if reach <= place and len(shape) == 4 else None
-        yield layer if activation else layer - layers + 1, cut
+        cut = None
+        if reach <= place and len(shape) == 4:
+            cut = Cut(output, shape[1:], layer)
+        # A fused activation would be a layer of its own, which Keras may train or not: it has no weights.
+        trained = layer if activation else layer - layers + 1
+        yield trained, cut
         reach = max(reach, last_use.get(output, place))
 
 
@@ -173,8 +195,10 @@ def _path_to_features(graph: schema.SubGraphT) -> list[schema.OperatorT]:
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
     wanted = int(graph.outputs[0])
     last = makers[wanted]
-    if len([index for index in last.inputs if int(index) in makers]) > 1 and graph.tensors[wanted].shape[0] == 1:
-        wanted = int(last.inputs[0])  # the means of the levels follow the features of the last layer
+    sources = [int(index) for index in last.inputs if int(index) in makers]
+    if len(sources) > 1:
+        # The means of the levels follow the features of the last layer.
+        wanted = sources[0]
     needed = set[int]()
     open_tensors = [wanted]
     while open_tensors:

@@ -315,9 +315,13 @@ class _Session:
         """
         if self._best_epoch < 0:
             return accuracy > self._best or (self._shortened and accuracy == self._best)
+        # Not the epoch that is kept, but the best of all: else the accuracy could fall step by step.
         best = max(self._best, *(row["validation_accuracy"] for row in self.history))
-        error = math.sqrt(max(0.0, best * (1.0 - best)) / max(1, len(self._validation)))
-        return accuracy >= best - (error if self._hyperparameters.cached else 0.0)
+        if not self._hyperparameters.cached:
+            return accuracy >= best
+        variance = max(0.0, best * (1.0 - best))
+        error = math.sqrt(variance / max(1, len(self._validation)))
+        return accuracy >= best - error
 
     def finish(self, backbone: keras.Model) -> Finetuned:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""

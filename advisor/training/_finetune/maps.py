@@ -88,11 +88,12 @@ def halve_network(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> 
 def _columns_of(last: int, means: Sequence[keras.KerasTensor], below: Sequence[keras.KerasTensor]) -> tuple[int, ...]:
     """Return the columns of some means in features of ``last`` values that are followed by all ``means``."""
     columns = list[int]()
+    chosen = set(map(id, below))
     for mean in means:
-        width = int(mean.shape[-1])
-        if any(mean is other for other in below):
-            columns += range(last, last + width)
-        last += width
+        end = last + int(mean.shape[-1])
+        if id(mean) in chosen:
+            columns += range(last, end)
+        last = end
     return tuple(columns)
 
 

@@ -204,28 +204,24 @@ def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch
         halve_network(model, 40)
 
 
-def test_the_kept_maps_are_those_of_the_network(lower: Any, images: Batches, tmp_path: Path) -> None:
-    kept = MapBatches(lower, images, replace(CHANGES, copies=0), tmp_path)
+@pytest.mark.parametrize("from_features", [False, True])
+def test_the_kept_maps_are_those_of_the_network(
+    from_features: bool, images: Batches, model_of_maps: Any, tmp_path: Path
+) -> None:
+    halves, plain = halve_network(model_of_maps, 40), None
+    if from_features:
+        (tmp_path / "backbone.tflite").write_bytes(convert(nets.backbone()))
+        extract_features(tmp_path / "backbone.tflite", images._images, nets.VIEW, maps=tmp_path)
+        few, more = (list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, count)) for count in (40, 41))
+        assert not more, "one image has none"
+        plain = PlainMaps(halves, np.zeros((40, 1), np.float32), few)
+        assert plain.fitting(images, lambda pixels: np.asarray(halves.lower(pixels)))
+        assert plain.fitting(images, lambda pixels: 1.1 * np.asarray(halves.lower(pixels))) is None
+    kept = MapBatches(halves.lower, images, replace(CHANGES, copies=0), tmp_path, 1e6, plain)
     found, labels = next(kept.epoch(np.array([7, 3]), 2))
     pixels, expected = next(images.epoch(np.array([7, 3]), 2))
     np.testing.assert_array_equal(labels, expected)
-    np.testing.assert_allclose(found, np.asarray(lower(pixels.astype(np.float32))), rtol=2**-10, atol=1e-3)
-
-
-def test_maps_that_the_features_left_serve_if_they_are_the_networks(
-    images: Batches, model_of_maps: Any, tmp_path: Path
-) -> None:
-    halves, rows = halve_network(model_of_maps, 40), np.array([3, 30])
-    (tmp_path / "backbone.tflite").write_bytes(convert(nets.backbone()))
-    extract_features(tmp_path / "backbone.tflite", images._images, nets.VIEW, maps=tmp_path)
-    assert not list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, 41)), "one image has none"
-    of_cuts = list(find_cut_maps([tmp_path / "rows.npy"], halves.cut, 40))
-    plain = PlainMaps(halves, np.zeros((40, 1), np.float32), of_cuts)
-    kept = MapBatches(halves.lower, images, replace(CHANGES, copies=0), tmp_path, 1e6, plain)
-    expected = np.asarray(halves.lower(next(images.epoch(rows, 2))[0].astype(np.float32)))
-    np.testing.assert_allclose(next(kept.epoch(rows, 2))[0], expected, rtol=2**-9, atol=1e-3)
-    assert plain.fitting(images, lambda pixels: np.asarray(halves.lower(pixels)))
-    assert plain.fitting(images, lambda pixels: 1.1 * np.asarray(halves.lower(pixels))) is None
+    np.testing.assert_allclose(found, np.asarray(halves.lower(pixels.astype(np.float32))), rtol=2**-9, atol=1e-3)
 
 
 def test_changed_copies_stand_in_for_a_share_of_the_images(lower: Any, images: Batches, tmp_path: Path) -> None:
