@@ -127,7 +127,9 @@ def count_configurations(view: RunView) -> ConfigurationCounts:
     failed = len(view.with_status(Status.FAILED))
     skipped = view.with_status(Status.SKIPPED)
     stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
-    planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
+    # A re-evaluation answers for the files of its parent, whose manifest counts what the parent's search planned.
+    of_search = 0 if "reevaluated" in view.manifest else int(view.manifest.get("configurations", 0))
+    planned = max(len(view.evaluations), of_search)
     return ConfigurationCounts(
         planned=planned,
         meet=meet,

@@ -36,6 +36,9 @@ SURE = 0.95
 FEW = 10
 """A class with fewer validation images than this says little: one image is more than ten points of its accuracy."""
 
+NOTHING = 1.0
+"""A file whose accuracy in % is below this has learnt nothing."""
+
 FEW_GROUPS = 3
 """With fewer groups, a class cannot have one in each part of the images."""
 
@@ -90,6 +93,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     grouped = list(_few_groups(dataset))
     all_risks = (
+        _compare_with_guess(question, dataset, evaluation),
         *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
@@ -109,6 +113,25 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
 def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
     """Return the risks that every form of an answer shows beside the pick."""
     return tuple(risk for risk in found if risk.warns)
+
+
+def _compare_with_guess(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
+    """Return the risk that a file is worth nothing: it finds nothing, or the most frequent class is right as often."""
+    figure = evaluation.holdout_accuracy or evaluation.accuracy
+    if dataset is None or figure is None or figure.provenance is not Provenance.MEASURED:
+        return None
+    if figure.value < NOTHING:
+        said = f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not ship it."
+        return Risk("Finds nothing", Level.HIGH, f"{said} Give the search more time or more images.")
+    counts = dataset.images_per_class
+    if question.metric != TOP1 or not question.of_task.probabilities or len(counts) < 2 or figure.low is None:
+        return None
+    usual = max(counts, key=lambda name: counts[name])
+    share = 100 * counts[usual] / dataset.images
+    if figure.low > share:
+        return None
+    said = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
+    return Risk("No better than a guess", Level.HIGH, f"{said}; this file reaches {text.with_interval(figure)} %.")
 
 
 def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
@@ -154,7 +177,7 @@ def _warn_of_flattery(evaluation: Evaluation) -> Iterator[Risk]:
     validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
     if validated is None or judged is None:
         return
-    noise = math.hypot(_half_width(validated), _half_width(judged))
+    noise = math.hypot(compute_half_width(validated), compute_half_width(judged))
     more = judged.value - validated.value
     if abs(more) <= noise or not math.isfinite(noise):
         return
@@ -163,10 +186,12 @@ def _warn_of_flattery(evaluation: Evaluation) -> Iterator[Risk]:
     if more < 0:
         yield Risk("Validation", Level.HIGH, f"{apart}. Expect the figure of the hold-out on other images.")
     else:
-        yield Risk("Validation", Level.SOME, f"{apart}. The images of the hold-out are easier.")
+        # A head that ships is fitted to the validation images as well, which few images make visible.
+        why = "The hold-out is easier, or it helped that the file has learnt from the validation images too."
+        yield Risk("Validation", Level.SOME, f"{apart}. {why}")
 
 
-def _half_width(quantity: Quantity) -> float:
+def compute_half_width(quantity: Quantity) -> float:
     """Return half of the 95 % interval of a figure itself, infinite where it is unknown.
 
     A range on other images is wider by the root of two, and allows for few groups; its standard error alone does not.
@@ -219,6 +244,8 @@ def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> It
 
 def _share(some: Sized, classes: Sized) -> str:
     """Return the subject of a sentence about some of the classes, with its verb."""
+    if len(some) == len(classes) > 1:
+        return f"All {len(classes)} classes have"
     return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
 
 
@@ -269,7 +296,7 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     usual = judged or plain  # the conditions were tried on the hold-out
     lost = (usual.value if usual else worst.top1) - worst.top1
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
-    condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
+    condition = f"{worst.condition}, strength {worst.strength:g}: {worst.top1:.1f} %"
     said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
     if level is Level.HIGH and question.of_task.robust and not question.robust:
         learns = ", and trains with them" if question.of_task.labelled else ""

@@ -67,8 +67,13 @@ def test_capture_conditions_name_the_worst() -> None:
     row = replace(evaluation("one", accuracy=80), capture=capture)
     level, text = level_of("Capture", row)
     assert level is Level.HIGH
-    assert "dark 2: 58.0 %, 22.0 points less" in text
+    assert "dark, strength 2: 58.0 %, 22.0 points less" in text
     assert text.endswith("A search with --objective robust-accuracy compares by such images, and trains with them.")
+
+
+@pytest.mark.parametrize(("accuracy", "name"), [(0.5, "Finds nothing"), (24, "No better"), (26, "Not your device")])
+def test_a_file_that_is_no_better_than_a_guess_is_the_first_risk(accuracy: float, name: str) -> None:
+    assert risks(run_view(), evaluation("one", accuracy=accuracy))[0].name.startswith(name)
 
 
 @pytest.mark.parametrize(("licence", "level"), [("Apache-2.0", Level.LOW), ("AGPL-3.0", Level.HIGH), ("", Level.HIGH)])
