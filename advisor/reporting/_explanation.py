@@ -141,6 +141,8 @@ def _time(view: RunView, pick: Evaluation) -> str:
     assert pick.latency is not None, "only a pick with a latency has an opening"
     target = pick.configuration.target
     machine = "this machine" if target.device == HOST else target.device
+    if len(view.by_device) > 1:
+        machine = f"{machine}, the slowest of {len(view.by_device)} devices"
     known = {**_on_reference_phones(view), (_unit(target), machine): pick.latency}
     units = {unit for unit, _ in known}
     if len(known) > len(units) == 1:
