@@ -94,6 +94,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     grouped = list(_few_groups(dataset))
     all_risks = (
         _compare_with_guess(question, dataset, evaluation),
+        _name_missed_classes(question, evaluation),
         *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
@@ -132,6 +133,21 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
         return None
     said = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
     return Risk("No better than a guess", Level.HIGH, f"{said}; this file reaches {text.with_interval(figure)} %.")
+
+
+def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | None:
+    """Return the risk that objects of some classes are never found; None for one answer an image, which has recalls.
+
+    A mean over classes hides it: a mask that is all background has a third of the best mean IoU of three classes.
+    """
+    if question.of_task.probabilities:
+        return None
+    shares = (evaluation.holdout_answers or evaluation.answers).per_class_recall
+    missed = [repr(name) for name, share in shares.items() if share == 0.0]
+    if not missed or len(shares) < 2:
+        return None
+    said = f"It finds nothing of {listed(missed, NAMED)}, {len(missed)} of {plural(len(shares), 'class', 'classes')}."
+    return Risk("Missed classes", Level.HIGH, f"{said} Give the search more time or more images of them.")
 
 
 def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
