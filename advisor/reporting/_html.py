@@ -35,9 +35,10 @@ from advisor.reporting._classes import (
 )
 from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import confidence, threshold_blocks, unknown
-from advisor.reporting._explanation import explanation, incumbent_sentences, meeting_line, opening
+from advisor.reporting._explanation import WORTHLESS, explanation, incumbent_sentences, meeting_line, opening
 from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting._pages import asset, draw, json_for_script, pack_text, plotly_script, render, render_page
+from advisor.reporting._risks import is_worthless
 from advisor.reporting._steps import next_steps
 from advisor.reporting._view import RunView, report_parts
 
@@ -88,6 +89,7 @@ def _answer(view: RunView) -> Variables:
     return {
         "opening": opening(view),
         "meeting_line": meeting_line(view),
+        "worthless": WORTHLESS if is_worthless(view) else "",
         "growth": _growth(pick) if pick else {},
         "phones": PHONES,
         "chart": _chart(view),

@@ -46,6 +46,8 @@ BUDGET = "Latency budget"
 
 NOT_YOUR_DEVICE = "Not your device"
 
+FINDS_NOTHING = "Finds nothing"
+
 APART = 0.9
 """AUROC (0-1) from which on images of other things are told apart well enough."""
 
@@ -111,6 +113,12 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     return tuple(risk for risk in all_risks if risk is not None)
 
 
+def is_worthless(view: RunView) -> bool:
+    """Return whether the pick finds nothing, so that no form of an answer recommends it."""
+    pick = view.decision.pick
+    return pick is not None and any(risk.name == FINDS_NOTHING for risk in risks(view, pick))
+
+
 def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
     """Return the risks that every form of an answer shows beside the pick."""
     return tuple(risk for risk in found if risk.warns)
@@ -123,7 +131,7 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
         return None
     if figure.value < NOTHING:
         said = f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not ship it."
-        return Risk("Finds nothing", Level.HIGH, f"{said} Give the search more time or more images.")
+        return Risk(FINDS_NOTHING, Level.HIGH, f"{said} Give the search more time or more images.")
     counts = dataset.images_per_class
     if question.metric != TOP1 or not question.of_task.probabilities or len(counts) < 2 or figure.low is None:
         return None
@@ -146,8 +154,10 @@ def _name_missed_classes(question: Question, evaluation: Evaluation) -> Risk | N
     missed = [repr(name) for name, share in shares.items() if share == 0.0]
     if not missed or len(shares) < 2:
         return None
-    said = f"It finds nothing of {listed(missed, NAMED)}, {len(missed)} of {plural(len(shares), 'class', 'classes')}."
-    return Risk("Missed classes", Level.HIGH, f"{said} Give the search more time or more images of them.")
+    said = f"It finds nothing of {listed(missed, NAMED)} ({len(missed)} of {plural(len(shares), 'class', 'classes')})."
+    # One class that is found is the background, which covers most of an image.
+    name = "Missed classes" if len(missed) < len(shares) - 1 else FINDS_NOTHING
+    return Risk(name, Level.HIGH, f"{said} Give the search more time or more images of them.")
 
 
 def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
