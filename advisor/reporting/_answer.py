@@ -334,16 +334,22 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
 
 def _list_parts(rows: Sequence[Evaluation]) -> list[str]:
     """Return which files ran on a part of the hold-out only; none are named where all of them ran on the same part."""
-    judged = [row for row in rows if row.holdout_accuracy]
     files = dict[str, dict[str, None]]()
-    for row in judged:
+    for row in rows:
+        if row.holdout_accuracy is None:
+            continue
         part = row.holdout_part.shown if row.holdout_part else ""
-        files.setdefault(part, {})[text.file(row)] = None
+        # The rows of one file differ in their threads only: it is named once.
+        names = files.setdefault(part, {})
+        names[text.file(row)] = None
     lines = []
     for part, names in files.items():
-        whose = "" if len(files) == 1 else f" of {listed([*names], figures.NAMED)}"
-        if part:
-            lines.append(f"hold-out{whose}: judged on {part}, as the time limit left no time for more")
+        if not part:
+            continue
+        whose = ""
+        if len(files) > 1:
+            whose = f" of {listed([*names], figures.NAMED)}"
+        lines.append(f"hold-out{whose}: judged on {part}, as the time limit left no time for more")
     return lines
 
 

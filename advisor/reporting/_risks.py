@@ -133,11 +133,13 @@ def _compare_with_guess(question: Question, dataset: DatasetSummary | None, eval
         said = f"It reaches {figure.value:.1f} % {question.of_task.metric}, next to nothing: do not ship it."
         return Risk(FINDS_NOTHING, Level.HIGH, f"{said} Give the search more time or more images.")
     counts = dataset.images_per_class
-    if question.metric != TOP1 or not question.of_task.probabilities or len(counts) < 2 or figure.low is None:
+    # The share of a class is comparable with top-1 only; other metrics do not count images.
+    is_top1 = question.of_task.probabilities and question.metric == TOP1
+    if not is_top1 or len(counts) < 2:
         return None
     usual = max(counts, key=lambda name: counts[name])
     share = 100 * counts[usual] / dataset.images
-    if figure.low > share:
+    if figure.low is None or figure.low > share:
         return None
     said = f"Always answering '{usual}' would be right on {share:.0f} % of your images"
     return Risk("No better than a guess", Level.HIGH, f"{said}; this file reaches {text.with_interval(figure)} %.")
