@@ -1,0 +1,40 @@
+"""The task image tagging: its images, networks, stages and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from advisor.tasks._task import OnMaps, TaskFunctions
+
+if TYPE_CHECKING:
+    from advisor.catalog import Card
+    from advisor.engine import FloatModel, Folders, Job, Materials, Part, Purpose, Stage, Workload
+    from advisor.training import TrainingStart
+
+
+class Tagging(OnMaps):
+    """See :class:`advisor.tasks.Task`."""
+
+    @property
+    def functions(self) -> TaskFunctions:
+        """The functions for images with labels, judged by the order in which scores put them."""
+        from advisor.tasks.tagging import _files as files, _images as images
+        from advisor.tasks.tagging._shipping import SHIPPING
+        from advisor.tasks.tagging._stages import tag
+
+        judge = files.ByPrecision(self.metric)
+        return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", lambda _: judge, SHIPPING)
+
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that fits a head to the features of the card's backbone."""
+        from advisor.tasks.tagging._stages import join_head
+
+        return join_head(card, training, purpose, workload)
+
+    def seconds(self, card: Card, images: int, layers: float) -> float:
+        """Return the rough seconds of fine-tuning, which there is none of."""
+        raise NotImplementedError(self.name)
+
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
+        """Return the training on maps, which there is none of."""
+        raise NotImplementedError(self.name)
