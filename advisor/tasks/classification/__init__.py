@@ -18,6 +18,7 @@ CLASSIFICATION = Classification(
     conditions=True,
     robust=True,
     labelled=True,
+    linear=True,
     retrains=True,
     probabilities=True,
     tunable=True,

@@ -15,4 +15,5 @@ TAGGING = Tagging(
     "images with labels",
     conditions=True,
     robust=True,
+    linear=True,
 )

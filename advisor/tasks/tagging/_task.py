@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from advisor.core import HEAD
 from advisor.tasks._task import OnMaps, TaskFunctions
 
 if TYPE_CHECKING:
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 class Tagging(OnMaps):
     """See :class:`advisor.tasks.Task`."""
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """The only training recipe: a head is fitted to the features of a frozen backbone."""
+        return (HEAD,)
 
     @property
     def functions(self) -> TaskFunctions:
