@@ -45,7 +45,7 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
-        learnt = {"pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
+        learnt = {"task": "tags", "pictures": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
         return {"features": read.key(materials, results), **learnt, **versions("numpy", "scipy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -57,7 +57,7 @@ def join_head(card: Card, training: str, purpose: Purpose, workload: Workload) -
 
     return Stage(
         StageName.HEAD,
-        Scope(card.name, training, purpose=purpose),
+        Scope(card.name, training, purpose=purpose, detail=FEATURES),  # Fine-tuning begins with another head, on maps
         VERSION,
         "training the head of",
         (source, *read.stages),

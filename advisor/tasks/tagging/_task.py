@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from advisor.core import HEAD
-from advisor.tasks._task import OnMaps, TaskFunctions
+from advisor.core import recipe_of
+from advisor.tasks._task import HeadOnMaps, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog import Card
-    from advisor.engine import FloatModel, Folders, Job, Materials, Part, Purpose, Stage, Workload
-    from advisor.training import TrainingStart
+    from advisor.engine import FloatModel, Purpose, Stage, Workload
+    from advisor.training import HeadKind, Labels
 
 
-class Tagging(OnMaps):
+class Tagging(HeadOnMaps):
     """See :class:`advisor.tasks.Task`."""
 
-    @property
-    def trainings(self) -> tuple[str, ...]:
-        """The only training recipe: a head is fitted to the features of a frozen backbone."""
-        return (HEAD,)
+    version = "1"
+    learnt = "labels"
 
     @property
     def functions(self) -> TaskFunctions:
@@ -32,15 +31,27 @@ class Tagging(OnMaps):
         return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", lambda _: judge, SHIPPING)
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that fits a head to the features of the card's backbone."""
+        """Return the stage that fits a head to the features of the card's backbone, or that trains both."""
         from advisor.tasks.tagging._stages import join_head
 
+        if recipe_of(training).tunes_backbone:
+            return super().model(card, training, purpose, workload)
         return join_head(card, training, purpose, workload)
 
-    def seconds(self, card: Card, images: int, layers: float) -> float:
-        """Return the rough seconds of fine-tuning, which there is none of."""
-        raise NotImplementedError(self.name)
+    @property
+    def head(self) -> HeadKind:
+        """The linear head on the means of maps, with which fine-tuning begins and which it trains further."""
+        from advisor.tasks.tagging._network import make_tag_head
+        from advisor.training import HeadKind, Hyperparameters
 
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
-        """Return the training on maps, which there is none of."""
-        raise NotImplementedError(self.name)
+        alone = Hyperparameters(4, learning_rate=1e-2, least_steps=100)
+        tuned = Hyperparameters(14, learning_rate=2e-3, backbone_rate=0.2)
+        return HeadKind(32, make_tag_head, alone, tuned, replace(tuned, batch_statistics=True))
+
+    def labels(self, own: Any, card: Card) -> Labels:
+        """Return the labels of an image."""
+        import numpy as np
+
+        from advisor.tasks.tagging._network import Tags
+
+        return Tags(np.array(own, np.int8))
