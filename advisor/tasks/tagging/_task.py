@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core import recipe_of
+from advisor.core import UsageError, recipe_of
 from advisor.tasks._task import HeadOnMaps, TaskFunctions
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ class Tagging(HeadOnMaps):
 
         judge = files.ByPrecision(self.metric)
         return TaskFunctions(images.read, images.check_tags, tag, "scores.npy", lambda _: judge, SHIPPING)
+
+    def recognized(self, data: Path) -> str:
+        """Return whether tables give images several labels, in words."""
+        from advisor.tasks.tagging._tables import list_tags
+
+        try:
+            listing = list_tags(data)
+        except UsageError:
+            return ""
+        return "a table of several labels an image" if any(len(row.there) > 1 for row in listing.entries) else ""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that fits a head to the features of the card's backbone, or that trains both."""

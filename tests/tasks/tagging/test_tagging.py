@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from advisor.core import Status, UsageError
-from advisor.exporting import export, predict
+from advisor.api import export, predict
 from advisor.store import RunFolder
 from advisor.tasks.tagging._division import deal_out
 from advisor.tasks.tagging._files import TagScores
