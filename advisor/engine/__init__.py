@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     )
     from advisor.engine._pipeline.resources import Pool, Resources
     from advisor.engine._pipeline.stage import Folders, Inputs, Job, Results, Scope, Source, Stage, StageName
-    from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, identity, require_classes
+    from advisor.engine._pipeline.stages.backbone import PROBABILITIES, cut, features, identity, require_classes
     from advisor.engine._pipeline.stages.figures import capture, over_images, score
     from advisor.engine._pipeline.stages.finetuning import finetune_card
     from advisor.engine._pipeline.stages.head import join_trained_head
@@ -176,6 +176,7 @@ __all__ = [
     "divide_images",
     "drop_of",
     "expect_tuning_gain",
+    "features",
     "find_contradictions",
     "finetune_card",
     "hold_out_all",
