@@ -8,6 +8,7 @@ import pytest
 
 import advisor
 from advisor._python import in_python
+from tests.tables import with_cases
 
 ROOMS = ("catalog", "devices")
 
@@ -69,16 +70,6 @@ def test_errors_of_the_functions_name_arguments_and_have_the_hint(call: Callable
     assert raised.value._render_traceback_() == f"UsageError: {raised.value}".splitlines()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("resume it: advisor search --resume RUN", "resume it: advisor search --resume RUN"),
-        ("--training none cannot be combined with --data", 'training="none" cannot be combined with data'),
-        ("for example --recipe int8,rounded", 'for example recipe=["int8", "rounded"]'),
-        ("--prefer accuracy=2,size=0.5", 'prefer="accuracy=2,size=0.5"'),
-        ("--mean 127.5 --fix rows.csv", 'mean=127.5 fix="rows.csv"'),
-        ("write resume_it: true", "write resume_it=True"),
-    ],
-)
+@with_cases
 def test_options_in_a_text_become_arguments_with_values_as_python_writes_them(text: str, said: str) -> None:
     assert in_python(text) == said

@@ -12,6 +12,7 @@ from advisor.catalog import Catalogue, load_catalogue
 from advisor.catalog._listing import list_rows, place_of
 from advisor.core import UsageError
 from advisor.downloads import FetchOptions, MemberFile, WeightSource
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -42,28 +43,7 @@ def test_a_users_card_joins_the_shipped_ones(tmp_path: Path, catalogue: Catalogu
     assert (card.family, card.licence, card.classes, card.top1()) == ("team", "MIT", 1000, 70.5)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
-    [
-        ("macs: 200", "mcas: 200", 11, "unknown key 'mcas' (did you mean 'macs'?)"),
-        ("macs: 200", "macs: -1", 11, "macs: Input should be greater than 0 (found -1)"),
-        ("macs: 200", "macs: many", 11, "macs: Input should be a valid integer (found 'many')"),
-        ("    macs: 200\n", "", 8, "macs: Field required"),
-        ("top1: 70.5", "top1: 101", 13, "top1: Input should be less than or equal to 100 (found 101)"),
-        ("top1: 70.5", "top1: 95", 13, "top5 90.0 is below top1 95.0"),
-        ("mean: [127.5, 127.5, 127.5]", "mean: [127.5]", 6, "preprocessing.mean"),
-        ("std: [127.5, 127.5, 127.5]", "std: [1, 0, 1]", 6, "preprocessing.std.1"),
-        ("architecture: mobilenet_v2", "architecture: mobilnet_v2", 8, "(did you mean 'mobilenet_v2'?)"),
-        ("family: team", "famliy: team", 1, "unknown key 'famliy' (did you mean 'family'?)"),
-        ("        url: https://example.org/net.h5\n", "", 15, "a 'url' source needs url"),
-        ("https://example.org/net.h5", "file:///etc/passwd", 18, "url"),
-        ("kind: url", "kind: ftp", 15, "kind"),
-        ("format: keras_h5", "format: pickle", 16, "format"),
-        ("name: team_net", "name: mobilenet_v2_1.0_224", 8, "'mobilenet_v2_1.0_224' is already taken"),
-        ("name: team_net", "name: ../net", 8, "name"),
-        ("licence: MIT", "licence: MIT\nlicence: BSD", 4, "the key 'licence' is there twice"),
-    ],
-)
+@with_cases
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
     assert old in GOOD
     message = refused(tmp_path, GOOD.replace(old, new, 1))
@@ -71,18 +51,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, lin
     assert said in message
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("!!python/object/apply:os.system ['true']", ""),
-        ("!!python/name:os.system", ""),
-        ("!mine {a: 1}", ""),
-        ("*nothing", "the alias 'nothing' without an anchor"),
-        ("{<<: {a: 1}}", "a merge of mappings"),
-        ("{[a]: 1}", "a key that is not plain text"),
-        ("1\n---\nfamily: other", "a second document"),
-    ],
-)
+@with_cases
 def test_yaml_that_no_catalogue_needs_is_refused_with_its_line(tmp_path: Path, value: str, said: str) -> None:
     message = refused(tmp_path, GOOD.replace("macs: 200", f"macs: {value}"))
     assert "team.yaml:1" in message

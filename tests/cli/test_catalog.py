@@ -12,6 +12,7 @@ from tests.catalog.user_models.models import labels_file
 from tests.detectors import detector_file, write_cells
 from tests.makers.commands import Advisor, ended
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 
 @pytest.fixture
@@ -78,15 +79,7 @@ def test_every_card_can_be_shown(card: Card, capsys: pytest.CaptureFixture[str])
     assert all(member.name in shown for source in card.weights for member in (source.file, *source.companions))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("fetch squeezenat", "squeezenat"),
-        ("fetch", ""),
-        ("fetch --all squeezenet", ""),
-        ("check --catalog team.yaml", "team.yaml:3"),
-    ],
-)
+@with_cases
 def test_what_is_wrong_is_a_usage_error(alone: Advisor, tmp_path: Path, arguments: str, words: str) -> None:
     (tmp_path / "team.yaml").write_text("family: team\ncards:\n  - {name: x, params: -1}\n", encoding="utf-8")
     assert words in ended(alone("catalog", *arguments.split()), 2).err

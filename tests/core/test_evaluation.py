@@ -30,6 +30,7 @@ from advisor.core import (
 from advisor.core._form import Form
 from advisor.core._names import check_storage
 from tests.builders import configuration, evaluation
+from tests.tables import with_cases
 
 CASES = yaml.safe_load(Path(__file__).with_name("addresses.yaml").read_text(encoding="utf-8"))
 
@@ -165,14 +166,7 @@ def test_a_valid_storage_is_returned_as_it_is(storage: str) -> None:
     assert check_storage(storage) == storage
 
 
-@pytest.mark.parametrize(
-    ("storage", "words"),
-    [
-        ("jornal", "did you mean 'journal'"),
-        ("mysql://me:hidden@host/db", "unknown 'mysql://...'"),
-        ("postgresql://me:hidden@host", "names no database"),
-    ],
-)
+@with_cases
 def test_another_storage_is_refused_without_its_password(storage: str, words: str) -> None:
     with pytest.raises(UsageError, match="--storage") as refused:
         check_storage(storage)

@@ -40,6 +40,7 @@ from advisor.core._option import Number, Text, table_of
 from advisor.core._quantity import SHARES
 from advisor.engine import resolve
 from tests.builders import CHARACTERS, evaluation, present
+from tests.tables import with_cases
 from tests.zones import zone
 
 
@@ -168,14 +169,7 @@ def test_names_are_joined_and_many_are_counted() -> None:
     assert units.listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
 
 
-@pytest.mark.parametrize(
-    ("rule", "shown"),
-    [
-        ("CET-1", "2026-01-31 13:00:00 CET"),
-        ("<-03>3", "2026-01-31 09:00:00 UTC-03:00"),
-        ("<+0530>-5:30", "2026-01-31 17:30:00 UTC+05:30"),
-    ],
-)
+@with_cases
 def test_a_time_is_shown_in_the_user_s_zone(rule: str, shown: str) -> None:
     with zone(rule):
         assert units.show_time(datetime(2026, 1, 31, 12, tzinfo=UTC)) == shown
@@ -245,15 +239,7 @@ def test_no_probability_is_shown_as_certain(share: float, text: str) -> None:
     assert show_probability(share) == text
 
 
-@pytest.mark.parametrize(
-    ("wanted", "taken", "refused"),
-    [
-        ("", ["AGPL-3.0", None], []),
-        ("permissive", ["Apache-2.0", "bsd-3-clause"], ["AGPL-3.0", "CC-BY-NC-4.0", "", None]),
-        ("permissive,CC-BY-4.0", ["CC-BY-4.0"], []),
-        ("MIT", ["mit"], ["Apache-2.0"]),
-    ],
-)
+@with_cases
 def test_which_licences_are_taken(wanted: str, taken: list[str | None], refused: list[str | None]) -> None:
     assert all(allows(parse_licences(wanted), licence) for licence in taken)
     assert not any(allows(parse_licences(wanted), licence) for licence in refused)

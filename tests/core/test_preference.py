@@ -27,6 +27,7 @@ from advisor.core import (
 from advisor.core._expectation import OWN_HOLDOUT, in_new_conditions
 from advisor.core._preferences import PREFERENCES, parse_preference
 from tests.builders import evaluation, present
+from tests.tables import with_cases
 
 BUDGET = Budget(latency_ms=50)
 
@@ -126,18 +127,7 @@ def test_weights_are_read_back(accuracy: float, latency: float, size: float) -> 
         assert parse_preference(written) == Preference(accuracy, latency, size)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("latancy", "did you mean 'latency'"),
-        ("acuracy=1", "did you mean 'accuracy'"),
-        ("size=-1", "'-1' of size is not a number from 0 to 100"),
-        ("size=nan", "'nan' of size"),
-        ("size=much", "'much' of size"),
-        ("size=0", "has no weight above 0"),
-        ("", "unknown preference ''"),
-    ],
-)
+@with_cases
 def test_what_is_no_preference_is_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         parse_preference(text)

@@ -12,6 +12,7 @@ from advisor.datasets import Dataset, InputSpec, Survey, captures, load, random_
 from advisor.datasets._capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply
 from advisor.tasks.classification._images import read_others
 from tests.datasets.folders import fill, image, make
+from tests.tables import with_cases
 
 SIZE = 32
 
@@ -229,15 +230,7 @@ def test_others_are_read_at_any_depth_without_copies_of_known_images_or_damage(k
     assert "1 cannot be read" in note
 
 
-@pytest.mark.parametrize(
-    ("folder", "message"),
-    [
-        ("data/a", "can be used: 3 show the same as images of --data"),
-        ("empty", "--unknown: no image below"),
-        ("other", "does not exist"),
-        ("others/1.jpg", "is not a folder"),
-    ],
-)
+@with_cases
 def test_what_has_no_other_images_is_refused(known: Survey, tmp_path: Path, folder: str, message: str) -> None:
     draw(tmp_path / "others" / "1.jpg", 10)
     (tmp_path / "empty").mkdir()

@@ -15,6 +15,7 @@ from advisor.datasets import Dataset, Pair, _images as images, groups, load, nea
 from advisor.datasets._duplicates import THUMBNAIL
 from advisor.datasets._grouping import groups_tell_classes, look_alikes
 from tests.datasets.folders import claims, fill, image, make, refusal
+from tests.tables import with_cases
 
 
 def read(path: Path) -> Dataset:
@@ -141,15 +142,7 @@ def test_a_missing_folder_names_the_nearest(root: Path) -> None:
     assert "did you mean 'data'" in refusal(read, root.parent / "dta").hint
 
 
-@pytest.mark.parametrize(
-    ("made", "path", "message"),
-    [
-        ({"cat": 9}, "cat/000.jpg", "is a file"),
-        ({}, ".", "holds no images"),
-        ({".": 9}, ".", "no class folders"),
-        ({"cat": 9}, ".", "'cat'"),
-    ],
-)
+@with_cases
 def test_what_is_no_set_of_classes_is_refused(tmp_path: Path, made: dict[str, int], path: str, message: str) -> None:
     assert message in refusal(read, make(tmp_path, **made) / path).message
 

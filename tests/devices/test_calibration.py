@@ -40,6 +40,7 @@ from advisor.devices._profiles.listing import folder_of, write_profile
 from advisor.devices._profiles.measurements import read_measurements, write_measurements
 from tests.makers.phones import SshServer
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
 BOARD = DeviceProfile(
@@ -434,22 +435,7 @@ def read(tmp_path: Path, text: str) -> tuple[Measurement, ...]:
     return read_measurements(path, ["cpu"])
 
 
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ("cpu,net,int8,0,median,", "is not a latency"),
-        ("cpu,net,int8,1e9,median,", "is not a latency"),
-        ("cpu,net,int8,nan,median,", "is not a latency"),
-        ("cpu,net,int8,12 ms,median,", "is not a number"),
-        ("gpu,net,int8,12,median,", "unknown target 'gpu'"),
-        ("cpu,net,int4,12,median,", "unknown precision 'int4'"),
-        ("cpu,net,int8,12,medium,", "did you mean 'median'"),
-        ("cpu,net,int8,12,median,spikey", "did you mean 'spiky'"),
-        ("cpu, ,int8,12,median,", "the model has no name"),
-        ("cpu,net,int8,12", "more or fewer fields"),
-        ("cpu,net,int8,12,median,,extra", "more or fewer fields"),
-    ],
-)
+@with_cases
 def test_a_bad_row_is_refused_with_file_and_line(tmp_path: Path, row: str, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         read(tmp_path, f"{HEADER}{GOOD}{row}\n")

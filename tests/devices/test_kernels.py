@@ -35,6 +35,7 @@ from advisor.tflite import Work, read, works_of
 from tests.builders import interval
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 SMALL = (Work("ADD", 64, 8, read=1024), Work("CONV_2D", 64, 8, 8, read=512), Work("MEAN", 1, 8, read=512))
 LARGER = (*SMALL, Work("MUL", 64, 8, read=1024), Work("LOGISTIC", 64, 8, read=512))
@@ -221,19 +222,7 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        (None, "1: the columns are not those of kernels"),
-        ("cpu-x9,float32,ADD,1,1,1,1,1,1,5", "2: unknown target 'cpu-x9'"),
-        ("cpu-x1,float31,ADD,1,1,1,1,1,1,5", "unknown form 'float31' (did you mean 'float32'?)"),
-        ("cpu-x1,int8,ADD,1,1,1,1,1,1,0", "0 microseconds are not plausible"),
-        ("cpu-x1,int8,ADD,1,1,1,1,1,1,nan", "nan microseconds are not plausible"),
-        ("cpu-x1,int8,ADD,1.5,1,1,1,1,1,5", "invalid literal"),
-        ("cpu-x1,int8,ADD,0,1,1,1,1,1,5", "a size is below 1"),
-        ("cpu-x1,int8,ADD,1,1,1,1,1,5", "more or fewer fields"),
-    ],
-)
+@with_cases
 def test_damage_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str | None, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
     path.with_suffix(".kernels.csv").write_text(f"{','.join(KERNEL_COLUMNS)}\n{row}\n" if row else "a,b\n1,2\n")

@@ -34,6 +34,7 @@ from advisor.devices._latency.table import Column, LatencyTable, ModelSpace, ref
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, hide, subset
 from tests.builders import present
+from tests.tables import with_cases
 
 
 def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: float = 0.01) -> LatencyTable:
@@ -294,16 +295,7 @@ def test_silicon_of_one_design_is_one_and_more_threads_and_faster_cores_mean_a_h
     assert rate("raspberry-pi-5:ncnn-cpu-x4") > rate("raspberry-pi-4:ncnn-cpu-x4") > rate("raspberry-pi-3:ncnn-cpu-x4")
 
 
-@pytest.mark.parametrize(
-    ("chances", "measured", "chosen"),
-    [
-        ([0.95, 0.6, 0.4], [False, False, False], 1),  # 8 points with 0.6, 10 points with 0.4
-        ([0.95, 0.6, 0.5], [False, False, False], 2),
-        ([0.95, 0.6, 0.5], [False, False, True], 1),
-        ([0.2, 0.0, 0.0], [False, False, False], 0),  # no pick yet
-        ([1.0, 0.0, 0.0], [True, False, False], 2),  # none can become it: the nearest to the budget
-    ],
-)
+@with_cases
 def test_the_model_that_raises_the_pick_is_measured(chances: list[float], measured: list[bool], chosen: int) -> None:
     accuracy, distance = np.array([60.0, 68.0, 70.0]), np.array([0.1, 0.4, 0.3])
     assert choose_decisive(np.array(chances), accuracy, distance, np.array(measured)) == chosen

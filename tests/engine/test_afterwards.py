@@ -40,6 +40,7 @@ from tests.builders import evaluation, present
 from tests.engine.pipeline.walking import materials
 from tests.makers.searches import SMALLEST
 from tests.run_folders import write_run
+from tests.tables import with_cases
 
 CARDS = load_catalogue()
 LITE, V2 = "efficientnet_lite0_224", "mobilenet_v2_1.0_224"
@@ -133,15 +134,7 @@ def test_what_was_found_has_paths_and_classes(tmp_path: Path) -> None:
     assert (one.label, one.suggested) == (CLASSES[part.labels[2]], "metal")
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"taken_s": 10.0},
-        {"taken_s": 310.0, "limit_s": 300.0},
-        {"taken_s": 299.0, "limit_s": 300.0},
-        {"taken_s": 1000.0, "stopped": True},
-    ],
-)
+@with_cases
 def test_a_check_without_time_is_left_out(tmp_path: Path, how: dict[str, Any]) -> None:
     assert checked(judged(tmp_path / "cache", finds), tmp_path, **how) is None
 

@@ -19,6 +19,7 @@ from advisor.store import RunFolder
 from tests.builders import configuration
 from tests.engine.plans import planned
 from tests.processes import until
+from tests.tables import with_cases
 
 CARD = "squeezenet_1.1_227"
 PLAN = planned(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
@@ -53,14 +54,7 @@ def test_it_says_what_is_done_what_is_left_and_how_long(bar: Progress, capsys: p
     assert "100% |" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("limit_s", "shown"),
-    [
-        (2, "0 of 2 evaluated, 2 s of --time-limit left: converting"),
-        (86_400, "0 of 2 evaluated, about "),
-        (1e-9, "0 of 2 evaluated: converting"),
-    ],
-)
+@with_cases
 def test_the_time_limit_is_shown_where_it_ends_before_the_work(
     bar: Progress, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, limit_s: float, shown: str
 ) -> None:

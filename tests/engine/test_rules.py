@@ -19,6 +19,7 @@ from advisor.engine._targets.device_prediction import Prefilter
 from advisor.engine._targets.target_devices import select_targets
 from tests.builders import RUNTIME, configuration
 from tests.engine.plans import asking, planned
+from tests.tables import with_cases
 
 CARDS = load_catalogue().select(["mobilenet_v1_0.25_224", "inception_v3_299"])
 PLAN = planned(CARDS, ("float32", "int8"), (1,), ("head",), RUNTIME)
@@ -120,13 +121,6 @@ def test_the_lightest_recipe_of_the_search_comes_first() -> None:
     assert lighter_recipes("qat_int8", recipes) == ("int8",)
 
 
-@pytest.mark.parametrize(
-    ("limit", "found", "reason"),
-    [
-        (None, {"int8": 9.0}, "no --max-drop"),
-        (1.0, {"int8": 0.4}, "it lost 0.4 points"),
-        (1.0, {}, "no file to improve on"),
-    ],
-)
+@with_cases
 def test_the_reason_is_said(limit: float | None, found: dict[str, float | None], reason: str) -> None:
     assert reason in _objection("mixed_int8", found, limit)

@@ -16,6 +16,7 @@ from advisor.measurement import (
     split_precision,
 )
 from advisor.measurement._average_precision import Matched, centre_score, centre_shares, choose_threshold, count_boxes
+from tests.tables import with_cases
 
 SIZES = [(100, 200)] * 4
 
@@ -147,15 +148,7 @@ def sure_of(right: list[float], wrong: list[float]) -> tuple[list[Detections], l
     return true, [surest, *found[1:]]
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "least"),
-    [
-        ([0.9, 0.8, 0.7], [0.3, 0.2], 0.5),  # between right and wrong
-        ([0.9, 0.8, 0.2], [0.4], 0.1),  # a wrong box is the price of a third right one
-        ([0.9, 0.8, 0.2], [0.6, 0.5, 0.4], 0.7),  # three are too many
-        ([0.9, 0.8], [], 0.4),
-    ],
-)
+@with_cases
 def test_the_threshold_has_the_best_f1(right: list[float], wrong: list[float], least: float) -> None:
     true, found = sure_of(right, wrong)
     assert choose_threshold(true, found, SIZES[:1] * len(true), 1) == pytest.approx(least)

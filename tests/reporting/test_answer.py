@@ -27,6 +27,7 @@ from tests.builders import present
 from tests.reporting import views
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, running_view, with_pick
 from tests.run_folders import images, write_run
+from tests.tables import with_cases
 from tests.zones import zone
 
 
@@ -214,15 +215,7 @@ def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> 
     assert opening(empty_view()) == ()
 
 
-@pytest.mark.parametrize(
-    ("width", "names"),
-    [
-        (60, ("hold-out %",)),
-        (80, ("valid.", "hold-out %")),
-        (100, ("hold-out %", "(p90)", "size MB", "memory MB")),
-        (160, ("validation %", "hold-out %", "robust %", "(p90)", "size MB", "memory MB")),
-    ],
-)
+@with_cases
 def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, names: tuple[str, ...]) -> None:
     view = _trained(judged_view(), "finetune_cached")
     output = said(view, width)

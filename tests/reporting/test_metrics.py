@@ -34,6 +34,7 @@ from advisor.reporting._html import render_html
 from advisor.reporting._phrases import limits
 from advisor.reporting._risks import risks
 from tests.reporting.views import HOSTILE, judged_view, run_view
+from tests.tables import with_cases
 
 SHARES: Mapping[str, float] = {TOP1: 90.0, MACRO_F1: 80.0, LOG_LOSS: 60.0, WORST_GROUP: 70.0}
 
@@ -158,43 +159,18 @@ def names(sort: str = "", *filters: str) -> str:
     return "".join(item["name"][0] for item in ROWS.select(sort, filters).of(ITEMS))
 
 
-@pytest.mark.parametrize(
-    ("sort", "shown"),
-    [
-        ("", "Bag"), ("name", "aBg"), ("-name", "gBa"), ("size_bytes", "Bga"), ("size,-threads", "Bga"),
-        ("size,threads", "gBa"), ("latency", "aBg"), ("-latency", "Bag"), ("Latency-median", "aBg"),
-    ],
-)  # fmt: skip
+@with_cases
 def test_rows_are_sorted_with_missing_values_last(sort: str, shown: str) -> None:
     assert names(sort) == shown
 
 
-@pytest.mark.parametrize(
-    ("condition", "shown"),
-    [
-        ("size<5 MB", "Bg"), ("size>=4MB", "Bag"), ("size = 9MB", "a"), ("latency<=0.01s", "a"), ("drop<0", "g"),
-        ("drop>0.1pt", "B"), ("threads=1,2", "ag"), ("threads!=1,2", "B"), ("name=*_net", "Ba"), ("name!=*_NET", "g"),
-        ("name=gamma,beta*", "Bg"), ("meets_budget=yes", "a"), ("meets_budget=no", "g"), ("name=[", ""),
-    ],
-)  # fmt: skip
+@with_cases
 def test_rows_pass_a_comparison_in_the_unit_of_its_column(condition: str, shown: str) -> None:
     assert names("", condition) == shown
     assert names("name", "size<5MB", "threads=1") == "g"  # every one of several
 
 
-@pytest.mark.parametrize(
-    ("condition", "message", "hint"),
-    [
-        ("sise<5MB", "unknown column 'sise' (did you mean 'size'?)", "columns: name, size_bytes"),
-        ("size<5", "'5' has no unit", "--filter 'size_bytes<5MB'"),
-        ("size<5Mb", "unknown unit 'Mb' (did you mean", "units: B, kB"),
-        ("size", "'size' is not a comparison", "size<5MB"),
-        ("threads<few", "'few' is not a number", "'threads' holds numbers"),
-        ("name<b", "'name' holds texts, and '<' compares numbers", "= or !="),
-        ("meets_budget>no", "'meets_budget' holds yes or no", "= or !="),
-        ("meets_budget=perhaps", "yes or no, not 'perhaps'", "meets_budget=yes"),
-    ],
-)
+@with_cases
 def test_a_bad_comparison_names_what_is_wrong(condition: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         ROWS.select("", [condition])

@@ -22,6 +22,7 @@ from advisor.reporting._risks import BUDGET, Level, risks, warnings
 from tests.builders import evaluation
 from tests.reporting.views import CLASSES, run_view, unknown_view, with_dataset
 from tests.run_folders import images, write_run
+from tests.tables import with_cases
 
 
 def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[Level, str]:
@@ -145,13 +146,7 @@ def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_no
     assert [risk.name for risk in warnings(found)] == ["Missing classes"]
 
 
-@pytest.mark.parametrize(
-    ("groups", "text"),
-    [
-        ({"cat": 3, "dog": 1, "owl": 2}, "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: expect"),
-        ({"cat": 3, "owl": 2}, "1 of 2 classes has fewer than 3 groups of images, 'owl' only 2: add images of other"),
-    ],
-)
+@with_cases
 def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst(groups: dict[str, int], text: str) -> None:
     level, said = texts(with_dataset(run_view(), groups_per_class=groups))["Few groups"]
     assert level is Level.HIGH

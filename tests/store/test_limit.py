@@ -16,6 +16,7 @@ import pytest
 from advisor.core import UsageError
 from advisor.store import ArtifactCache, find_changed_file, keep_run, limit_bytes, limited_cache, require_cache, uses_of
 from advisor.store._limit import Lease, entries_of, evict_results, hold_of_process
+from tests.tables import with_cases
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
@@ -134,15 +135,7 @@ def test_a_linked_folder_of_records_keeps_the_files_of_others(root: Path, tmp_pa
     assert {path.name for path in elsewhere.iterdir()} == {*left, ".lock"}
 
 
-@pytest.mark.parametrize(
-    ("place", "target", "words"),
-    [
-        ("uses", "uses", "uses is no folder"),
-        ("uses", "gone", "uses is no folder"),
-        ("uses", "file", "uses is no folder"),
-        ("uses/.lock", "../../file", "is no plain file"),
-    ],
-)
+@with_cases
 def test_what_is_in_the_way_of_records_is_named(
     root: Path, tmp_path: Path, place: str, target: str, words: str
 ) -> None:

@@ -14,6 +14,7 @@ from advisor.core import UsageError
 from advisor.tflite import Model, cut_postprocess, pack, put_back, read, unpack
 from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
+from tests.tables import with_cases
 
 SOURCE = "photographs"
 
@@ -162,17 +163,7 @@ def test_other_shapes_and_a_quantized_origin_fail(tmp_path: Path, float_model: b
         _against(tmp_path, quantized, quantized, photographs)
 
 
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("functional_1/block_3_depthwise_relu_1/Relu6;functional_1/block_3_depthwise_BN_1/add", "block_3_depthwise"),
-        ("functional_1/block_1_project_BN_1/batchnorm/add_1;functional_1/block_1_project_1/c", "block_1_project"),
-        ("head/logits", "head/logits"),
-        ("StatefulPartitionedCall_1:0", ""),
-        ("stem/conv/Conv2D", "stem/conv"),
-        ("activation12", "activation12"),
-    ],
-)
+@with_cases
 def test_a_short_name_tells_the_layer(name: str, short: str) -> None:
     assert short_name(name) == short
 

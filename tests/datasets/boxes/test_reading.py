@@ -10,6 +10,7 @@ from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
 from advisor.datasets._division import LEAST, NO_BOX, OTHERS, strata
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
+from tests.tables import with_cases
 
 
 def test_a_box_over_the_edge_is_clipped_and_kept_as_written_and_one_beside_the_image_left_out(tmp_path: Path) -> None:
@@ -70,18 +71,7 @@ def _with(table: Path, *rows: str) -> Path:
     return write(table, table.read_text() + "\n".join(rows) + "\n")
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ("000.jpg,cat,30,5,10,20", "the right edge is left of the left one, or the bottom above the top"),
-        ("000.jpg,cat,5,5,5,20", "no width or no height"),
-        ("000.jpg,cat,0.1,0.1,0.5,0.5", "coordinates from 0 to 1, where pixels are expected"),
-        ("000.jpg,cat,1,2,x,4", "an edge is missing or not a number"),
-        ("000.jpg,cat,1,2,3,1e400", "an edge is missing or not a number"),
-        ("000.jpg,cat,,,,", "an edge is missing or not a number"),
-        ("000.jpg,,1,2,13,14", "no label"),
-    ],
-)
+@with_cases
 def test_a_wrong_row_is_counted_with_its_number(table: Path, row: str, reason: str) -> None:
     listing = list_boxes(_with(table, row))
     assert [(fault.place, fault.reason) for fault in listing.faults] == [("row 10 of 'set.csv'", reason)]

@@ -19,6 +19,7 @@ from advisor.engine._history.differences import Difference, find_differences
 from advisor.store import RunFolder, sha256_json
 from tests.builders import evaluation, present
 from tests.run_folders import HOST, VERSIONS, candidates, images, write_run
+from tests.tables import with_cases
 
 BEST, FAST, SMALL = candidates()
 
@@ -203,14 +204,7 @@ def _differences(tmp_path: Path, **second: Any) -> tuple[Difference, ...]:
     return find_differences(load_run(before.path), load_run(after.path))
 
 
-@pytest.mark.parametrize(
-    ("options", "what", "before", "after"),
-    [
-        ({"budget": "40ms"}, "budget", "50ms", "40ms"),
-        ({"candidates": ["a", "b"]}, "candidates", "", "a, b"),
-        ({"prefer": "size"}, "prefer", "balanced", "size"),
-    ],
-)
+@with_cases
 def test_another_question_is_a_difference_and_another_way_to_the_answer_is_none(
     tmp_path: Path, options: dict[str, Any], what: str, before: str, after: str
 ) -> None:

@@ -23,6 +23,7 @@ from advisor.training import WEIGHTS
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
+from tests.tables import with_cases
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 
@@ -130,19 +131,7 @@ def test_a_training_without_a_figure_costs_what_others_took_over_their_price(tmp
     assert CostCalibration(file).pace[StageName.FINETUNE_CACHED] == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        '{"convert": "fast"}',
-        '{"convert": -1}',
-        '{"convert": 4.0}',
-        '{"other": [[1.0, false, 1.0]]}',
-        '{"convert": [[1.0, false]]}',
-        "\x00",
-    ],
-)
+@with_cases
 def test_a_damaged_book_is_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "pace.json").write_text(text)
     assert CostCalibration(tmp_path / "pace.json").pace == {}

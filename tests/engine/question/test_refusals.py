@@ -12,6 +12,7 @@ from advisor.engine import resolve, resolve_resumed
 from advisor.engine._question import FREE_ON_RESUME, QUESTION_OPTIONS, parse_guarantees, require_classes
 from advisor.engine._space.question_images import read_images
 from tests.makers.searches import write_photos
+from tests.tables import with_cases
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}
@@ -170,29 +171,14 @@ def test_a_run_goes_on_as_it_was_in_its_folder() -> None:
     assert again.execution.storage == "postgresql://me:secret@host/db"
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "attribute", "parsed"),
-    [
-        ("sampler", "tpe", "sampler", "tpe"),
-        ("time_limit", "10min", "time_limit_s", 600.0),
-        ("workers", 2, "workers", 2),
-    ],
-)
+@with_cases
 def test_the_execution_may_be_another(option: str, value: Any, attribute: str, parsed: object) -> None:
     request = resolve_resumed(STORED, {option: value})
     assert getattr(request.execution, attribute) == parsed
     assert request.question == resolve_resumed(STORED, {}).question
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "words"),
-    [
-        ("budget", "40ms", "begun with --budget 50ms, not 40ms"),
-        ("compressions", ["int8", "float16"], "begun with no --compressions, not int8, float16"),
-        ("seed", 1, "begun with --seed 0, not 1"),
-        ("storage", "sqlite", "begun with --storage journal, not sqlite"),
-    ],
-)
+@with_cases
 def test_another_question_is_refused(option: str, value: Any, words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)) as refused:
         resolve_resumed(STORED, {option: value})

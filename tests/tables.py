@@ -1,0 +1,28 @@
+"""Tables of cases in ``cases.yaml`` of a folder of tests: by module, by test, and each row by argument."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+Test = TypeVar("Test", bound=Callable[..., None])
+Rows = Sequence[Mapping[str, Any]]
+
+
+@cache
+def read_tables(file: Path) -> Mapping[str, Mapping[str, Rows]]:
+    """Return the rows of a file by module and test."""
+    tables: Mapping[str, Mapping[str, Rows]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return tables
+
+
+def with_cases(test: Test) -> Test:
+    """Run a test for each of its rows in ``cases.yaml`` beside its module."""
+    module = Path(test.__code__.co_filename)
+    rows = read_tables(module.with_name("cases.yaml"))[module.stem][test.__name__]
+    names = tuple(rows[0])
+    decorated: Test = pytest.mark.parametrize(names, [[row[name] for name in names] for row in rows])(test)
+    return decorated
