@@ -12,6 +12,7 @@ from advisor.devices._connections.adb import AdbConnection, parse_output, states
 from advisor.measurement import benchmark_on_device
 from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
+from tests.tables import with_cases
 
 PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
 
@@ -176,18 +177,7 @@ def test_the_state_is_what_stands_before_remarks(remarks: str) -> None:
     assert states_of(text) == {SERIAL: "device"}
 
 
-@pytest.mark.parametrize(
-    ("listed", "message", "hint"),
-    [
-        (NO_PERMISSIONS, "may not be used by this user: 'no permissions'", "add a udev rule"),
-        ("unauthorized", "does not allow debugging", "allow debugging on its screen"),
-        ("authorizing", "is being asked for permission", "allow debugging on its screen"),
-        ("offline", "does not answer", "adb reconnect offline"),
-        ("recovery", "runs its recovery system", "adb reboot"),
-        ("sideload", "waits for an update", "adb reboot"),
-        ("of another kind", "is in the state 'of another kind'", "plug it in again"),
-    ],
-)
+@with_cases
 def test_each_state_has_a_message_and_a_remedy(
     starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str, message: str, hint: str
 ) -> None:

@@ -27,6 +27,7 @@ from advisor.tasks.detection import DETECTION
 from advisor.tflite import Work
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
+from tests.tables import with_cases
 
 
 @pytest.mark.parametrize(
@@ -120,14 +121,7 @@ def test_each_card_has_one_row_with_the_cost_of_all_forms_and_sorted_rows_its_na
     assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
 
 
-@pytest.mark.parametrize(
-    ("weights", "said"),
-    [
-        ({"on_disk": True}, f"First result after about 7 s ({SMALL})."),
-        ({"download_bytes": None}, f"First result about 7 s after the download of {SMALL}."),
-        ({"download_bytes": 5_000_000}, f"First result about 7 s after the download of {SMALL} (5.0 MB)."),
-    ],
-)
+@with_cases
 def test_the_first_result_waits_for_its_download(planned: PlanView, weights: dict[str, Any], said: str) -> None:
     first = replace(next(card for card in planned.cards if card.card == SMALL), on_disk=False, first_s=7.0)
     assert any(said in line for line in sentences(replace(planned, cards=(replace(first, **weights),))))

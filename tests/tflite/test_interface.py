@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 from advisor.core import StageError, UnsupportedRecipe
 from advisor.tflite import attach_head, fold_normalization, read, to_float16, to_float_io, unpack, with_fixed_batch
 from advisor.tflite._values import Model, Quantization
+from tests.tables import with_cases
 from tests.tflite.graphs import Graph, edited, features_graph, tiny_classifier, tiny_features
 from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 
@@ -104,14 +105,7 @@ def test_a_folded_normalization_takes_raw_values(classifier: bytes, quantized: b
         np.testing.assert_allclose(found, run(plain, {"image": normalized})["probabilities"], atol=most)
 
 
-@pytest.mark.parametrize(
-    ("mean", "std", "reason"),
-    [
-        ((1.0,), (1.0,), "does not fit 3 channels"),
-        ((0.0, 0.0, 0.0), (1.0, 0.0, 1.0), "finite and positive"),
-        ((0.0, float("nan"), 0.0), (1.0, 1.0, 1.0), "finite and positive"),
-    ],
-)
+@with_cases
 def test_a_normalization_that_does_not_fit_is_refused(
     classifier: bytes, mean: tuple[float, ...], std: tuple[float, ...], reason: str
 ) -> None:

@@ -128,20 +128,7 @@ def test_what_nobody_says_is_asked_for(models: Path) -> None:
     assert "net" not in load_catalogue()
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"labels": "imagenet"}, "1000 labels do not fit a model of 5 classes"),
-        ({"labels": "none.txt"}, "--labels: none.txt: cannot be read"),
-        ({"labels": "/dev/zero"}, "--labels: /dev/zero: is not a plain file"),
-        ({"mean": (1.0, 2.0)}, "--mean"),
-        ({"mean": (float("nan"),)}, "--mean"),
-        ({"std": (0.0,)}, "--std"),
-        ({"name": "mobilenet_v2_1.0_224"}, "already taken"),
-        ({"name": "../net"}, "--name"),
-        ({"family": "a family"}, "family"),
-    ],
-)
+@with_cases
 def test_what_is_said_wrongly_is_refused_whole(models: Path, tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
     correct = {"labels": str(models / "labels.txt"), "mean": (0.0,), "std": (1.0,)}
     with pytest.raises(UsageError, match=said), inspect(models / "net.tflite") as inspected:

@@ -94,16 +94,7 @@ def test_other_names_of_columns_the_stated_size_and_groups_are_read(tmp_path: Pa
     assert (entry.size, entry.boxes[0].label, entry.group) == ((64, 48), "cat", "visit 3")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("path,label\na.jpg,cat\n", "has no column 'xmin'"),
-        (f"{HEADER},split\na.jpg,cat,1,2,3,4,train\na.jpg,cat,5,6,7,8,test\n", "row 3 .* has another split"),
-        (f"{HEADER}\n,cat,1,2,3,4\n", "row 2 .* names no image"),
-        (f"{HEADER},split\na.jpg,cat,1,2,3,4,trian\n", "did you mean 'train'"),
-        ("", "has no column 'path'"),
-    ],
-)
+@with_cases
 def test_a_table_that_contradicts_itself_is_refused_with_the_row(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         list_boxes(write(tmp_path / "a.csv", text))

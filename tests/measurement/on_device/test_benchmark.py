@@ -20,6 +20,7 @@ from tests.devices.requirements import require_onnx
 from tests.documents import problems
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
+from tests.tables import with_cases
 
 BOTH = "host:litert,host:onnxruntime"
 LITERT = RuntimeHere("host:litert", "ai-edge-litert", HostConnection())
@@ -56,14 +57,7 @@ def test_a_runtime_that_cannot_run_the_file_is_a_failed_row(tmp_path: Path) -> N
     assert "no ONNX export" in found.failed[1].failure
 
 
-@pytest.mark.parametrize(
-    ("device", "options", "words"),
-    [
-        ("host,host:onxruntime", {}, "did you mean 'host:onnxruntime'"),
-        ("host:litert,galaxy-s24", {}, "'galaxy-s24' is no runtime of this machine"),
-        (BOTH, {"accelerator": "gpu"}, "take no --accelerator"),
-    ],
-)
+@with_cases
 def test_only_runtimes_of_this_machine_are_compared(device: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         asked([], device, **options)
