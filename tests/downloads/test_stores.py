@@ -14,8 +14,8 @@ from advisor.core import StageError, UsageError, _errors as errors, install_extr
 from advisor.datasets import survey
 from advisor.downloads import _stores as stores, in_store, local
 from advisor.store import cache_root, evict_results
+from benchmarks.hostile_surfaces.stores import PAGE, ROW, Store
 from tests.datasets.folders import make
-from tests.hostile.surfaces.stores import PAGE, ROW, Store
 from tests.makers.stores import KEYS, S3, SECRET, Answer, cut, denied
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]

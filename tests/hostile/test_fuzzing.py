@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
 from advisor.catalog._catalogue import read_catalogue_file
-from advisor.core import AdvisorError, parse_licences, units
+from advisor.core import AdvisorError, UsageError, parse_licences, units
 from advisor.core._preferences import parse_preference
 from advisor.datasets import load
 from advisor.datasets._boxes import list_boxes
@@ -35,7 +35,22 @@ from advisor.devices._profiles.runtimes import read_cores
 from advisor.engine import load_run, resolve
 from advisor.engine._question.values import read_file
 from advisor.isolation import Finished
-from advisor.tflite import Work, read, read_metadata
+from advisor.measurement import delegate_operators
+from advisor.measurement._accelerators import read_accelerators
+from advisor.measurement._delegation import execution_order
+from advisor.measurement._operators.profile import list_nodes, match_events
+from advisor.tflite import (
+    Metadata,
+    Work,
+    activation_arena_bytes,
+    count,
+    read,
+    read_metadata,
+    select_output,
+    to_float16,
+    to_float_io,
+    write_metadata,
+)
 from tests.builders import CHARACTERS
 from tests.datasets.boxes.writers import WRITERS, photos
 from tests.devices.test_adb import PRINTED
@@ -272,16 +287,37 @@ def damaged(content: bytes, changes: Sequence[tuple[float, int]]) -> bytes:
     return bytes(result if changes[0][1] % 2 else result[: 1 + int(changes[0][0] * len(content))])
 
 
+def survey(content: bytes) -> None:
+    """Compute what is computed of a file before and after it is measured."""
+    model = read(content, "fuzzed")
+    sizes = activation_arena_bytes(model), len(list_nodes(model)), len(match_events(model, [])), count(model).parameters
+    assert all(size >= 0 for size in sizes)
+    assert sorted(execution_order(model, set())) == list(range(len(model.operators)))
+    for accelerator in read_accelerators().values():
+        told = delegate_operators(model, accelerator)
+        assert told.taken + len(told.refused) == told.operators
+
+
+EDITS = (lambda data: select_output(data, "features"), to_float16, to_float_io)
+
+
+@pytest.mark.integration
 @COUNTS
 def test_damages_of_a_model_are_read_or_refused(count: int) -> None:
-    model = small_models.swish_net()
+    whole = small_models.classifier(side=8, classes=2, features=True)
+    model = write_metadata(whole, Metadata("net", ("a", "b"), (127.5,), (127.5,)))
 
     def check(changes: list[tuple[float, int]]) -> None:
         content = damaged(model, changes)
-        for use in (read, read_features, read_metadata):
+        for use in (read_features, read_metadata, *EDITS):
             refused_or_read(lambda use=use: use(content))  # type: ignore[misc]
+        try:
+            survey(content)
+        except UsageError as error:
+            assert "\n" not in error.message
+            assert "fuzzed" in error.message
 
-    fuzz(count, BYTES, check)
+    fuzz(max(count, 100), BYTES, check)
 
 
 @COUNTS

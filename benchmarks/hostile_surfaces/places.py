@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from benchmarks.hostile_surfaces.ground import HANG, WRONG, Case, Ground, found
 from tests.hostile.places import Case as Attack, build, read_cases, wrong
-from tests.hostile.surfaces.ground import HANG, WRONG, Case, Ground, found
 
 FILES = ("commands.yaml", "places.yaml")
 

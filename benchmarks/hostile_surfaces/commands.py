@@ -9,7 +9,7 @@ import click
 import typer.main
 
 from advisor.cli._main import app
-from tests.hostile.surfaces.ground import Case, Ground
+from benchmarks.hostile_surfaces.ground import Case, Ground
 
 VALUES = ("9" * 5000, "-1", "nan", "1e400", "", "\x1b[31mred", "../" * 500, "/dev/zero", "FIFO", "[[[[", "\udc80")
 ENDLESS = {"serve", "mcp", "search"}

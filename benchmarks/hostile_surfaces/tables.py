@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 
 from advisor.isolation import IN_CHILD
-from tests.hostile.surfaces.archives import LABELS, changed, jpeg, survey_set
-from tests.hostile.surfaces.ground import Case, Ground
+from benchmarks.hostile_surfaces.archives import LABELS, changed, jpeg, survey_set
+from benchmarks.hostile_surfaces.ground import Case, Ground
 
 BYTES = 130  # Tables of each kind with some bytes changed, or cut
 MOST_BYTES = 1_000_000_000  # Memory that a refused table may take here

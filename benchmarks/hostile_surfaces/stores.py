@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from advisor.downloads import local
+from benchmarks.hostile_surfaces.archives import jpeg
+from benchmarks.hostile_surfaces.ground import Case, Ground
 from tests.hostile.damages import BROKEN
-from tests.hostile.surfaces.archives import jpeg
-from tests.hostile.surfaces.ground import Case, Ground
 from tests.makers.stores import KEYS
 
 PAGE = """<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>photos</Name>
@@ -77,7 +77,7 @@ class Store:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_HEAD = do_GET
+            do_HEAD = do_GET  # noqa: N815
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""

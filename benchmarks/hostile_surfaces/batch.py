@@ -11,8 +11,8 @@ from advisor.core import StageError
 from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, _programs as programs, read_settings
 from advisor.isolation import Pause
+from benchmarks.hostile_surfaces.ground import Case, Ground
 from tests.hostile.damages import BROKEN
-from tests.hostile.surfaces.ground import Case, Ground
 from tests.integrations.slurm import standin
 
 SCRIPTS = {
@@ -60,7 +60,7 @@ def _ask(folder: Path, program: str, script: str) -> None:
     try:
         assert executor.pools["light"].call("tests.integrations.slurm.jobs:process", pause=pause)
     except StageError as error:
-        assert error.message
+        assert error.message  # noqa: PT017
     finally:
         limit.cancel()
         executor.close()

@@ -6,15 +6,15 @@ from functools import partial
 from pathlib import Path
 
 from advisor.store import ArtifactCache
+from benchmarks.hostile_surfaces.ground import HANG, WRONG, Case, Ground, found
 from tests.hostile.damages import WHOLE, Damage, flip_bits
-from tests.hostile.surfaces.ground import HANG, WRONG, Case, Ground, found
 
 COMMANDS = (
     ("catalog", "list", "--json"),
     ("devices", "list", "--json"),
     ("plan", "--budget", "50ms", "--candidates", "squeezenet*", "--device", "raspberry-pi-4", "--offline", "--json"),
 )
-AFRESH = Path(__file__).parents[1] / "afresh.py"  # A fork of the tests has read the catalogue already
+AFRESH = Path(__file__).with_name("afresh.py")  # A fork of the tests has read the catalogue already
 MADE, AGAIN = b"made" * 20_000, b"again"
 BYTES = 60  # Results of a stage with some bytes changed
 

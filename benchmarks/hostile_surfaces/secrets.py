@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from tests.hostile.surfaces.ground import HANG, SECRET, Case, Ground, found
+from benchmarks.hostile_surfaces.ground import HANG, SECRET, Case, Ground, found
 
 HUSH = "Hush4"
 FORMS = (
