@@ -20,9 +20,10 @@ def read_tables(file: Path) -> Mapping[str, Mapping[str, Rows]]:
 
 
 def with_cases(test: Test) -> Test:
-    """Run a test for each of its rows in ``cases.yaml`` beside its module."""
+    """Run a test for each of its rows in ``cases.yaml`` beside its module; ``case`` is the name of a row."""
     module = Path(test.__code__.co_filename)
     rows = read_tables(module.with_name("cases.yaml"))[module.stem][test.__name__]
-    names = tuple(rows[0])
-    decorated: Test = pytest.mark.parametrize(names, [[row[name] for name in names] for row in rows])(test)
+    names = tuple(name for name in rows[0] if name != "case")
+    values = [pytest.param(*(row[name] for name in names), id=row.get("case")) for row in rows]
+    decorated: Test = pytest.mark.parametrize(names, values)(test)
     return decorated

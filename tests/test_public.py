@@ -20,6 +20,7 @@ print(*sorted(name for name in sys.modules if name.startswith("advisor")))
 print(advisor.catalog.show("squeezenet_1.1_227").name, advisor.devices.show("host").name)
 """
 AFTER = "import advisor.engine._run, advisor.reporting._answer, advisor.exporting._bundle, advisor.cli._main, advisor\n"
+NO_RUN = "'nope' is not a run folder (no request.yaml)\nhint: runs are under runs/, the newest at runs/latest"
 
 
 @pytest.mark.integration
@@ -36,9 +37,6 @@ def test_all_is_there_whatever_was_imported_before_and_rooms_are_imported_when_r
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'serch'"):
         _ = advisor.serch  # type: ignore[attr-defined]
-
-
-NO_RUN = "'nope' is not a run folder (no request.yaml)\nhint: runs are under runs/, the newest at runs/latest"
 
 
 @pytest.mark.parametrize(

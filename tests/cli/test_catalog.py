@@ -14,6 +14,8 @@ from tests.makers.commands import Advisor, ended
 from tests.measurement import small_models
 from tests.tables import with_cases
 
+FLAGS = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
+
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
@@ -90,9 +92,6 @@ def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advis
     assert "not fetched: squeezenet_1.1_227" in said.out
     assert "offline" in said.out
     assert "0 of 1 cards have their weights in the cache" in said.out
-
-
-FLAGS = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
 
 
 def test_a_model_of_ones_own_is_added_listed_planned_and_mirrored(alone: Advisor, net: Path, tmp_path: Path) -> None:

@@ -27,6 +27,19 @@ from tests.processes import until
 from tests.run_folders import write_run
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
+WITH_A_THREAD_THAT_WORKS = """
+import importlib, sys, threading, time
+from types import SimpleNamespace
+from advisor import api
+from advisor.cli._main import main
+command = importlib.import_module("advisor.cli._search")
+command.ENDS_WITHIN_S = 0.2
+command.show_answer = lambda *_: None
+api.search = lambda **_: SimpleNamespace(interrupted=True, path="runs/mine", view=None)
+threading.Thread(target=time.sleep, args=(600,)).start()
+sys.argv = ["advisor", "search", "--budget", "50ms"]
+main()
+"""
 
 
 def test_version_and_without_a_command_the_help_are_shown_and_an_unknown_one_is_a_usage_error(advisor: Advisor) -> None:
@@ -180,21 +193,6 @@ def test_quiet_shows_no_step_nor_download(capsys: pytest.CaptureFixture[str], mo
         note("wrote report.md")
     QUIET.reset(token)
     assert capsys.readouterr() == ("", "")
-
-
-WITH_A_THREAD_THAT_WORKS = """
-import importlib, sys, threading, time
-from types import SimpleNamespace
-from advisor import api
-from advisor.cli._main import main
-command = importlib.import_module("advisor.cli._search")
-command.ENDS_WITHIN_S = 0.2
-command.show_answer = lambda *_: None
-api.search = lambda **_: SimpleNamespace(interrupted=True, path="runs/mine", view=None)
-threading.Thread(target=time.sleep, args=(600,)).start()
-sys.argv = ["advisor", "search", "--budget", "50ms"]
-main()
-"""
 
 
 @pytest.mark.integration

@@ -39,6 +39,12 @@ DETAILS: dict[str, Any] = json.loads((Path(__file__).parent / "details.json").re
 
 BOXES: dict[str, Any] = DETAILS["boxes"]
 IMAGE: dict[str, Any] = DETAILS["holdout"]["boxes"]["worst"][0]
+GROUPS = (
+    {"agreement", "agreement_images", "answers_kept"},
+    {"connection", "delegated", "operators", "onnx_export", "page_bytes"},
+    {"load_ms", "first_ms", "threads", "effort", "verdict", "verdict_reason", "measured_at", "wall_ms", "cpu_ms"},
+)
+"""Details that are known together or not at all."""
 
 
 def line(details: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,14 +82,6 @@ def test_an_evaluation_without_details_writes_none_and_an_unknown_licence_is_not
     assert evaluation_to_json(evaluation())["details"] == {}
     stated = replace(evaluation(), card_facts=CardFacts(licence=""))
     assert evaluation_to_json(stated)["details"] == {"licence": ""}
-
-
-GROUPS = (
-    {"agreement", "agreement_images", "answers_kept"},
-    {"connection", "delegated", "operators", "onnx_export", "page_bytes"},
-    {"load_ms", "first_ms", "threads", "effort", "verdict", "verdict_reason", "measured_at", "wall_ms", "cpu_ms"},
-)
-"""Details that are known together or not at all."""
 
 
 @pytest.mark.parametrize("name", DETAILS)

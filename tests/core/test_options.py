@@ -43,6 +43,9 @@ from tests.builders import CHARACTERS, evaluation, present
 from tests.tables import with_cases
 from tests.zones import zone
 
+NORMAL = NormalDist()
+SITES = Budget(latency_ms=50.0, min_metrics=(("worst-group", 70.0),))
+
 
 class MoreOptions(PlanOptions, total=False):
     """The options of a plan, with two more."""
@@ -175,9 +178,6 @@ def test_a_time_is_shown_in_the_user_s_zone(rule: str, shown: str) -> None:
         assert units.show_time(datetime(2026, 1, 31, 12, tzinfo=UTC)) == shown
 
 
-NORMAL = NormalDist()
-
-
 def spread(median: float, deviation: float = 0.2) -> LatencyDistribution:
     return LatencyDistribution.sample(lambda share: median * 2.718281828 ** (deviation * NORMAL.inv_cdf(share)))
 
@@ -249,9 +249,6 @@ def test_which_licences_are_taken(wanted: str, taken: list[str | None], refused:
 def test_what_is_no_licence_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--licence"):
         parse_licences(text)
-
-
-SITES = Budget(latency_ms=50.0, min_metrics=(("worst-group", 70.0),))
 
 
 def with_sites(card: str, accuracy: float, worst: float | None, held: float | None = None) -> Evaluation:

@@ -25,6 +25,8 @@ from advisor.core._expectation import accuracy_belief, drop_belief, metric_belie
 from advisor.engine._history.differences import FIGURES, delta, deltas, without_noise
 from tests.builders import evaluation, present
 
+SEVENTY = Budget(min_accuracy=70.0)
+
 
 def test_wilson_gives_the_textbook_interval() -> None:
     # Newcombe 1998, table I: 81 of 263 -> 0.2553 to 0.3662.
@@ -96,9 +98,6 @@ def test_a_difference_needs_images_in_common(compare: Callable[..., object]) -> 
 def test_logits_get_a_softmax_and_probabilities_stay_as_they_are(row: list[float], expected: list[float]) -> None:
     assert as_probabilities(np.array([row])) == pytest.approx(np.array([expected]), abs=1e-6)
     assert as_probabilities(np.zeros((0, 3))).shape == (0, 3)
-
-
-SEVENTY = Budget(min_accuracy=70.0)
 
 
 def share(right: int, images: int) -> Quantity:

@@ -15,6 +15,10 @@ from tests.datasets.folders import fill, image, make
 from tests.tables import with_cases
 
 SIZE = 32
+SIZE_OF_CAPTURE = 96
+BY_NAME = {condition.name: condition for condition in CONDITIONS}
+each = pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
+SIDE = 64
 
 
 @pytest.fixture
@@ -111,12 +115,6 @@ def test_unchanged_images_pass_and_those_that_went_or_changed_are_told_of(datase
     assert "search again" in caught.value.hint
 
 
-SIZE_OF_CAPTURE = 96
-BY_NAME = {condition.name: condition for condition in CONDITIONS}
-
-each = pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
-
-
 @pytest.fixture(scope="module")
 def image_of_capture() -> np.ndarray:
     return np.asarray(Image.fromarray(data.astronaut()).resize((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE)))
@@ -194,9 +192,6 @@ def test_captures_are_all_tests_of_the_loaded_image(tmp_path: Path) -> None:
 def test_a_random_capture_follows_its_seed(image_of_capture: np.ndarray) -> None:
     np.testing.assert_array_equal(random_capture(image_of_capture, [4, 1]), random_capture(image_of_capture, [4, 1]))
     assert len({random_capture(image_of_capture, [4, epoch]).tobytes() for epoch in range(6)}) == 6
-
-
-SIDE = 64
 
 
 def draw(path: Path, seed: int) -> Path:

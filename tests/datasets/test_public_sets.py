@@ -14,6 +14,7 @@ from advisor.datasets import list_files
 from advisor.datasets._boxes import list_boxes
 
 PIXELS = 8
+ROWS = yaml.safe_load(Path(__file__).with_name("public_layouts.yaml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,6 @@ class PublicSet:
         return root
 
 
-ROWS = yaml.safe_load(Path(__file__).with_name("public_layouts.yaml").read_text(encoding="utf-8"))
 SETS = {name: PublicSet(**row) for name, row in ROWS.items()}
 """The sets by their names."""
 

@@ -15,6 +15,16 @@ from tests.processes import PATIENCE_S
 from tests.tables import with_cases
 
 PRINTED = (Path(__file__).parent / "adb_printed.txt").read_text(encoding="utf-8")
+TOOL = """\
+#!/bin/sh
+echo "$@" >> {folder}/called
+for argument in "$@"; do
+  case "$argument" in --graph=*) [ -f "${{argument#--graph=}}" ] || exit 1;; esac
+done
+cat {folder}/printed
+"""
+SERIAL = "R58M12ABCDE"
+NO_PERMISSIONS = "no permissions (missing udev rules? user is in the plugdev group); see [http://developer.android.com]"
 
 
 def test_timings_memory_and_operators_are_read() -> None:
@@ -60,16 +70,6 @@ Peak memory footprint (MB): init=4.92969 overall=138.809
 def test_what_holds_no_timings_is_a_failed_measurement(text: str, words: str) -> None:
     with pytest.raises(StageError, match=words):
         parse_output(text, Path("net.tflite"), 1)
-
-
-TOOL = """\
-#!/bin/sh
-echo "$@" >> {folder}/called
-for argument in "$@"; do
-  case "$argument" in --graph=*) [ -f "${{argument#--graph=}}" ] || exit 1;; esac
-done
-cat {folder}/printed
-"""
 
 
 @pytest.fixture
@@ -151,7 +151,6 @@ def test_benchmark_reads_a_phones_figures_as_measured(
     board = replace(profiles["pixel-4"], targets=(target,), default_target=target.name)
     found = benchmark_on_device([model], board, target, connection, lambda: predictor)
     (row,) = found.rows
-    assert row.latency is not None
     assert (row.latency.value, row.latency.provenance, row.result) == (11.85, Provenance.MEASURED, None)
     assert row.memory_bytes == round(46.25 * 2**20)
     assert [told.accelerator.name for _, told in found.delegations] == ["gpu"]
@@ -165,10 +164,6 @@ def test_a_phones_accelerator_is_asked_of_the_tool_by_its_option(connection: Adb
         assert made.arguments == (option,)
     with pytest.raises(UsageError, match="no option for 'tpu'"):
         reach.connect("tpu")
-
-
-SERIAL = "R58M12ABCDE"
-NO_PERMISSIONS = "no permissions (missing udev rules? user is in the plugdev group); see [http://developer.android.com]"
 
 
 @pytest.mark.parametrize("remarks", ["", " product:husky model:Pixel_8_Pro device:husky transport_id:1"])

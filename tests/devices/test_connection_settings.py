@@ -30,6 +30,14 @@ targets:
 - {name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}
 default_target: cpu
 """
+X86 = """\
+processor\t: 0
+model\t\t: 2
+model name\t: AMD EPYC 9B14
+cpu MHz\t\t: 2596.096
+flags\t\t: fpu sse2 avx2 avx512f
+"""
+BOARD_OF_HOST = "processor\t: 0\nBogoMIPS\t: 108.00\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n"
 
 
 def profile_with(folder: Path, connection: str) -> Path:
@@ -99,16 +107,6 @@ def test_the_agent_is_not_asked_for_an_accelerator() -> None:
 def test_one_way_must_be_meant(settings: ConnectionSettings) -> None:
     with pytest.raises(UsageError, match="the connection is not clear"):
         settings.connect()
-
-
-X86 = """\
-processor\t: 0
-model\t\t: 2
-model name\t: AMD EPYC 9B14
-cpu MHz\t\t: 2596.096
-flags\t\t: fpu sse2 avx2 avx512f
-"""
-BOARD_OF_HOST = "processor\t: 0\nBogoMIPS\t: 108.00\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n"
 
 
 def with_cpuinfo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:

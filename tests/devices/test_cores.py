@@ -30,6 +30,9 @@ from tests.measurement import small_models
 from tests.tables import with_cases
 
 PROFILE = (Path(__file__).parent / "own_board.yaml").read_text(encoding="utf-8")
+NONE = np.array([], dtype=np.intp)
+FASTER = np.linspace(-0.5, -0.1, 24)
+"""What the later release gains on each network (log)."""
 
 
 def device(core: str, runtime: str = "ai-edge-litert", mhz: int | None = 2000, threads: int = 4) -> DeviceProfile:
@@ -147,11 +150,6 @@ def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Pa
     assert timing.memory_bytes is not None
     # A few kilobytes of model: the runtime itself is nearly all of it.
     assert timing.memory_bytes < 3 * memory.value
-
-
-NONE = np.array([], dtype=np.intp)
-FASTER = np.linspace(-0.5, -0.1, 24)
-"""What the later release gains on each network (log)."""
 
 
 @pytest.fixture(scope="module")

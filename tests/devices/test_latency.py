@@ -36,6 +36,13 @@ from benchmarks.latency_protocols.validation import cross_validate, hide, subset
 from tests.builders import present
 from tests.tables import with_cases
 
+KEYS = [regime_of("cpu", "same", measured, support) for measured in (0, 5) for support in SUPPORT]
+errors_of_regimes = st.dictionaries(
+    st.sampled_from(KEYS),
+    st.lists(st.builds(Scored, st.floats(-5, 5), st.sampled_from("ab"), st.just("ncnn")), min_size=1, max_size=80),
+    min_size=1,
+).filter(lambda errors: any("/0-" in key for key in errors))
+
 
 def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: float = 0.01) -> LatencyTable:
     """Targets that differ by speed and by how much a model's MACs weigh; a few cells missing."""
@@ -145,14 +152,6 @@ def test_intervals_hold_what_they_promise_on_other_data() -> None:
         low, high = calibration.bounds(regime, 0.8)
         inside += [low <= each.value <= high for each in errors]
     assert 0.7 < np.mean(inside) < 0.9
-
-
-KEYS = [regime_of("cpu", "same", measured, support) for measured in (0, 5) for support in SUPPORT]
-errors_of_regimes = st.dictionaries(
-    st.sampled_from(KEYS),
-    st.lists(st.builds(Scored, st.floats(-5, 5), st.sampled_from("ab"), st.just("ncnn")), min_size=1, max_size=80),
-    min_size=1,
-).filter(lambda errors: any("/0-" in key for key in errors))
 
 
 @settings(deadline=None, max_examples=40)

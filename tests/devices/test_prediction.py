@@ -34,6 +34,7 @@ from tests.builders import interval
 
 Nets = Sequence[ModelFeatures]
 STRANGER = ModelFeatures("stranger", "stranger", 4e8, 4e6, 224, 90)
+ONNX = "host:onnxruntime"
 
 
 @pytest.fixture(scope="session")
@@ -180,9 +181,6 @@ def test_without_measurements_or_models_nothing_is_predicted(predict: Predict) -
     with pytest.raises(UsageError, match="no device profile has a measurement"):
         fit_predictor(Profiles([team_device()]))
     assert predict("pixel-4", "int8", []) == ()
-
-
-ONNX = "host:onnxruntime"
 
 
 def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_counts_of_this_machine() -> None:

@@ -19,6 +19,9 @@ from tests.makers.weights import CONTENT, MEMBER, tarball, wheel
 from tests.tables import with_cases
 
 BODY = bytes(range(256)) * 8192
+LINKS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
+LEAVING = ("../escape", "/etc/passwd", "a/../../b", "a\\..\\b")
+DAMAGED = (b"", b"no archive", wheel()[:-30], tarball()[:-30], b"\x1f\x8b" + bytes(40))
 
 
 @pytest.fixture(autouse=True)
@@ -227,11 +230,6 @@ def sparse_map() -> bytes:
     block = bytearray(512)
     block[504] = 1
     return gzip.compress(bytes(header) + bytes(block) * 2000, mtime=0)
-
-
-LINKS = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE)
-LEAVING = ("../escape", "/etc/passwd", "a/../../b", "a\\..\\b")
-DAMAGED = (b"", b"no archive", wheel()[:-30], tarball()[:-30], b"\x1f\x8b" + bytes(40))
 
 
 @pytest.mark.parametrize(

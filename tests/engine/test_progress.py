@@ -26,6 +26,11 @@ PLAN = planned(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("non
 
 
 STAGES = PLAN.costs.stages(PLAN.cards[0])
+CLIMB = planned(
+    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
+    "ai-edge-litert==2.3.0", images=2000, validation=400,
+)  # fmt: skip
+TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
 
 
 @pytest.fixture
@@ -151,15 +156,6 @@ def test_a_busy_machine_is_named_while_it_is_busy(bar: Progress, capsys: pytest.
     assert "(other programs keep the machine busy: work takes 3.0 times as long)" in capsys.readouterr().err
     bar.stage(StageEvent(STAGES[1], EventKind.DONE, seconds=20.0, cpu_s=20.0))
     assert "busy" not in capsys.readouterr().err
-
-
-CLIMB = planned(
-    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
-    "ai-edge-litert==2.3.0", images=2000, validation=400,
-)  # fmt: skip
-
-
-TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
 
 
 def test_a_running_stage_shows_epochs_and_for_whom_it_waits(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,9 @@ from advisor.core import UsageError
 from advisor.devices import clusters_of, find_shipped_fleets
 from advisor.fleet import read_fleet
 from advisor.fleet._phones import index_socs
+from tests.tables import with_cases
+
+PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"
 
 
 def test_phones_are_found_by_device_target_title_and_soc() -> None:
@@ -29,7 +32,6 @@ def test_phones_are_known_by_the_names_that_people_use() -> None:
 
 def test_a_phone_whose_profile_has_an_npu_only_is_predicted_on_its_cpu() -> None:
     (phone,) = read_fleet("device,share\ngalaxy-s24,100\n").phones
-    assert phone.device is not None
     assert (phone.device.target.accelerator, phone.device.target.threads) == ("cpu", 4)
 
 
@@ -102,37 +104,16 @@ def test_the_shipped_fleet_says_that_it_is_an_example_and_knows_all_but_the_othe
     assert sum(phone.share for phone in found.phones) == pytest.approx(1)
 
 
-PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"
-
-
 def shares(text: str) -> dict[str, float]:
     return {phone.name: round(phone.share, 4) for phone in read_fleet(text).phones}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\ufeff" + PLAIN,
-        PLAIN.replace(",", ";"),
-        PLAIN.replace(",", "\t"),
-        "soc;share\nHelio G99;12,5\nApple A15;7\n",
-        "soc,share\nHelio G99,12.5 %\nApple A15,7%\n",
-    ],
-    ids=["byte-order mark", "semicolons", "tabs", "decimal commas", "percent"],
-)
+@with_cases
 def test_a_table_of_a_spreadsheet_is_the_plain_one(text: str) -> None:
     assert shares(text) == shares(PLAIN)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("soc,share,os\nHelio G99,12,5,android\n", "row 1: it has 4 cells, and there are 3 columns"),
-        ("soc,share,Share\nHelio G99,12,80\n", "the column 'share' is there twice"),
-        ("soc,share\n", "the table has no row"),
-    ],
-    ids=["decimal comma", "column twice", "no row"],
-)
+@with_cases
 def test_a_table_that_can_be_read_in_two_ways_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as refused:
         read_fleet(text)

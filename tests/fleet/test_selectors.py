@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 PACKAGE = Path(str(files("advisor.fleet")))
 PIXELS = "AAAA" * 4  # 2 x 2 black pixels in RGB: 12 bytes
 GOOD = [0.25, 0.75]
+SAME = "the state of before"
+AGAIN = ["restart", {"names": ["fast"]}, SAME]
+SMALL_CORES = {"part": "0xd05", "mhz": 2000}
+OTHER_STATE = '{"id": "other", "ratio": 9, "highest": 0, "failed": [], "tier": 0, "placed": ""}'
+DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
+MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
+BASE64 = (Path(__file__).parent / "base64.kt").read_text(encoding="utf-8")
+MAIN = (Path(__file__).parent / "selector_main.kt").read_text(encoding="utf-8")
+JSON_JAR = Path("/usr/share/java/com.android.json.jar")
+"""Android's own org.json, from Debian's package libandroid-json-java."""
 
 
 def document() -> dict[str, Any]:
@@ -59,18 +69,12 @@ def document() -> dict[str, Any]:
     }
 
 
-SAME = "the state of before"
-
-
 def start(*names: str, **facts: Any) -> list[Any]:
     """Return the step of an app that starts for the first time on a phone."""
     return ["start", {"names": list(names), **facts} if names else facts, ""]
 
 
 FAST, MIDDLE = start("fast"), start("middle")
-AGAIN = ["restart", {"names": ["fast"]}, SAME]
-SMALL_CORES = {"part": "0xd05", "mhz": 2000}
-OTHER_STATE = '{"id": "other", "ratio": 9, "highest": 0, "failed": [], "tier": 0, "placed": ""}'
 
 SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
     # The steps of an app, and the tier after each of them; -1 is no file.
@@ -134,7 +138,6 @@ class Driver:
         if name in ("start", "restart"):
             stored = self.selector.state() if self.selector and given[1] == SAME else given[1]
             self.selector = TierSelector(document(), given[0], stored)
-        assert self.selector is not None
         if name == "place":
             self.selector.place(*given)
         elif name == "ran":
@@ -197,11 +200,6 @@ def test_names_are_compared_without_makers_and_signs(name: str, expected: str) -
     assert plain(name) == expected
 
 
-DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8")
-
-MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
-
-
 def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:
     page = new_context(browser).new_page()
     page.add_script_tag(content=(PACKAGE / "selectors" / "selector.js").read_text(encoding="utf-8"))
@@ -216,14 +214,6 @@ def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:
 @pytest.mark.parametrize(("file", "platform"), [("TierSelector.kt", "android"), ("TierSelector.swift", "ios")])
 def test_kotlin_and_swift_are_valid(file: str, platform: str) -> None:
     assert parsed(platform, (PACKAGE / "selectors" / file).read_text(encoding="utf-8")) == []
-
-
-BASE64 = (Path(__file__).parent / "base64.kt").read_text(encoding="utf-8")
-
-MAIN = (Path(__file__).parent / "selector_main.kt").read_text(encoding="utf-8")
-
-JSON_JAR = Path("/usr/share/java/com.android.json.jar")
-"""Android's own org.json, from Debian's package libandroid-json-java."""
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ Rows = list[dict[str, Any]]
 Change = Callable[[Path], None]  # Changes the run folder at a path
 
 LINES, MANIFEST, REQUEST = "evaluations.jsonl", "manifest.json", "request.yaml"
+DETECTED, RECOMPUTED, NO_EFFECT, BELIEVED = "detected", "by doctor", "without effect", "believed"
 
 
 def read_rows(run: Path) -> Rows:
@@ -288,9 +289,6 @@ class Judged:
     run: Path  # the changed copy
     word: str  # DETECTED, RECOMPUTED (by ``advisor doctor`` alone), NO_EFFECT or BELIEVED
     said: tuple[str, ...] = ()  # what does not fit
-
-
-DETECTED, RECOMPUTED, NO_EFFECT, BELIEVED = "detected", "by doctor", "without effect", "believed"
 
 
 def nothing(_run: Path) -> None:

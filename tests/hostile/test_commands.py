@@ -15,6 +15,7 @@ pytestmark = pytest.mark.integration
 
 SOON_S = 120
 CASES = read_cases("commands.yaml")
+SEARCH = ("search", "--candidates", "mobilenet_v1_0.25_224", "--offline")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -45,9 +46,6 @@ def test_too_little_memory_is_said_before_the_work(tmp_path: Path, command: str,
     assert (said.returncode, f"error: {needs}" in said.stderr) == (2, True), said.stderr[-500:]
     assert f"ulimit -v allows {limit_kb * 1024 / 1e6:.1f} MB of addresses" in said.stderr
     assert not (tmp_path / "runs").exists()
-
-
-SEARCH = ("search", "--candidates", "mobilenet_v1_0.25_224", "--offline")
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/none"])

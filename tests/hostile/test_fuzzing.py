@@ -78,6 +78,49 @@ HOSTILE = (
 )  # fmt: skip
 """What takes the place of pieces."""
 
+BOXED = {
+    "voc": "Annotations/000.xml",
+    "coco": "annotations/instances.json",
+    "yolo": "labels/000.txt",
+    "table": "set.csv",
+}
+"""The file that is changed in each format of boxes."""
+FORMATS = (
+    "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", "run folder: manifest.json",
+    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json", "boxes: voc",
+    "boxes: coco", "boxes: yolo", "boxes: table",
+)  # fmt: skip
+TEXTS: dict[str, Callable[[str], object]] = {
+    "latency": lambda text: units.milliseconds(text, "--budget"),
+    "size": lambda text: units.size_bytes(text, "--size-budget"),
+    "preference": parse_preference,
+    "licences": parse_licences,
+}
+WRITTEN = (
+    st.text(CHARACTERS, max_size=30)
+    | st.sampled_from(HOSTILE)
+    | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
+)
+BLOCKS = [{"wall_ns": [5, 6, 7], "cpu_ns": [5, 6, 7], "waited_ns": 0, "elapsed_ns": 20} for _ in range(5)]
+AGENT = {
+    "runtime": "ai-edge-litert",
+    "runtime_version": "2.3.0",
+    "memory": {"private_bytes": 9},
+    "load": {"loadavg": 0.5},
+    "series": [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": BLOCKS}],
+}
+ANSWERS: dict[str, tuple[str, Callable[[str], Sequence[Timing]]]] = {
+    "agent": (
+        json.dumps(AGENT),
+        lambda text: timings_of_agent(read_document(Finished(0, text, "")), [Path("a.tflite")], ["a"]),
+    ),
+    "phone's tool": (PRINTED, lambda text: [parse_output(text, Path("a.tflite"), 1)]),
+}
+"""What devices answer, and what reads it."""
+PICTURES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+BYTES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=12)
+EDITS = (lambda data: select_output(data, "features"), to_float16, to_float_io)
+
 
 @dataclass(frozen=True)
 class Format:
@@ -126,15 +169,6 @@ def first_lines(text: str, count: int) -> str:
     return "".join(text.splitlines(keepends=True)[:count])
 
 
-BOXED = {
-    "voc": "Annotations/000.xml",
-    "coco": "annotations/instances.json",
-    "yolo": "labels/000.txt",
-    "table": "set.csv",
-}
-"""The file that is changed in each format of boxes."""
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("formats")
@@ -173,13 +207,6 @@ def formats(folder: Path) -> dict[str, Format]:
     return found
 
 
-FORMATS = (
-    "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", "run folder: manifest.json",
-    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json", "boxes: voc",
-    "boxes: coco", "boxes: yolo", "boxes: table",
-)  # fmt: skip
-
-
 @COUNTS
 @pytest.mark.parametrize("name", FORMATS)
 def test_changes_of_text_are_read_or_refused(name: str, formats: dict[str, Format], folder: Path, count: int) -> None:
@@ -210,41 +237,10 @@ def test_a_document_damaged_whole_is_read_or_refused(name: str, formats: dict[st
         path.write_text(chosen.text, encoding="utf-8")
 
 
-TEXTS: dict[str, Callable[[str], object]] = {
-    "latency": lambda text: units.milliseconds(text, "--budget"),
-    "size": lambda text: units.size_bytes(text, "--size-budget"),
-    "preference": parse_preference,
-    "licences": parse_licences,
-}
-WRITTEN = (
-    st.text(CHARACTERS, max_size=30)
-    | st.sampled_from(HOSTILE)
-    | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
-)
-
-
 @COUNTS
 @pytest.mark.parametrize("name", TEXTS)
 def test_values_of_an_option_are_read_or_refused(name: str, count: int) -> None:
     fuzz(count, WRITTEN, lambda text: refused_or_read(lambda: TEXTS[name](text)))
-
-
-BLOCKS = [{"wall_ns": [5, 6, 7], "cpu_ns": [5, 6, 7], "waited_ns": 0, "elapsed_ns": 20} for _ in range(5)]
-AGENT = {
-    "runtime": "ai-edge-litert",
-    "runtime_version": "2.3.0",
-    "memory": {"private_bytes": 9},
-    "load": {"loadavg": 0.5},
-    "series": [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": BLOCKS}],
-}
-ANSWERS: dict[str, tuple[str, Callable[[str], Sequence[Timing]]]] = {
-    "agent": (
-        json.dumps(AGENT),
-        lambda text: timings_of_agent(read_document(Finished(0, text, "")), [Path("a.tflite")], ["a"]),
-    ),
-    "phone's tool": (PRINTED, lambda text: [parse_output(text, Path("a.tflite"), 1)]),
-}
-"""What devices answer, and what reads it."""
 
 
 @COUNTS
@@ -275,10 +271,6 @@ def picture(form: str) -> bytes:
     return written.getvalue()
 
 
-PICTURES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-BYTES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=12)
-
-
 def damaged(content: bytes, changes: Sequence[tuple[float, int]]) -> bytes:
     """Return a file after changes of bytes, most of them where the tables are; every second file is also cut."""
     result = bytearray(content)
@@ -296,9 +288,6 @@ def survey(content: bytes) -> None:
     for accelerator in read_accelerators().values():
         told = delegate_operators(model, accelerator)
         assert told.taken + len(told.refused) == told.operators
-
-
-EDITS = (lambda data: select_output(data, "features"), to_float16, to_float_io)
 
 
 @pytest.mark.integration

@@ -117,8 +117,6 @@ def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is
         {"id": 2, "method": "tools/call", "params": {"name": "report", "arguments": {"run": "\ud800"}}},
     )
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         for message in messages:
             process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         process.stdin.flush()

@@ -16,6 +16,8 @@ from advisor.isolation import MemoryGate, Scratch, _resources as resources, cpu_
 from advisor.isolation._resources import GROWS_S, KEPT_FREE_BYTES, _read_cgroup_room, _read_quota_cores, free_bytes
 from tests.tables import with_cases
 
+GB = 10**9
+
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -70,9 +72,6 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_start(temporary: 
     assert len(left(temporary)) == 1
     with Scratch() as folder:
         assert left(temporary) == [folder]
-
-
-GB = 10**9
 
 
 def test_a_job_begins_beside_others_where_what_it_takes_is_free_and_alone_always() -> None:
@@ -148,7 +147,6 @@ def test_the_work_of_children_is_own_work_while_they_run_and_after_they_ended() 
     before_s = cpu_s_of_tree()
     code = "import time\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\ninput()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
         child.stdout.readline()
         assert cpu_s_of_tree() >= before_s + 0.3
         child.communicate(b"\n")

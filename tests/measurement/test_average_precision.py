@@ -22,6 +22,11 @@ SIZES = [(100, 200)] * 4
 
 
 Edges = tuple[float, float, float, float]
+HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
+REST = [(HERE, 0), (THERE, 1), (HERE, 0)]
+BESIDE = (0.1, 0.15, 0.3, 0.35)
+MIDDLE, CORNER, OUTSIDE = ((side,) * 4 for side in (0.2, 0.11, 0.4))
+WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 def marked(*rows: tuple[Edges, int, float]) -> Detections:
@@ -35,8 +40,6 @@ def boxes(*rows: Edges, labels: list[int] | None = None, sure: float = 1.0) -> D
     return marked(*((edges, label, sure) for edges, label in zip(rows, labels or [0] * len(rows), strict=True)))
 
 
-HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
-REST = [(HERE, 0), (THERE, 1), (HERE, 0)]
 TRUE = [boxes(HERE, THERE, labels=[0, 1]), *(boxes(edges, labels=[label]) for edges, label in REST)]
 
 
@@ -176,9 +179,6 @@ def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
     assert choose_threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
 
 
-BESIDE = (0.1, 0.15, 0.3, 0.35)
-
-
 def matches(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
     return match_boxes(true, found, SIZES[: len(true)], 2, threshold)
 
@@ -223,10 +223,6 @@ def test_true_found_and_right_boxes_are_counted_by_image_and_class() -> None:
 def test_no_image_has_no_matches() -> None:
     assert match_boxes([], [], [], 2, 0.5) == []
     assert count_boxes([], 2).shape == (0, 2, 3)
-
-
-MIDDLE, CORNER, OUTSIDE = ((side,) * 4 for side in (0.2, 0.11, 0.4))
-WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 def scores(*marks: tuple[int, int, int, float], side: int = 10) -> np.ndarray:

@@ -21,6 +21,7 @@ ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTM
 
 
 Where = dict[str, dict[str, int] | list[str]]
+CHAIN = read(small_models.classifier())
 
 
 def rules(*operators: str, where: Where | None = None, ways: Sequence[Where] = (), **limits: object) -> Accelerator:
@@ -125,9 +126,6 @@ def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Pat
     told = delegate_operators(read(float_model), rules("CONV_2D", least_operators=2))
     assert (told.kept, told.taken) == (0, 0)
     assert "in a partition of fewer than 2 operators" in told.reasons
-
-
-CHAIN = read(small_models.classifier())
 
 
 @settings(max_examples=30)

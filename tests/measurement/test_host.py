@@ -21,6 +21,7 @@ from advisor.measurement._host import Conditions, busy_processes, observe_load, 
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
 PROCESSORS = len(os.sched_getaffinity(0))
+LOWEST = "'powersave' holds the processors at their lowest frequency"
 
 
 def test_description_is_that_of_this_machine_and_its_fingerprint_changes_with_what_the_speed_depends_on() -> None:
@@ -35,9 +36,6 @@ def test_description_is_that_of_this_machine_and_its_fingerprint_changes_with_wh
     assert replace(found, cpu="another").fingerprint != found.fingerprint
     assert replace(found, cores=found.cores + 1).fingerprint != found.fingerprint
     assert replace(found, features=()).fingerprint != found.fingerprint
-
-
-LOWEST = "'powersave' holds the processors at their lowest frequency"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,13 @@ from tests.reporting.views import HOSTILE, judged_view, run_view
 from tests.tables import with_cases
 
 SHARES: Mapping[str, float] = {TOP1: 90.0, MACRO_F1: 80.0, LOG_LOSS: 60.0, WORST_GROUP: 70.0}
+COLUMNS = ("name", "size_bytes", "latency_median_ms", "drop_points", "threads", "meets_budget")
+ITEMS: list[dict[str, Any]] = [
+    {"name": "Beta_net", "size_bytes": 4_000_000, "latency_median_ms": 12.0, "drop_points": 0.5, "threads": 4},
+    {"name": "alpha_net", "size_bytes": 9_000_000, "latency_median_ms": 3.5, "threads": 1, "meets_budget": True},
+    {"name": "gamma", "size_bytes": 4_000_000, "drop_points": -0.2, "threads": 1, "meets_budget": False},
+]
+ROWS: Rows[dict[str, Any]] = Rows(COLUMNS, lambda item: item)
 
 
 def with_metrics(evaluation: Evaluation, metric: str, judged: bool) -> Evaluation:
@@ -143,15 +150,6 @@ def test_tables_for_programs_have_every_metric() -> None:
     document = json.loads(json.dumps(recommendation(view)))
     assert document["pick"]["details"]["metrics"][TOP1]["value"] == 90.0
     assert document["runner_up"]["details"]["holdout"]["metrics"][TOP1]["value"] == 85.0
-
-
-COLUMNS = ("name", "size_bytes", "latency_median_ms", "drop_points", "threads", "meets_budget")
-ITEMS: list[dict[str, Any]] = [
-    {"name": "Beta_net", "size_bytes": 4_000_000, "latency_median_ms": 12.0, "drop_points": 0.5, "threads": 4},
-    {"name": "alpha_net", "size_bytes": 9_000_000, "latency_median_ms": 3.5, "threads": 1, "meets_budget": True},
-    {"name": "gamma", "size_bytes": 4_000_000, "drop_points": -0.2, "threads": 1, "meets_budget": False},
-]
-ROWS: Rows[dict[str, Any]] = Rows(COLUMNS, lambda item: item)
 
 
 def names(sort: str = "", *filters: str) -> str:

@@ -29,6 +29,9 @@ from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
 from tests.tables import with_cases
 
+BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
+LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
+
 
 @pytest.mark.parametrize(
     ("transposes", "left"),
@@ -42,9 +45,6 @@ def test_a_card_says_how_its_file_was_converted(capsys: pytest.CaptureFixture[st
         "by onnx2tf 2.6.9; against onnxruntime 1.31.1 on 32 images: the same class on top in 100 %, "
         f"largest difference 6e-06 of the largest score; {left}\n"
     ) in shown
-
-
-BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
 
 
 def test_a_target_says_how_many_kernels_were_timed_on_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,9 +86,6 @@ def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.Captu
     print_calibrated(Calibrated(profile, profile.target("cpu-x1"), networks, (report,), Path("a.yaml")))
     lines = capsys.readouterr().out.splitlines()
     assert "  small contradicts the others, which expect 2.00 ms: measure it again" in lines
-
-
-LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
 
 
 @pytest.fixture(scope="module")

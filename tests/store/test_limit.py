@@ -20,6 +20,44 @@ from tests.tables import with_cases
 
 MEGABYTE = 1_000_000
 HOUR_S = 3600
+USER = """
+import sys
+from pathlib import Path
+from advisor.store import ArtifactCache
+from advisor.store._limit import Lease, evict_results
+
+root, seed = Path(sys.argv[1]), int(sys.argv[2])
+for turn in range(20):
+    hold = Lease(root)
+    cache = ArtifactCache(root / "artifacts", hold)
+    for number in range(5):
+        text = str(number) * 1000
+        folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
+        assert (folder / "a").read_text() == text
+    evict_results(root, 2500)
+    for number in range(5):
+        assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
+    hold.release()
+    if turn % 3 == seed % 3:
+        evict_results(root, 0)
+print("done")
+"""
+CLEANER = """
+import os, signal, sys
+from pathlib import Path
+from advisor.store import _limit as limit
+
+left = int(sys.argv[2])
+for name in ("rename", "unlink", "rmdir"):
+    def counted(*arguments, act=getattr(os, name), **more):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return act(*arguments, **more)
+    setattr(os, name, counted)
+limit.evict_results(Path(sys.argv[1]), 1_500_000)
+"""
 
 
 @pytest.fixture
@@ -190,30 +228,6 @@ def test_the_limit_is_a_tenth_of_a_small_disk_or_the_variables(root: Path, monke
         require_cache()
 
 
-USER = """
-import sys
-from pathlib import Path
-from advisor.store import ArtifactCache
-from advisor.store._limit import Lease, evict_results
-
-root, seed = Path(sys.argv[1]), int(sys.argv[2])
-for turn in range(20):
-    hold = Lease(root)
-    cache = ArtifactCache(root / "artifacts", hold)
-    for number in range(5):
-        text = str(number) * 1000
-        folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
-        assert (folder / "a").read_text() == text
-    evict_results(root, 2500)
-    for number in range(5):
-        assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
-    hold.release()
-    if turn % 3 == seed % 3:
-        evict_results(root, 0)
-print("done")
-"""
-
-
 @pytest.mark.integration
 def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(root: Path) -> None:
     users = [
@@ -221,24 +235,6 @@ def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(roo
         for seed in range(2)
     ]
     assert [user.communicate(timeout=120)[0] for user in users] == ["done\n", "done\n"]
-
-
-CLEANER = """
-import os, signal, sys
-from pathlib import Path
-from advisor.store import _limit as limit
-
-left = int(sys.argv[2])
-for name in ("rename", "unlink", "rmdir"):
-    def counted(*arguments, act=getattr(os, name), **more):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return act(*arguments, **more)
-    setattr(os, name, counted)
-limit.evict_results(Path(sys.argv[1]), 1_500_000)
-"""
 
 
 @pytest.mark.integration

@@ -16,6 +16,11 @@ from tests.builders import CHARACTERS, evaluation
 from tests.run_folders import with_artefact
 
 NOW = datetime(2026, 1, 31, 12, 0, 0)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(CHARACTERS, max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
 
 
 @pytest.fixture
@@ -205,13 +210,6 @@ def test_a_lock_that_is_no_file_of_the_run_is_not_touched(run: RunFolder, tmp_pa
     (run.path / name).unlink()
     os.mkfifo(run.path / name)
     assert not RunFolder(run.path).in_use()
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(CHARACTERS, max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(CHARACTERS, max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 def write(text: str, path: Path) -> None:

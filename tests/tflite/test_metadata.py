@@ -16,6 +16,7 @@ HOSTILE = ("a, b", 'say "x"', "<script>alert(1)</script>", "Größe 日本 🐈"
 STORED = (*HOSTILE[:4], "two lines", *HOSTILE[5:])
 MEAN = (123.675, 116.28, 103.53)
 STD = (58.395, 57.12, 57.375)
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
 
 
 def tiny_classifier_of_images(classes: int) -> bytes:
@@ -106,9 +107,6 @@ def test_only_image_classifiers_are_described() -> None:
         write_metadata(tiny_features(2), described(("a", "b")))
 
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
-
-
 DESCRIBED = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
 
 
@@ -143,6 +141,5 @@ def test_a_missing_file_of_labels_and_one_without_end_are_refused(name: str, con
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
 def test_metadata_of_others_is_read() -> None:
     found = read_metadata((SHARED / "tf2_mobilenet_v2_1.0_224_ptq.tflite").read_bytes())
-    assert found is not None
     assert (found.mean, found.std, len(found.labels)) == ((127.5,), (127.5,), 1001)
     assert found.labels[1] == "tench, Tinca tinca"

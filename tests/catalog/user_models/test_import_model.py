@@ -35,6 +35,7 @@ from tests.processes import has_ended
 from tests.tables import with_cases
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "in_process")]
+Change = Callable[[dict[str, Any]], None]
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +187,6 @@ def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Pa
     logits = np.asarray(keras.saving.load_model(tmp_path / "net.keras")(photo), np.float64)
     expected = np.exp(logits) / np.exp(logits).sum()
     assert run(prepared, photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
-
-
-Change = Callable[[dict[str, Any]], None]
 
 
 def spoilt(given: Path, target: Path, change: Change) -> Path:

@@ -21,6 +21,7 @@ from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, member
 from tests.tables import with_cases
 
 SIZE = 64
+RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
@@ -70,7 +71,6 @@ def test_a_model_of_timm_brings_what_its_package_knows(caches: Path) -> None:
     save_file(model.state_dict(), kept / "snapshots" / revision / "model.safetensors")
     with local_source("timm:mobilenetv3_small_050", SIZE) as found:
         assert found.path.name == "mobilenetv3_small_050.pt2"
-        assert found.metadata is not None
         assert (found.metadata.licence, len(found.metadata.labels)) == ("apache-2.0", 1000)
         assert found.metadata.std == pytest.approx((58.395, 57.12, 57.375))
         assert "evaluated on a center crop of 0.875, bicubic" in found.origin
@@ -215,9 +215,6 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(pt2, limit, 100)
     with pytest.raises(UsageError, match=f"{said} bytes"):
         read_archive(write(tmp_path / "net.pt2", members()))
-
-
-RNG = np.random.default_rng(0)
 
 
 def maps() -> Array:

@@ -16,6 +16,9 @@ from advisor.catalog._weights.readers import FORMATS, read_tensors
 from advisor.core import WeightsError
 
 KERNEL = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
+MODELS = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
+QUANTIZED = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
+needs_models = pytest.mark.skipif(not QUANTIZED.is_file(), reason="../shared/data/models is not here")
 
 
 def varint(value: int) -> bytes:
@@ -211,11 +214,6 @@ def test_a_keras_file_that_links_or_keeps_values_outside_is_refused(tmp_path: Pa
         file["dense"].create_dataset("dense/kernel:0", (24,), "<f4", external=[(str(outside), 0, KERNEL.nbytes)])
     with pytest.raises(WeightsError, match="outside the file"):
         read_tensors("keras_h5", tmp_path / "m.h5")
-
-
-MODELS = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
-QUANTIZED = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
-needs_models = pytest.mark.skipif(not QUANTIZED.is_file(), reason="../shared/data/models is not here")
 
 
 @pytest.mark.integration

@@ -17,6 +17,9 @@ from tests.measurement import small_models
 from tests.tables import with_cases
 
 SOURCE = "photographs"
+RANDOM = np.random.default_rng(0)
+KERNEL = RANDOM.standard_normal((16, 3, 3, 8))
+FACTORS = RANDOM.uniform(1.2, 8.0, 16)
 
 
 def _against(folder: Path, data: bytes, quantized: bytes, images: np.ndarray) -> Diagnosis:
@@ -189,11 +192,6 @@ def _kind(model: Model, index: int) -> str:
     return model.operators[index].name
 
 
-RANDOM = np.random.default_rng(0)
-KERNEL = RANDOM.standard_normal((16, 3, 3, 8))
-FACTORS = RANDOM.uniform(1.2, 8.0, 16)
-
-
 @pytest.mark.parametrize("axis", [0, 3])
 def test_factors_are_found_through_rounding(axis: int) -> None:
     kernel = KERNEL if axis == 0 else np.moveaxis(KERNEL, 0, 3)
@@ -215,7 +213,6 @@ def test_a_channel_without_weights_is_told_by_its_bias_and_what_is_no_multiple_k
     stored = kernel * FACTORS.reshape(-1, 1, 1, 1)
     stored[5] = 1e-3
     found = fit_factors(kernel, stored, 0, biases * FACTORS, biases)
-    assert found is not None
     np.testing.assert_allclose(found, FACTORS, rtol=0.02)
     stored = KERNEL * FACTORS.reshape(-1, 1, 1, 1)
     stored[3] = RANDOM.standard_normal((3, 3, 8))

@@ -15,6 +15,11 @@ from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
 from tests.tflite.graphs import edited
 
+FLOATS_LEFT = {
+    "float_operators": ["a", "b", "c", "d", "e"], "float_share": 0.123, "drop_points": 0.4, "int8_drop_points": 1.9,
+    "judged_on": 300,
+}  # fmt: skip
+
 
 def test_the_file_says_how_it_reads_images(described: Path, asked: Asked) -> None:
     question = asked(described)
@@ -142,12 +147,6 @@ def test_folders_find_their_class_by_name() -> None:
         class_order(["fox"], ["ant"], 1)
     with pytest.raises(UsageError, match="2 class folders.*3 classes"):
         class_order(["a", "b"], [], 3)
-
-
-FLOATS_LEFT = {
-    "float_operators": ["a", "b", "c", "d", "e"], "float_share": 0.123, "drop_points": 0.4, "int8_drop_points": 1.9,
-    "judged_on": 300,
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(

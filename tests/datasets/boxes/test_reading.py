@@ -12,6 +12,18 @@ from advisor.datasets._division import LEAST, NO_BOX, OTHERS, strata
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 from tests.tables import with_cases
 
+HEADER = "path,label,xmin,ymin,xmax,ymax"
+BOMB = (
+    '<!DOCTYPE lolz [<!ENTITY lol0 "lol">'
+    + "".join(f'<!ENTITY lol{n} "' + f"&lol{n - 1};" * 10 + '">' for n in range(1, 10))
+    + "]>\n<annotation>&lol9;</annotation>"
+)
+EXTERNAL = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY file SYSTEM "file:///etc/passwd">]>\n<a>&file;</a>'
+CONTENTS = st.lists(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 30), max_size=3).map(lambda found: Counter(found)),
+    min_size=1,
+)
+
 
 def test_a_box_over_the_edge_is_clipped_and_kept_as_written_and_one_beside_the_image_left_out(tmp_path: Path) -> None:
     made = [Photo("a", (("cat", -5, 10, 20, 60), ("cat", 10, 10, 64.8, 30))), *photos(2, "cat")]
@@ -59,21 +71,14 @@ def test_an_image_whose_orientation_is_nonsense_is_upright(tmp_path: Path) -> No
     assert read.sizes == ((64, 48),)
 
 
-HEADER = "path,label,xmin,ymin,xmax,ymax"
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     return write_table(tmp_path, photos(4, "cat", "dog"))
 
 
-def _with(table: Path, *rows: str) -> Path:
-    return write(table, table.read_text() + "\n".join(rows) + "\n")
-
-
 @with_cases
 def test_a_wrong_row_is_counted_with_its_number(table: Path, row: str, reason: str) -> None:
-    listing = list_boxes(_with(table, row))
+    listing = list_boxes(write(table, f"{table.read_text()}{row}\n"))
     assert [(fault.place, fault.reason) for fault in listing.faults] == [("row 10 of 'set.csv'", reason)]
     assert sum(len(entry.boxes) for entry in listing.entries) == 8
 
@@ -109,14 +114,6 @@ def test_an_image_of_too_many_boxes_is_left_out_and_named(tmp_path: Path, monkey
     listing = list_boxes(write(tmp_path / "a.csv", "\n".join([HEADER, *rows])))
     assert [len(entry.boxes) for entry in listing.entries] == [3]
     assert [row.reason for row in listing.rejected] == ["4 boxes of 'b.jpg', above the limit of 3"]
-
-
-BOMB = (
-    '<!DOCTYPE lolz [<!ENTITY lol0 "lol">'
-    + "".join(f'<!ENTITY lol{n} "' + f"&lol{n - 1};" * 10 + '">' for n in range(1, 10))
-    + "]>\n<annotation>&lol9;</annotation>"
-)
-EXTERNAL = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY file SYSTEM "file:///etc/passwd">]>\n<a>&file;</a>'
 
 
 def test_elements_have_their_text_and_line_in_any_encoding(tmp_path: Path) -> None:
@@ -156,12 +153,6 @@ def test_elements_and_bytes_are_limited(
     monkeypatch.setattr(xmlfile, limit, 10)
     with pytest.raises(kind, match=message):
         read_xml(write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
-
-
-CONTENTS = st.lists(
-    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 30), max_size=3).map(lambda found: Counter(found)),
-    min_size=1,
-)
 
 
 def _of(

@@ -24,6 +24,9 @@ from advisor.datasets._survey import measure
 from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
 
+BAD: Object = ("cat", 40, 5, 5, 40)
+LARGE = (640, 480)
+
 
 def _checked(read: BoxSurvey, kind: Kind) -> list[Finding]:
     return [finding for finding in check_boxes(read, near_duplicates(read.images.thumbnails)) if finding.kind is kind]
@@ -112,9 +115,6 @@ def test_copies_and_unreadable_images_are_found_as_without_boxes(tmp_path: Path)
     assert len(_checked(read, Kind.EXACT_DUPLICATES)) == len(_checked(read, Kind.UNREADABLE)) == 1
 
 
-BAD: Object = ("cat", 40, 5, 5, 40)
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -142,9 +142,6 @@ def test_a_split_that_cannot_be_used_is_refused(tmp_path: Path, split: Split, me
     with pytest.raises(UsageError, match=message) as caught:
         boxes_in_parts(survey_boxes(write_table(tmp_path, made)), split)
     assert caught.value.hint
-
-
-LARGE = (640, 480)
 
 
 def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:

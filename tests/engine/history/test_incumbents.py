@@ -22,6 +22,10 @@ from tests.run_folders import images, write_run
 __all__ = ["run"]
 
 RIGHT = [0, 1, 1, 0]
+NOISE, LARGE = ("a", "int8", 1.0, -0.5), ("a", "int8_per_tensor", 9.0, 6.0)
+CARD = "mobilenet_v2_1.0_224"
+HEAD = evaluation(CARD, "int8", accuracy=80, latency=5)
+TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetune_cached"))
 
 
 def shipped(run: RunFolder, answers: list[int], holdout: list[int] | None = None) -> Evaluation:
@@ -82,9 +86,6 @@ def _run(tmp_path: Path, rows: tuple[Evaluation, ...], **asked: Any) -> LoadedRu
     return LoadedRun(RunFolder(tmp_path), request, {}, {}, rows, decision)
 
 
-NOISE, LARGE = ("a", "int8", 1.0, -0.5), ("a", "int8_per_tensor", 9.0, 6.0)
-
-
 @pytest.mark.parametrize(
     ("forms", "limit", "found"),
     [
@@ -102,11 +103,6 @@ def test_a_clear_loss_of_a_card_on_the_front_is_looked_into(
     rows = (_form("a", "float32", 0.0, 0.0), *(_form(*form) for form in forms))
     asked = {"max_drop": limit, "data": str(tmp_path)} if limit else {}
     assert [row.configuration.compression for row in losing(_run(tmp_path, rows, **asked))] == found
-
-
-CARD = "mobilenet_v2_1.0_224"
-HEAD = evaluation(CARD, "int8", accuracy=80, latency=5)
-TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetune_cached"))
 
 
 def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTuning | None:

@@ -30,6 +30,10 @@ from tests.builders import present
 from tests.engine.pipeline.boxed import boxed_images
 from tests.run_folders import candidates, write_run
 
+NAMES = ("mobilenet_v1_0.25_224", "squeezenet_1.1_227")
+RECIPE_NAMES = ("float32", "int8")
+Edit = Callable[[dict[str, Any]], None]
+
 
 def test_a_request_of_another_version_is_refused_with_the_way_out(tmp_path: Path) -> None:
     run = write_run(tmp_path)
@@ -102,12 +106,6 @@ def test_the_boxes_of_each_class_are_in_the_facts_of_the_images(tmp_path: Path) 
     assert run.read_json("dataset.json")["pictures_per_class"] == {"all images": 12}
     write_images(run, replace(images, boxes=None))
     assert "boxes_per_class" not in run.read_json("dataset.json")
-
-
-NAMES = ("mobilenet_v1_0.25_224", "squeezenet_1.1_227")
-RECIPE_NAMES = ("float32", "int8")
-
-Edit = Callable[[dict[str, Any]], None]
 
 
 def _weights(path: Path, digit: str) -> WeightsFile:

@@ -20,46 +20,7 @@ OTHER_VALUES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("other_va
 """A value other than the default for each option; the other task does not go with all of them."""
 
 TABLE, COSTS = OTHER_VALUES["costs"], Costs(("cat", "dog"), ((0, 1), (5, 0)))
-
-
-def _without(request: Request, *names: str) -> Request:
-    """Return what :func:`resolve` makes of a request's options without some of them."""
-    return resolve({key: value for key, value in request.written.items() if key not in names})
-
-
-@pytest.fixture(scope="module")
-def other() -> Request:
-    """A request in which every option differs from its default."""
-    return resolve(OTHER_VALUES)
-
-
-def test_no_options_are_the_defaults_of_the_values() -> None:
-    request = resolve({})
-    assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
-    assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
-    defaults = collect_options({}).values
-    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric")]
-)
-def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
-    needs_it = ("fleet",) if name == "budget" else ()
-    before, changed = _without(other, *needs_it), _without(other, name, *needs_it)
-    assert changed.question != before.question
-    assert (changed.execution, changed.folder) == (before.execution, before.folder)
-
-
-@pytest.mark.parametrize("name", [name for name in FREE_ON_RESUME if name not in ("executor", "out")])
-def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, name: str) -> None:
-    changed = _without(other, name)
-    assert changed.execution != other.execution
-    assert (changed.question, changed.folder) == (other.question, other.folder)
-
-
 PHOTOS = {"data": "photos"}
-
 PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
     ({}, {"question.thread_counts": tuple(sorted({1, usable_cores()})), "question.tuning_limited": False}),
     ({}, {"question.devices": ("host",), "question.trainings": ("none",), "execution.stop_below": None}),
@@ -99,6 +60,42 @@ PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
     ({**PHOTOS, "costs": TABLE, "metric": "macro-f1"}, {"question.metric": "macro-f1", "question.costs": COSTS}),
     ({"min_accuracy": "top1=70%"}, {"question.limits.min_accuracy": 70}),
 ]
+
+
+def _without(request: Request, *names: str) -> Request:
+    """Return what :func:`resolve` makes of a request's options without some of them."""
+    return resolve({key: value for key, value in request.written.items() if key not in names})
+
+
+@pytest.fixture(scope="module")
+def other() -> Request:
+    """A request in which every option differs from its default."""
+    return resolve(OTHER_VALUES)
+
+
+def test_no_options_are_the_defaults_of_the_values() -> None:
+    request = resolve({})
+    assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
+    assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
+    defaults = collect_options({}).values
+    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric")]
+)
+def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
+    needs_it = ("fleet",) if name == "budget" else ()
+    before, changed = _without(other, *needs_it), _without(other, name, *needs_it)
+    assert changed.question != before.question
+    assert (changed.execution, changed.folder) == (before.execution, before.folder)
+
+
+@pytest.mark.parametrize("name", [name for name in FREE_ON_RESUME if name not in ("executor", "out")])
+def test_an_option_of_the_execution_changes_the_execution_alone(other: Request, name: str) -> None:
+    changed = _without(other, name)
+    assert changed.execution != other.execution
+    assert (changed.question, changed.folder) == (other.question, other.folder)
 
 
 @pytest.mark.parametrize(("options", "expected"), PARSED)

@@ -16,6 +16,7 @@ from tests.tables import with_cases
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}
+STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["squeezenet"], "out": "own"}).written}
 
 
 @with_cases
@@ -72,9 +73,6 @@ def test_a_class_that_no_image_has_is_refused_with_the_nearest(option: str, tmp_
     assert "'astronaut'" in refused.value.message
     assert refused.value.hint.startswith("classes: ")
     require_classes(Guarantees(Shares(0.9, {"a": 0.9}), Shares(None, {"b": 0.9})), ("a", "b"))
-
-
-STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["squeezenet"], "out": "own"}).written}
 
 
 def test_a_run_goes_on_as_it_was_in_its_folder() -> None:

@@ -19,6 +19,7 @@ EACH = 60
 """Images of each part."""
 
 COSTS = "class,a,b\na,0,1\nb,5,0\n"
+SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
 
 
 def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[int] = ()) -> Images:
@@ -35,9 +36,6 @@ def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[
     numbers = tuple(sorted(set(groups)).index(each) for each in groups) * 3
     grouping = Grouping(numbers, Source.MANIFEST) if groups else UNGROUPED
     return Images(dataset, Split(*parts, 0), grouping=grouping)
-
-
-SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
 
 
 @pytest.mark.parametrize(
@@ -90,7 +88,6 @@ def manifest_of(folder: Path, sites: Sequence[str], parts: Sequence[str]) -> Pat
 def test_sites_in_each_part_of_a_manifest_are_compared_and_four_kept_whole_are_too_few(tmp_path: Path) -> None:
     data = manifest_of(tmp_path, ["roof", "cellar"], ["train"] * 2 + ["val"] * 2 + ["test"] * 2)
     images = read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)
-    assert images is not None
     assert Counter(images.group_names(Role.HOLDOUT)) == {"roof": 20, "cellar": 20}
     unnamed = images_of(groups=[""] * 30 + ["roof"] * 30)
     assert set(unnamed.group_names(Role.VALIDATION)) == {"no. 1", "roof"}

@@ -24,7 +24,6 @@ def compiled(int8_model: Path) -> EthosEstimate:
 @pytest.mark.integration
 def test_an_int8_file_runs_whole_and_every_figure_is_estimated(compiled: EthosEstimate) -> None:
     assert (compiled.on_npu, compiled.operators, dict(compiled.on_cpu)) == (6, 6, {})
-    assert compiled.latency is not None
     for figure in (compiled.cycles, compiled.latency, compiled.sram, compiled.flash):
         assert figure.value > 0
         assert figure.provenance is Provenance.ESTIMATED
