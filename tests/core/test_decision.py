@@ -12,7 +12,6 @@ from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)
 
-
 Row = tuple[Evaluation, tuple[float, ...]]
 """A candidate with its answers to the images."""
 

@@ -24,7 +24,6 @@ done
 cat {folder}/printed
 """
 SERIAL = "R58M12ABCDE"
-NO_PERMISSIONS = "no permissions (missing udev rules? user is in the plugdev group); see [http://developer.android.com]"
 
 
 def test_timings_memory_and_operators_are_read() -> None:

@@ -24,7 +24,6 @@ from tests.tables import with_cases
 CARD = "squeezenet_1.1_227"
 PLAN = planned(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
 
-
 STAGES = PLAN.costs.stages(PLAN.cards[0])
 CLIMB = planned(
     load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),

@@ -39,7 +39,6 @@ from tests.run_folders import write_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-
 THRESHOLD = 0.6
 FOUND = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, top, left, bottom, right: (\d+), (\d+), (\d+), (\d+)")
 DATASET = {"folder": "cells", "pictures_per_class": {"all images": 40}, "boxes_per_class": dict.fromkeys(COLOURS, 27)}

@@ -20,7 +20,6 @@ from tests.tables import with_cases
 
 SIZES = [(100, 200)] * 4
 
-
 Edges = tuple[float, float, float, float]
 HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
 REST = [(HERE, 0), (THERE, 1), (HERE, 0)]

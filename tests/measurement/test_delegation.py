@@ -19,7 +19,6 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "model
 FOREIGN = tuple(sorted(SHARED.glob("*.tflite"))[-1:])
 ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
 
-
 Where = dict[str, dict[str, int] | list[str]]
 CHAIN = read(small_models.classifier())
 

@@ -24,7 +24,6 @@ FORMS = ("float32", "weight_int8", "int8")
 TRAININGS = ("head", "finetune_cached")
 PREFERENCES = ("balanced", "balanced", "accuracy", "latency", "accuracy=1,latency=1,size=1")
 
-
 NEXT = st.sampled_from(["", "advisor export runs/latest --to bundle", "xdg-open runs/latest/report.html"])
 COMMAND = re.compile(
     r"^  (advisor .*)$|(?:Next|To ship|Then): (advisor .*)$|at them: (advisor .*)$|here: (advisor [^;)]*)", re.MULTILINE

@@ -238,19 +238,6 @@ def test_every_input_is_part_of_the_key(tmp_path: Path) -> None:
     assert cache.folder("t", {"a": 1}) not in folders
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
-    cache = ArtifactCache(tmp_path)
-
-    def fail(folder: Path) -> None:
-        write("half", folder)
-        raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError):
-        cache.get("s", {}, fail)
-    assert not cache.folder("s", {}).exists()
-    assert [path.suffix for path in (tmp_path / "s").iterdir()] == [".lock"]
-
-
 @pytest.mark.integration
 def test_two_processes_make_a_result_once(tmp_path: Path) -> None:
     code = (

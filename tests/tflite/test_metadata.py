@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 from advisor.core import StageError, UsageError
 from advisor.tflite import Metadata, one_line, read, read_metadata, select_output, write_metadata
 from tests.builders import CHARACTERS, present
+from tests.tables import with_cases
 from tests.tflite.graphs import Graph, tiny_features
 
 HOSTILE = ("a, b", 'say "x"', "<script>alert(1)</script>", "Größe 日本 🐈", "two\nlines", "x" * 300, "", "  ' ; \\ ")
@@ -87,19 +88,12 @@ def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
     assert all(len(label.splitlines()) <= 1 for label in found.labels)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "reason"),
-    [
-        (described(("a",)), "1 labels do not fit a model of 2 classes"),
-        (described(("a", "b"), (1.0, 2.0), (1.0, 2.0)), "does not fit"),
-        (described(("a", "b"), (1.0,), (1.0, 1.0, 1.0)), "does not fit"),
-        (described(("a", "b"), (0.0,), (0.0,)), "finite and positive"),
-        (described(("a", "b"), (float("inf"),), (1.0,)), "finite and positive"),
-    ],
-)
-def test_a_description_that_does_not_fit_is_refused(metadata: Metadata, reason: str) -> None:
+@with_cases
+def test_a_description_that_does_not_fit_is_refused(
+    labels: list[str], mean: list[float], std: list[float], reason: str
+) -> None:
     with pytest.raises(StageError, match=reason):
-        write_metadata(tiny_classifier_of_images(2), metadata)
+        write_metadata(tiny_classifier_of_images(2), described(tuple(labels), tuple(mean), tuple(std)))
 
 
 def test_only_image_classifiers_are_described() -> None:
@@ -108,16 +102,6 @@ def test_only_image_classifiers_are_described() -> None:
 
 
 DESCRIBED = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
-
-
-def test_every_truncation_is_an_answer_or_a_usage_error() -> None:
-    refused = 0
-    for length in range(len(DESCRIBED)):
-        try:
-            read_metadata(DESCRIBED[:length])
-        except UsageError:
-            refused += 1
-    assert refused == len(DESCRIBED)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import flatbuffers
 import numpy as np
@@ -27,6 +28,7 @@ from advisor.tflite import (
     without_transposes,
 )
 from advisor.tflite._verify import MAX_TABLES
+from tests.tables import with_cases
 
 from .graphs import INT32, Graph, features_graph, outside, tiny_classifier
 
@@ -159,18 +161,8 @@ def test_the_refusal_of_a_damaged_file_names_it(master: bytes) -> None:
         with_temperature(master[:100], 2.0, "bird.tflite")
 
 
-@pytest.mark.parametrize(
-    ("part", "change", "reason"),
-    [
-        ("operators", {"inputs": [9]}, "operator RELU names tensor 9 of 2"),
-        ("operators", {"outputs": [-1]}, "operator RELU names tensor -1 of 2"),
-        ("operators", {"opcodeIndex": 5}, "names code 5 of 1"),
-        ("tensors", {"buffer": 77}, "tensor 'image' names buffer 77"),
-        ("tensors", {"shape": np.array([1, -4], np.int32)}, "tensor 'image' has shape"),
-        ("tensors", {"shape": np.ones(40, np.int32)}, "tensor 'image' has 40 dimensions"),
-    ],
-)
-def test_what_leads_nowhere_is_named(part: str, change: dict[str, object], reason: str) -> None:
+@with_cases
+def test_what_leads_nowhere_is_named(part: str, change: dict[str, Any], reason: str) -> None:
     graph = features_graph()
     vars(getattr(graph.graph, part)[0]).update(change)
     with pytest.raises(UsageError, match=reason):

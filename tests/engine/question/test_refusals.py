@@ -14,7 +14,6 @@ from advisor.engine._space.question_images import read_images
 from tests.makers.searches import write_photos
 from tests.tables import with_cases
 
-TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}
 STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["squeezenet"], "out": "own"}).written}
 

@@ -14,11 +14,11 @@ from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
 from advisor.engine._space.question_images import read_images, require_metrics
 from tests.datasets.folders import fill
+from tests.tables import with_cases
 
 EACH = 60
 """Images of each part."""
 
-COSTS = "class,a,b\na,0,1\nb,5,0\n"
 SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
 
 
@@ -38,38 +38,23 @@ def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[
     return Images(dataset, Split(*parts, 0), grouping=grouping)
 
 
-@pytest.mark.parametrize(
-    ("options", "images"),
-    [
-        ({"metric": "macro-f1"}, images_of()),
-        ({"metric": "top5", "min_accuracy": "top1=50%"}, images_of("abcdef")),
-        ({"min_accuracy": "worst-group=50%"}, images_of(groups=SITES)),
-        ({"costs": COSTS}, images_of()),
-        ({"costs": COSTS, "metric": "top1"}, images_of(labels=[0] * EACH)),
-    ],
-)
-def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], images: Images) -> None:
-    require_metrics(resolve({"data": "photos", **options}).question, images)
+def images_with(classes: str = "ab", one_class: bool = False, **sites: int) -> Images:
+    """Return such images by the number of each site, of all classes or the first."""
+    groups = [site for site, count in sites.items() for _ in range(count)]
+    return images_of(classes, groups, [0] * EACH if one_class else ())
 
 
-@pytest.mark.parametrize(
-    ("options", "images", "message"),
-    [
-        ({"metric": "top5"}, images_of("abcde"), "--metric: top5 needs more than 5 classes, and the images have 5"),
-        ({"min_accuracy": "top5=9%"}, images_of("ab"), "--min-accuracy: top5 needs more than 5 classes"),
-        (
-            {"min_accuracy": "worst-group=80%"},
-            images_of(groups=["roof"] * 41 + ["cellar"] * 19),
-            "--min-accuracy: worst-group compares groups of at least 20 images, and the validation part has 1 of them",
-        ),
-        ({"costs": COSTS}, images_of("abc"), "has no row and column for the class 'c' of the images"),
-        ({"costs": COSTS}, images_of("ac"), "the images have no class 'b' of the table"),
-        ({"costs": COSTS}, images_of(labels=[0] * EACH), "always answering 'a' costs nothing on the validation part"),
-    ],
-)
-def test_metrics_that_the_images_cannot_give_are_refused(options: dict[str, Any], images: Images, message: str) -> None:
+@with_cases
+def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], images: dict[str, Any]) -> None:
+    require_metrics(resolve({"data": "photos", **options}).question, images_with(**images))
+
+
+@with_cases
+def test_metrics_that_the_images_cannot_give_are_refused(
+    options: dict[str, Any], images: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError) as refused:
-        require_metrics(resolve({"data": "photos", **options}).question, images)
+        require_metrics(resolve({"data": "photos", **options}).question, images_with(**images))
     assert message in refused.value.message
     assert refused.value.hint
 

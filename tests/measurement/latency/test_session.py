@@ -96,20 +96,6 @@ def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model:
     assert any("in the first 0.1 s" in sentence for sentence in found.advice)
 
 
-def never(text: str) -> None:
-    pytest.fail(f"went on: {text}")
-
-
-@pytest.mark.parametrize("command", [lambda path: benchmark(path, tell=never), profile])
-def test_a_file_cut_anywhere_is_refused(float_model: Path, tmp_path: Path, command: Callable[[Path], object]) -> None:
-    whole = float_model.read_bytes()
-    for part in range(20):
-        broken = small_models.saved(tmp_path, whole[: len(whole) * part // 20], "broken.tflite")
-        with pytest.raises(UsageError, match=r"broken\.tflite is not a usable \.tflite file") as caught:
-            command(broken)
-        assert "\n" not in caught.value.message
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("make", "said"),

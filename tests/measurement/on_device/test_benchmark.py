@@ -21,7 +21,6 @@ from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.tables import with_cases
 
-BOTH = "host:litert,host:onnxruntime"
 LITERT = RuntimeHere("host:litert", "ai-edge-litert", HostConnection())
 ONNX = RuntimeHere("host:onnxruntime", "onnxruntime", HostConnection())
 
