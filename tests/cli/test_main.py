@@ -25,6 +25,7 @@ from advisor.core import ExitCode, Option, StageError, UsageError, WeightsError
 from tests.makers.commands import Advisor
 from tests.processes import until
 from tests.run_folders import write_run
+from tests.tables import with_cases
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
 WITH_A_THREAD_THAT_WORKS = """
@@ -89,23 +90,7 @@ def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypa
     assert all(run.startswith("old/") for run in completion.complete_runs("old/"))
 
 
-@pytest.mark.parametrize(
-    ("words", "option", "given", "found"),
-    [
-        ("search", "candidates", "squeezenet_1.1_227,mobilenet_v2_1.0_22", "squeezenet_1.1_227,mobilenet_v2_1.0_224"),
-        ("search", "must_run_on", "galaxy-a5", "galaxy-a54-5g"),
-        ("search", "metric", "bal", "balanced-accuracy"),
-        ("benchmark", "device", "raspberry-pi-4", "raspberry-pi-4"),
-        ("devices show", "name", "raspberry-pi-4", "raspberry-pi-4"),
-        ("report", "must_run_on", "host,raspberry-pi-4", "host,raspberry-pi-4"),
-        ("report", "prefer", "lat", "latency"),
-        ("compress", "recipe", "float32,weight", "float32,weight_int8"),
-        ("catalog show", "name", "mobilenet_v2_1.0_22", "mobilenet_v2_1.0_224"),
-        ("catalog fetch", "names", "mobilenet_v", "mobilenet_v2"),
-        ("data check", "task", "object-c", "object-counting"),
-        ("explain", "term", "p9", "p90"),
-    ],
-)
+@with_cases
 def test_names_are_completed_after_the_last_comma(words: str, option: str, given: str, found: str) -> None:
     assert found in completed(words, option, given)
 

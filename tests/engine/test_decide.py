@@ -12,11 +12,6 @@ import pytest
 
 from advisor.core import (
     BALANCED_ACCURACY,
-    COST_SAVED,
-    LOG_LOSS,
-    MACRO_F1,
-    TOP1,
-    WORST_GROUP,
     CardFacts,
     Decision,
     DeviceFigures,
@@ -32,6 +27,7 @@ from advisor.engine._decide import answers_on_images, correct_answers, decide_ru
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.engine.space.test_metric_needs import EACH, images_of
+from tests.tables import with_cases
 
 QUESTION = resolve({"budget": "50ms"}).question
 LABELS = ["a"] * 50 + ["b"] * 50
@@ -165,17 +161,7 @@ def decided(run: RunFolder, images: Images, **options: str) -> Decision:
     return decide_run(run, rows, question).decision
 
 
-@pytest.mark.parametrize(
-    ("metric", "pick"),
-    [
-        (TOP1, "common"),
-        (BALANCED_ACCURACY, "fair"),
-        (MACRO_F1, "fair"),
-        (COST_SAVED, "fair"),
-        (LOG_LOSS, "common"),
-        (WORST_GROUP, "common"),
-    ],
-)
+@with_cases
 def test_the_pick_is_the_best_by_the_metric_asked(uneven: RunFolder, images: Images, metric: str, pick: str) -> None:
     decision = decided(uneven, images, metric=metric, costs=COSTS)
     assert present(decision.pick).configuration.card == pick

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
 from advisor.catalog._catalogue import read_catalogue_file
-from advisor.core import AdvisorError, UsageError, parse_licences, units
+from advisor.core import AdvisorError, StageError, UsageError, parse_licences, units
 from advisor.core._preferences import parse_preference
 from advisor.datasets import load
 from advisor.datasets._boxes import list_boxes
@@ -35,7 +35,7 @@ from advisor.devices._profiles.runtimes import read_cores
 from advisor.engine import load_run, resolve
 from advisor.engine._question.values import read_file
 from advisor.isolation import Finished
-from advisor.measurement import delegate_operators
+from advisor.measurement import delegate_operators, measure
 from advisor.measurement._accelerators import read_accelerators
 from advisor.measurement._delegation import execution_order
 from advisor.measurement._operators.profile import list_nodes, match_events
@@ -293,11 +293,14 @@ def survey(content: bytes) -> None:
 @pytest.mark.integration
 @COUNTS
 def test_damages_of_a_model_are_read_or_refused(count: int) -> None:
-    whole = small_models.classifier(side=8, classes=2, features=True)
-    model = write_metadata(whole, Metadata("net", ("a", "b"), (127.5,), (127.5,)))
+    described = Metadata("net", ("a", "b"), (127.5,), (127.5,))
+    models = (
+        small_models.classifier(side=8, classes=2, features=True),
+        write_metadata(small_models.classifier(side=8, classes=2), described),
+    )
 
     def check(changes: list[tuple[float, int]]) -> None:
-        content = damaged(model, changes)
+        content = damaged(models[len(changes) % 2], changes)
         for use in (read_features, read_metadata, *EDITS):
             refused_or_read(lambda use=use: use(content))  # type: ignore[misc]
         try:
@@ -307,6 +310,26 @@ def test_damages_of_a_model_are_read_or_refused(count: int) -> None:
             assert "fuzzed" in error.message
 
     fuzz(max(count, 100), BYTES, check)
+
+
+@given(st.binary(max_size=100))
+@settings(deadline=None, max_examples=100)
+def test_any_bytes_of_a_model_are_refused(data: bytes) -> None:
+    with pytest.raises(UsageError, match="fuzzed"):
+        read(b"\x18\x00\x00\x00TFL3" + data, "fuzzed")
+
+
+@pytest.mark.integration
+@given(st.floats(0, 1, exclude_max=True), st.integers(0, 127))
+@settings(deadline=None, max_examples=2, suppress_health_check=list(HealthCheck))
+def test_a_measurement_outlives_a_changed_byte_of_its_model(folder: Path, place: float, half: int) -> None:
+    path = folder / "changed.tflite"
+    path.write_bytes(damaged(small_models.classifier(side=8, classes=2), [(place, 2 * half + 1)]))
+    try:
+        assert measure(path, effort="load", retry=False).results
+    except StageError as error:
+        assert "\n" not in error.message
+        assert "changed.tflite" in error.message
 
 
 @COUNTS

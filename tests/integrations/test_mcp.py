@@ -95,14 +95,7 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
         AssistantFolders.of(["nowhere"])
 
 
-@pytest.mark.parametrize(
-    ("rest", "method"),
-    [
-        (r'"method": "\ud83d\ude00 \ud800 \uDC00x"}', "\U0001f600 \ufffd \ufffdx"),
-        (r'"method": "\\ud800 \\\ud800 \u00e9"}', "\\ud800 \\\ufffd \u00e9"),
-        *((rest, "unreadable") for rest in ('"method": "x", "params": ' + "[" * 300, '"method": 7}', "")),
-    ],
-)
+@with_cases
 def test_each_request_becomes_one_that_is_answered(rest: str, method: str) -> None:
     sent = answerable(f'{{"jsonrpc": "2.0", "id": 7, {rest}'.encode())
     assert json.loads(sent) == {"jsonrpc": "2.0", "id": 7, "method": method}

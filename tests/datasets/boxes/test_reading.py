@@ -8,7 +8,7 @@ from advisor.core import UsageError
 from advisor.datasets import PARTS, divide, stratified, survey_boxes
 from advisor.datasets._boxes import list_boxes, values, voc as xmlfile
 from advisor.datasets._boxes.voc import read_xml
-from advisor.datasets._division import LEAST, NO_BOX, OTHERS, strata
+from advisor.datasets._division import LEAST, strata
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 from tests.tables import with_cases
 
@@ -162,20 +162,7 @@ def _of(
     return Counter(strata(made, groups or range(len(made)), parts or [""] * len(made)))
 
 
-@pytest.mark.parametrize(
-    ("contents", "expected"),
-    [
-        ([(40, {"common": 2}), (20, {"common": 1, "rare": 1})], {"common, few boxes": 40, "rare, few boxes": 20}),
-        (
-            [(20, {"a": 1}), (20, {"a": 5}), (20, {"a": 50})],
-            {"a, few boxes": 20, "a, some boxes": 20, "a, many boxes": 20},
-        ),
-        ([(20, {"a": 1}), (LEAST, {})], {"a, few boxes": 20, NO_BOX: LEAST}),
-        ([(50, {"a": 1}), (6, {"b": 1}), (6, {"b": 9})], {"a, few boxes": 50, "b": 12}),
-        ([(50, {"a": 1}), (6, {"b": 1}), (6, {"c": 1})], {"a, few boxes": 50, OTHERS: 12}),
-        ([(50, {"a": 1}), (6, {"b": 1})], {"a, few boxes": 56}),
-    ],
-)
+@with_cases
 def test_images_take_their_rarest_class(contents: list[tuple[int, dict[str, int]]], expected: dict[str, int]) -> None:
     assert _of(*contents) == expected
 
