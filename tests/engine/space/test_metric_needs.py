@@ -14,6 +14,7 @@ from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
 from advisor.engine._space.question_images import read_images, require_metrics
 from tests.datasets.folders import fill
+from tests.engine.pipeline.boxed import boxed_images
 from tests.tables import with_cases
 
 EACH = 60
@@ -39,7 +40,9 @@ def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[
 
 
 def images_with(classes: str = "ab", one_class: bool = False, **sites: int) -> Images:
-    """Return such images by the number of each site, of all classes or the first."""
+    """Return such images by the number of each site, of all classes or the first; those of boxes without classes."""
+    if not classes:
+        return boxed_images()
     groups = [site for site, count in sites.items() for _ in range(count)]
     return images_of(classes, groups, [0] * EACH if one_class else ())
 
