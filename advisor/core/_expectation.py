@@ -84,6 +84,7 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
     A. Gelman et al., "Bayesian Data Analysis", 3rd edition (2013), section 2.4.
     """
     pooled = _pooled(evaluation.drop, evaluation.holdout_drop)
+    # Without an error there is no doubt that a prior could weigh.
     if pooled is None or pooled.certain:
         return pooled
     ((_, lost, error),) = pooled.parts
@@ -131,6 +132,7 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
     plain, judged = top1_on_parts(evaluation)
     if own_holdout:
         return replace(evaluation, new_conditions=replace(judged, source=OWN_HOLDOUT) if judged else None)
+    # Images of one occasion cannot show what another one costs: no figure is better than one that looks known.
     if facts is None or plain is None or not facts.grouped:
         return evaluation
     finetuned = recipe_of(evaluation.configuration.training).tunes_backbone
@@ -194,6 +196,7 @@ def _log_odds(share: float) -> float:
 
 
 def _share(log_odds: float) -> float:
+    # A share of 0 or 1 was cut to a finite number on the way in, and has to come back as itself.
     certain = _log_odds(1.0) - 1e-9
     return float(log_odds > 0) if abs(log_odds) >= certain else 1 / (1 + math.exp(-log_odds))
 

@@ -49,6 +49,7 @@ def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation
     changes = []
     for limit in dict.fromkeys(limit for excesses in broken.values() for limit in excesses):
         only = [e for e in known if set(broken[e.configuration.key]) == {limit} and _loosens(limit, e, budget)]
+        # Of equally small changes, the more accurate candidate is what a reader would loosen a limit for.
         if only:
             nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e)))
             changes.append(_relaxation((limit,), nearest, budget))
@@ -79,6 +80,7 @@ def loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget)
 
 def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
     """Return the change of all limits that the nearest candidate exceeds, where no single one admits any."""
+    # A figure that is not known meets no limit, however loose: such a candidate is no way out.
     possible = [e for e in known if all(_loosens(limit, e, budget) for limit in budget.violations(e))]
     if not possible:
         return ()

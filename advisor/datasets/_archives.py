@@ -41,8 +41,10 @@ def archives_in(folder: Path) -> list[Path]:
     """
     paths = []
     for place, inner, names in walk_folder(folder):
+        # In place: the walk goes on from this list.
         inner[:] = [name for name in inner if not is_system_name(name)]
         paths += [place / name for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
+    # A table without images is a manifest, which another reader takes.
     files = [file for file in paths if file.is_file()]
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 
@@ -93,6 +95,7 @@ def list_archives(
         except AmbiguousInput as error:
             raise _asked_of(path, error) from None
         except UsageError as error:
+            # Of several files, the others may be the set, and this one a download beside it.
             if len(files) == 1:
                 raise
             unused.append(error)

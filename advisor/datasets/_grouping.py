@@ -84,6 +84,7 @@ def groups_tell_classes(
     """
     chosen = _chosen(labels)
     count = Counter(label for label, _ in {(labels[index], groups[index]) for index in chosen})
+    # Without its own group, an image of a class with one group has no right answer left.
     tested = [index for index in chosen if count[labels[index]] > 1]
     if not tested or len(count) < 2:
         return False
@@ -128,9 +129,11 @@ def _chosen(labels: Sequence[int]) -> list[int]:
     """Return the images of whole classes, up to :data:`TESTED` and of two classes at least."""
     members = members_of(labels)
     chosen: list[int] = []
+    # By hash: classes that are neighbours in the alphabet often belong together.
     ordered = sorted(members, key=lambda label: hashlib.sha256(str(label).encode()).digest())
     for number, label in enumerate(ordered):
         some = members[label][: TESTED // 2]
+        # Two classes at least, however large: with one class every answer would be right.
         if number < 2 or len(chosen) + len(some) <= TESTED:
             chosen += some
     return sorted(chosen)
