@@ -106,7 +106,7 @@ def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
     terminal = at_terminal()
     if not any(value is not None for value in options.values()):
         if terminal:
-            return _asked()
+            return _ask_question()
         raise UsageError("nothing says what to search for", "give a limit: --budget 50ms --effort standard")
     # A person at a terminal can end the search; a scheduled job without a limit would run for hours.
     if terminal or any(options[name] is not None for name in LIMITING):
@@ -115,7 +115,7 @@ def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
     return {"effort": EFFORT}
 
 
-def _asked() -> dict[str, str]:
+def _ask_question() -> dict[str, str]:
     """Ask for what matters most, and show the command that asks for the same."""
 
     def ask(question: str, default: str = "") -> str:

@@ -75,7 +75,7 @@ def list_archives(
         part = part_in_name(file, path) if several else ""
         in_folders = list[str]()
         archive = archive_of(file)
-        notes += _left_out_inside(file, archive)
+        notes += _describe_unread(file, archive)
         for count, member in enumerate(archive.members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))
@@ -93,7 +93,7 @@ def list_archives(
         try:
             inside = _read_members(file, in_folders, part, depth)
         except AmbiguousInput as error:
-            raise _asked_of(path, error) from None
+            raise _ask_about(path, error) from None
         except UsageError as error:
             # Of several files, the others may be the set, and this one a download beside it.
             if len(files) == 1:
@@ -126,7 +126,7 @@ def _refuse_few_classes(
         raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
 
 
-def _left_out_inside(file: Path, archive: Archive) -> Iterator[str]:
+def _describe_unread(file: Path, archive: Archive) -> Iterator[str]:
     """Yield a sentence about the system folders and the archives inside a file, which are not read."""
     if not isinstance(archive, FolderArchive):
         return
@@ -181,7 +181,7 @@ def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> 
     return Listing(file, entries, notes=tuple(reading.notes))
 
 
-def _asked_of(path: Path, error: AmbiguousInput) -> AmbiguousInput:
+def _ask_about(path: Path, error: AmbiguousInput) -> AmbiguousInput:
     """Return a question about folders inside a file as one about the path that the user gave."""
     readings = []
     for reading in error.readings:
