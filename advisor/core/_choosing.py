@@ -170,18 +170,14 @@ class Chooser:
         losses = self._losses(pool, -accuracies, latencies)
         noise = self.preference.price_of_points(self.posterior.differences(pool, pool)[1])
         least = losses.argmin(axis=1)
-        outvoted = list[tuple[float, Evaluation, dict[File, float]]]()
         for place, evaluation in enumerate(pool):
             stays = (losses[:, [place]] - losses <= noise[place] + 1e-9).all(axis=1)
-            wins = np.bincount(np.where(stays, place, least), minlength=len(pool)) / len(losses)
-            shares = _by_file(pool, wins.tolist())
-            of_others = [share for file, share in shares.items() if file != variant_of(evaluation)]
-            lead = shares[variant_of(evaluation)] - max(of_others, default=0.0)
-            if lead >= 0:
-                return evaluation, shares
-            outvoted.append((lead, evaluation, shares))
-        _, evaluation, shares = max(outvoted, key=lambda row: row[0])
-        return evaluation, shares
+            wins = np.bincount(np.where(stays, place, least), minlength=len(pool))
+            counts = _count_by_file(pool, wins.tolist())
+            if counts[variant_of(evaluation)] == max(counts.values()):
+                return evaluation, {file: count / len(losses) for file, count in counts.items()}
+        # Staying takes draws from other files only. So the file that is best most often has most of them here, too.
+        raise AssertionError("one file is chosen most often")
 
     def _losses(self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats) -> Floats:
         """Return the loss of each candidate (last axis), from points behind any fixed accuracy and latencies in ms."""
@@ -192,12 +188,12 @@ class Chooser:
         return losses
 
 
-def _by_file(pool: Sequence[Evaluation], wins: Sequence[float]) -> dict[File, float]:
-    """Return the share of each file, which has one evaluation for each number of threads."""
-    shares = dict[File, float]()
-    for evaluation, share in zip(pool, wins, strict=True):
-        shares[variant_of(evaluation)] = shares.get(variant_of(evaluation), 0.0) + share
-    return shares
+def _count_by_file(pool: Sequence[Evaluation], wins: Sequence[int]) -> dict[File, int]:
+    """Return how often each file is chosen; it has one evaluation for each number of threads."""
+    counts = dict[File, int]()
+    for evaluation, count in zip(pool, wins, strict=True):
+        counts[variant_of(evaluation)] = counts.get(variant_of(evaluation), 0) + count
+    return counts
 
 
 def _chances(pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[File, float]) -> dict[str, float]:

@@ -29,7 +29,7 @@ class ExitCode(IntEnum):
         UNSATISFIED: completed only partly or without a result: nothing meets the budget, a file or a device could not
             be measured, no compressed file is accurate enough, or some weights could not be fetched. The results so
             far are kept.
-        CHANGED: a recommendation changed or got worse.
+        CHANGED: a recommendation changed or got worse. For ``update``: the earlier file is to be kept.
         INTERRUPTED: interrupted by the user. The state is saved.
     """
 
