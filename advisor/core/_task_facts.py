@@ -29,11 +29,13 @@ class TaskFacts:
     default: tuple[str, ...]  # training recipes of a search whose user chose none
     needs: str = ""  # the images that it needs, in words; empty for images of classes
     right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
+    metrics: tuple[str, ...] = ()  # names of the metrics that a question may ask for
     published: bool = False  # cards have published figures of the metric, so a search needs no images
     conditions: bool = False  # models are also judged under capture conditions
     robust: bool = False  # models may be chosen by that accuracy
     other_conditions: str = ""  # what another visit or camera cost networks of the task where it was measured, in words
     labelled: bool = False  # images have one class each, which mixed_int8 needs
+    linear: bool = False  # files end in a linear head, which is fitted again to the features of a file of 8 bits
     retrains: bool = False  # compression recipes may train the weights of its files, as qat_int8 does
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
@@ -54,6 +56,6 @@ class TaskFacts:
         """The metric as a heading begins."""
         return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
 
-    def recognized(self, data: Path) -> str:
+    def recognize(self, data: Path) -> str:
         """Return what in a folder belongs to the task, in words, for users who named another task; empty for none."""
         return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 
 from advisor.catalog import Array, ImportedModel, ModelFacts, classifier, run
 from advisor.core import (
+    METRICS,
     BoxFacts,
     BoxScores,
     ClassBoxes,
@@ -26,9 +27,10 @@ from advisor.core import (
     Interval,
     JudgedBox,
     JudgedImage,
+    Quantity,
     UsageError,
 )
-from advisor.engine import Images, Role
+from advisor.engine import Images, Role, percent
 from advisor.exporting import COUNT, LOOKED_AT, Found, Page, ShippedModel, agreed, check, runners, shipping
 from advisor.measurement import (
     NEAR,
@@ -46,7 +48,7 @@ from advisor.measurement import (
     load_detections,
     true_boxes,
 )
-from advisor.tasks._judge import EVERY, PALETTE, JudgeByShares
+from advisor.tasks._judge import EVERY, HELD_OUT, PALETTE, VALIDATED, JudgeByShares
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import (
     DETECTIONS,
@@ -189,9 +191,22 @@ class FoundObjects:
         """Each answer, and whether it is right."""
         return answers_of(self.by.match(self, 0.0))
 
-    def at(self, threshold: float, images: Images) -> tuple[BoxFacts, list[Matched]]:
-        """Return the counts of each class at a threshold, and the matches in each image."""
+    def metrics(self, source: str) -> dict[str, Quantity]:
+        """Return the further figures in %, by their names in ``METRICS``; ``source`` says of which images."""
+        known = self.figures.metrics
+        return {
+            name: percent(share, len(self.true), f"{METRICS[name].label} {source}") for name, share in known.items()
+        }
+
+    def at(
+        self, threshold: float, images: Images, floats: FoundObjects | None = None
+    ) -> tuple[BoxFacts, list[Matched]]:
+        """Return the counts of each class and size at a threshold, and the matches in each image.
+
+        ``floats`` is what the float32 file finds in the same images; None if the two are not compared.
+        """
         matched = self.by.match(self, threshold)
+        others = None if floats is None else self.by.match(floats, threshold)
         # For each image and class: true boxes, found ones, right ones. Beside the found counts stands the best constant
         # guess: a file that counts worse than the median of each class helps no app.
         table = average_precision.count_boxes(matched, self.classes)
@@ -209,7 +224,9 @@ class FoundObjects:
         }
         coco = self.figures.coco
         value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
-        return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
+        by_size = average_precision.count_by_size(matched, others, self.groups)
+        facts = BoxFacts(threshold, value, by_class, coco_interval=ends, by_size=by_size)
+        return facts, matched
 
 
 @dataclass(frozen=True)
@@ -219,6 +236,7 @@ class ObjectFigures:
     mean: Interval  # mean over the classes, the figure that decides
     by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
     coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
+    metrics: Mapping[str, Interval] = field(default_factory=dict)  # further figures by their names in ``METRICS``
 
 
 class Criterion(Protocol):
@@ -241,12 +259,16 @@ class Criterion(Protocol):
 class ByBoxes:
     """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
 
+    metric: str = ""  # name in ``METRICS`` of the figure that decides; empty for the mAP@0.5
+
     def figures(self, given: FoundObjects) -> ObjectFigures:
         reached = average_precision.score_boxes(given.true, given.found, given.sizes, given.classes, given.groups)
-        return ObjectFigures(reached.half, reached.by_class, reached.coco)
+        areas = average_precision.score_areas(given.true, given.found, given.sizes, given.classes, given.groups)
+        metrics = {average_precision.MAP: reached.coco, **areas}
+        return ObjectFigures(metrics.get(self.metric, reached.half), reached.by_class, reached.coco, metrics)
 
     def shares(self, given: FoundObjects) -> list[float]:
-        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes)
+        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes, self.metric)
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
@@ -327,31 +349,32 @@ class Detected(JudgeByShares[FoundObjects]):
     by: Criterion  # rule by which an object counts as found
     guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
 
-    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
+    def score_images(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
         """Return the true boxes beside what a file found."""
         return _pair_answers(load_detections(answers)[each], images, role, self.by)
 
-    def compared(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
+    def compare_answers(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
         """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those
         that the ``floats`` boxes calibrate, None for scores as they are.
         """
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         if self.guarantees is None:
-            return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images)[0])
+            boxes = own.at(self.by.threshold(own), images, floats)[0]
+            return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(VALIDATED))
         answers = own.answers
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
         score, guarantee = guarantee_threshold(answers, self.guarantees, batch)
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
-        facts = replace(own.at(score, images)[0], guarantee=complete_guarantee(answers, score, guarantee))
+        facts = replace(own.at(score, images, floats)[0], guarantee=complete_guarantee(answers, score, guarantee))
         if floats is not None:
             calibration = fit_score_calibration(floats.answers)
             errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))
             facts = replace(
                 facts, threshold=float(calibration.of(np.array(score))), scores=BoxScores(*calibration, *errors)
             )
-        return ImageAnswers(by_class, boxes=facts)
+        return ImageAnswers(by_class, boxes=facts, metrics=own.metrics(VALIDATED))
 
-    def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+    def judge_answers(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
         boxes = None
         facts = chosen.boxes
@@ -368,4 +391,5 @@ class Detected(JudgeByShares[FoundObjects]):
                 boxes = replace(
                     boxes, scores=scores, guarantee=complete_guarantee(seen, facts.threshold, facts.guarantee)
                 )
-        return ImageAnswers(dict(zip(images.classes, own.figures.by_class, strict=True)), boxes=boxes)
+        by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
+        return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(HELD_OUT))

@@ -1,12 +1,12 @@
 """Stages from a card to its backbone, and from the backbone to the features of images."""
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 
 from advisor.catalog import CONVERT_VERSION, Card, convert as convert_card, read_published_labels
-from advisor.core import UnsupportedRecipe, UsageError
+from advisor.core import FINETUNE_CACHED, UnsupportedRecipe, UsageError
 from advisor.datasets import VERSION as CAPTURE_VERSION, class_order
 from advisor.engine._pipeline import cost
 from advisor.engine._pipeline.materials import (
@@ -31,6 +31,8 @@ from advisor.tflite import FEATURES, VERSION as LEVELS_VERSION
 from advisor.training import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"
+
+MOST_FEATURE_SETS = 1024  # That are kept: the stages of all variants of a card share a few
 
 CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
 BYTES_A_VALUE = {Pool.HEAVY: 64, Pool.LIGHT: 32}
@@ -161,6 +163,7 @@ class FeatureSet:
         return sha256_json(_inputs(self.card, self.seen, part, results[self.source]))
 
 
+@lru_cache(maxsize=MOST_FEATURE_SETS)
 def features(
     card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
 ) -> FeatureSet:
@@ -197,8 +200,11 @@ def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: f
         part = images(materials)
         names = seen.names(part.hashes, part.paths)
         known = blocks(materials, results)
+        # A time limit makes a pass over the images dear; without one, equal searches shall give equal networks.
+        limited = materials.training_left_s(card.name, FINETUNE_CACHED) is not None
+        maps = limited and seen == AS_IT_IS and FINETUNE_CACHED in materials.question.trainings and not card.as_it_is
         return partial(
-            jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out
+            jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out, maps
         )
 
     stage: Stage[Path] = Stage(
