@@ -10,25 +10,23 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.core import ExitCode, UsageError, WeightsError
 from advisor.integrations.mcp._command import answerable
-from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
 from tests.tables import with_cases
-from tools import mcp_transcript
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 CARD = "mobilenet_v1_0.25_224"
 
 
 def test_tools_are_listed_and_answer_with_documents_and_import_nothing_of_the_folder(tmp_path: Path) -> None:
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters
+
     command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
     run = write_run(tmp_path / "runs").path
@@ -52,6 +50,9 @@ def test_tools_are_listed_and_answer_with_documents_and_import_nothing_of_the_fo
 
 def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
     """Return the result of a tool of a server in this process."""
+    from mcp.client.client import Client
+
+    from advisor.integrations.mcp._tools import AssistantFolders, Tools, make_server
 
     async def work() -> Any:
         async with Client(make_server(Tools(AssistantFolders.of([str(folder)]), most_s=300))) as client:
@@ -85,6 +86,10 @@ def test_images_outside_the_folders_are_refused(tmp_path: Path, named: str) -> N
 
 
 def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from advisor.integrations.mcp._tools import AssistantFolders
+
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to(tmp_path)
     folders = AssistantFolders.of([str(tmp_path / "open")])
@@ -124,6 +129,8 @@ def test_half_a_character_is_answered_and_a_signal_ends_it_although_its_input_is
 def test_a_search_sends_progress_and_answers(
     tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from tools import mcp_transcript
+
     (tmp_path / "cache").mkdir(exist_ok=True)
     (tmp_path / "cache" / "weights").symlink_to(cache_root() / "weights")
     try:
