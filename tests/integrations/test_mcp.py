@@ -17,6 +17,7 @@ from advisor.integrations.mcp._command import answerable
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
+from tests.tables import read_table
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 CARD = "mobilenet_v1_0.25_224"
@@ -62,25 +63,7 @@ def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
-    [
-        ("report", {"run": "/etc"}, "run: '/etc' is outside the folders of this server"),
-        ("compare", {"before": "runs/a", "after": "runs/b"}, "runs/a' is not a run folder"),
-        ("export", {"run": "runs/a", "to": "../elsewhere"}, "to: '../elsewhere' is outside"),
-        ("plan", {"budget": "50ms", "candidates": "/etc/passwd"}, "candidates: '/etc/passwd' is outside"),
-        ("search", {"budget": "50ms", "time_limit": "2h"}, "time_limit: 2h is more than this server allows"),
-        ("search", {"budget": "50ms", "time_limit": "soon"}, "time_limit: 'soon' is not a number with a unit"),
-        ("devices", {"conditions": ["--help"]}, "--filter: '--help' is not a comparison"),
-        ("report", {"run": "loop/run"}, "run: 'loop/run' cannot be a path: Symlink loop"),
-        ("plan", {"budget": "50\0ms"}, "an argument cannot be passed on: embedded null byte"),
-        ("benchmark", {"model": "a\0b"}, "model: 'a\\x00b' cannot be a path"),
-        (
-            "plan",
-            {"bugdet": "50ms"},
-            "plan: unknown argument 'bugdet' (did you mean 'budget'?); it takes budget, data,",
-        ),
-        ("plan", {"budget": 50}, "Input should be a valid string"),
-        ("reprt", {}, "unknown tool 'reprt' (did you mean 'report'?)"),
-    ],
+    read_table(__file__, "refused_calls.yaml"),
 )
 def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, words: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
