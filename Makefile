@@ -69,7 +69,7 @@ docs: $(VENV)/.dev ## Build the site of docs/ into build/site, without a warning
 	@echo "build/site/index.html"
 
 clean: ## Remove the virtual environment, the site and the tools' caches
-	rm -rf $(VENV) build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build/site build/schemas .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11, 3.12 or 3.13 with the venv module is needed and was not found" >&2; \

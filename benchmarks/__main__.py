@@ -4,16 +4,12 @@ import importlib
 import sys
 
 NAMES = (
-    "search",
-    "search_overhead",
     "sampler_timm_pool",
     "latency_prediction",
     "latency_kernels",
     "runtimes",
     "browser",
     "measurement",
-    "catalogue",
-    "whole_catalogue",
     "data_check",
     "data_check_large",
     "growth",

@@ -26,7 +26,7 @@ from advisor.engine._pipeline.evaluation.accuracy import HELD_OUT, VALIDATED
 from advisor.training import expect_new_conditions, fit_head
 from benchmarks.accuracy import part_parser
 from benchmarks.accuracy_head import FOLDERS, image_features
-from benchmarks.search import TRASHNET
+from benchmarks.accuracy_search import TRASHNET
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "accuracy_expectation"

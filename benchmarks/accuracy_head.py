@@ -25,7 +25,7 @@ from advisor.core import HeadFacts, paired_difference
 from advisor.datasets import Dataset, InputSpec, divide, near_duplicates, survey
 from advisor.store import cache_root
 from benchmarks.accuracy import parser_of
-from benchmarks.search import TRASHNET
+from benchmarks.accuracy_search import TRASHNET
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "accuracy_head"

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from advisor.engine import StageName
+from advisor.store import cache_root
 from benchmarks import score_file
 from benchmarks.accuracy import part_parser
-from benchmarks.search import TRASHNET, fresh_cache
 from benchmarks.speed import WHOLE, Speed, limited
 from benchmarks.tables import Row, keep, kept_of_others, markdown
 
+TRASHNET = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "trashnet"
 GROCERY = TRASHNET.parent / "grocery"
 SETS = ("grocery", "grocery_train", "trashnet")
 SEEDS = "0,1,2,3,4"
@@ -201,3 +202,12 @@ def shown(quantity: dict[str, Any] | None) -> str:
         return ""
     low, high = quantity.get("low"), quantity.get("high")
     return f"{quantity['value']:.1f}" + (f" ({low:.1f}-{high:.1f})" if low is not None and high is not None else "")
+
+
+def fresh_cache(root: Path) -> Path:
+    """Make a cache folder without results, with the user's weights."""
+    root.mkdir()
+    weights = cache_root() / "weights"
+    weights.mkdir(parents=True, exist_ok=True)
+    (root / "weights").symlink_to(weights)
+    return root

@@ -31,12 +31,11 @@ from typing import Any
 
 from advisor.catalog import fetch_weights, load_catalogue
 from advisor.core import DEFAULT, seconds
-from benchmarks.accuracy_search import GROCERY, Case, labelled, scored, search, shown
+from benchmarks.accuracy_search import GROCERY, TRASHNET, Case, labelled, scored, search, shown
 from benchmarks.anytime_table import CARDS, drawn
 from benchmarks.cost_plot import plot
 from benchmarks.first_answer import AnswerSoFar, answers, watched_search
 from benchmarks.score_file import Description
-from benchmarks.search import TRASHNET
 from benchmarks.speed import Speed
 from benchmarks.tables import RESULTS, Row, keep, kept_of_others
 

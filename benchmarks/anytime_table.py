@@ -25,8 +25,7 @@ from advisor.compression import CALIBRATION, CalibrationImages, choose_images
 from advisor.core import FINETUNE_CACHED, HeadFacts, parse, to_json
 from advisor.engine import input_spec
 from advisor.isolation import CallLimits, ChildPool
-from benchmarks.accuracy_search import GROCERY, labelled
-from benchmarks.search import TRASHNET
+from benchmarks.accuracy_search import GROCERY, TRASHNET, labelled
 from benchmarks.tables import RESULTS
 
 TABLE = RESULTS / "anytime_table.csv"

@@ -24,8 +24,7 @@ from advisor.engine._space.question_images import read_images
 from advisor.measurement import measure, predict
 from advisor.store import RunFolder
 from advisor.tflite import with_temperature
-from benchmarks.accuracy_search import Case, search
-from benchmarks.search import TRASHNET
+from benchmarks.accuracy_search import TRASHNET, Case, search
 from benchmarks.tables import Row, keep, percent
 
 NAME = "confidence"

@@ -18,9 +18,8 @@ from pathlib import Path
 from advisor.core import Evaluation, Quantity, describe, evaluation_from_json
 from advisor.engine import load_run
 from advisor.engine._decide import decide_run
-from benchmarks.accuracy_search import Case, Searched, search
+from benchmarks.accuracy_search import TRASHNET, Case, Searched, search
 from benchmarks.cost_plot import plot
-from benchmarks.search import TRASHNET
 from benchmarks.tables import RESULTS, Row, keep
 
 NAME = "first_answer"

@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 
 from advisor.measurement._host import trains_on
-from benchmarks.accuracy_search import Case, search, shown
-from benchmarks.search import TRASHNET
+from benchmarks.accuracy_search import TRASHNET, Case, search, shown
 from benchmarks.tables import Row, keep
 
 CASES = (("mobilenet_v2_1.0_224", "finetune_cached"), ("efficientnet_lite1_240", "finetune_all"))

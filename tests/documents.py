@@ -1,19 +1,18 @@
-"""Documents of commands, checked with their schema in ``docs/schemas``."""
+"""Documents of commands, checked with the schemas that are made from the code."""
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-SCHEMAS = Path(__file__).resolve().parents[1] / "docs" / "schemas"
+from tools.schemas import schemas
 
 
 @cache
 def validator(name: str, closed: bool = False) -> Any:
     """Return a validator of a schema; a closed one refuses every entry that is not described."""
-    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(schemas()[f"{name}.schema.json"])
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(_closed(schema) if closed else schema)
 

@@ -13,6 +13,7 @@ import pytest
 
 from advisor import __version__
 from tools.long_description import described
+from tools.schemas import schemas
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +34,28 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    own = {"PYTHONPATH": str(folder), "ADVISOR_CACHE_DIR": str(cwd / "cache")}
-    environment = {**os.environ, **own}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "ADVISOR_CACHE_DIR": str(cwd / "cache")}
     return subprocess.run(list(command), cwd=cwd, env=environment, capture_output=True, text=True, timeout=540)
 
 
 def test_the_wheel_holds_every_shipped_file(wheel: Path, project: Path) -> None:
-    held = set(zipfile.ZipFile(wheel).namelist())
+    archive = zipfile.ZipFile(wheel)
+    held = set(archive.namelist())
     for folder in ("catalogs", "device_profiles"):
         for path in (project / folder).rglob("*"):
             if path.is_file():
                 assert f"advisor/_data/{path.relative_to(project)}" in held
     assert "advisor/_data/plotly.min.js" in held
+    for name, text in schemas().items():
+        assert archive.read(f"advisor/_data/schemas/{name}").decode() == text
+
+
+def test_a_request_file_names_the_schema_in_the_wheel(installed: Path, tmp_path: Path) -> None:
+    run(installed, str(installed / "bin" / "advisor"), "init", "--budget", "50ms", cwd=tmp_path)
+    line = (tmp_path / "advisor.yaml").read_text(encoding="utf-8").partition("\n")[0]
+    assert (
+        tmp_path / line.partition("$schema=")[2]
+    ).resolve() == installed / "advisor/_data/schemas/request.schema.json"
 
 
 def test_the_long_description_and_the_metadata_work_outside_the_repository(wheel: Path, project: Path) -> None:

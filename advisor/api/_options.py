@@ -72,7 +72,9 @@ def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
     # Editors read the schema that this comment names: they complete keys and mark mistakes. The path is relative, so it
     # holds for everyone whose environment lies in the same place beside the file.
     schema = (shipped_folder("schemas") / "request.schema.json").resolve()
-    yield f"# yaml-language-server: $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
+    # A checkout that was not installed has no schemas; a path to nothing would be an error in the editor.
+    if schema.is_file():
+        yield f"# yaml-language-server: $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
     yield f"# Run it with: advisor search --request {plain(path.name)}. Options on the command line take precedence."
     yield "schema_version: 1"
     for group in GROUPS:

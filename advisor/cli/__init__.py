@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from advisor.cli._main import main
     from advisor.cli._options import AsJson, IntegrationCommand
     from advisor.cli._output import note, print_json
+    from advisor.cli._server import LocalServer
 else:
     __getattr__, __dir__ = open_face(__name__)
 
 __all__ = [
     "AsJson",
     "IntegrationCommand",
+    "LocalServer",
     "main",
     "note",
     "print_json",

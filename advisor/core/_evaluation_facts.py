@@ -69,6 +69,25 @@ class BoxScores:
 
 
 @dataclass(frozen=True)
+class ObjectsOfSize:
+    """True objects of one range of sizes, and how many of them a file finds at its threshold.
+
+    The size of an object is the side of a square with its area, as a share of the side of a square image. So it does
+    not depend on the input size of a network: 0.05 is 16 pixels at an input of 320 pixels.
+    """
+
+    least: float  #: smallest size of the range
+    below: float  #: the size at which the next range begins
+    true: int  #: number of true objects
+    middle: float  #: median size of these objects
+    recall: float  #: share (0-1) of these objects that were found
+    recall_interval: tuple[float, float]  #: 95 % interval of ``recall`` on other images
+    #: recall of the float32 file less that of this one, on the same images (-1 to 1); None if it was not compared.
+    lost: float | None = None
+    lost_interval: tuple[float, float] | None = None  #: 95 % interval of ``lost`` on other images
+
+
+@dataclass(frozen=True)
 class BoxFacts:
     """Boxes that a detector found in the images of one part, compared with the true ones."""
 
@@ -82,6 +101,7 @@ class BoxFacts:
     coco_interval: tuple[float, float] | None = None  #: 95 % interval of ``coco``; None if it was not computed
     scores: BoxScores | None = None  #: how far scores can be believed; None of centres and of the user's own files
     guarantee: BoxGuarantee | None = None  #: what the user asked of the threshold; None for no wish
+    by_size: tuple[ObjectsOfSize, ...] = ()  #: objects by their size, the smallest first; empty of older runs
 
 
 class OverlaidImage(NamedTuple):
@@ -247,8 +267,8 @@ class ImageAnswers:
     #: how far the probabilities of a classifier can be believed; None where they were not kept.
     confidence: ConfidenceFacts | None = None
     shares: str = ""  #: path of each image's share in the figure that decides, where labels do not tell it
-    #: figures in % of a classifier by the names of :data:`advisor.core.METRICS`: all that the images allow, the
-    #: one that decides among them.
+    #: figures in % of a classifier or detector by the names of :data:`advisor.core.METRICS`: all that the images
+    #: allow, the one that decides among them.
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
     figures: Mapping[str, Quantity] = field(default_factory=dict)  #: further figures of a task by their names
     overlays: Overlays | None = None  #: images with a colour for each pixel, of the hold-out alone

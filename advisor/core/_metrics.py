@@ -1,7 +1,8 @@
-"""What makes a candidate good: the metrics of a classifier, the costs of its mistakes, the preference among figures."""
+"""What makes a candidate good: the metrics of classifiers and detectors, the costs of mistakes, preferences."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -37,6 +38,28 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
                 "worst-group top-1",
                 f"lowest top-1 of the groups with at least {LEAST_GROUP_IMAGES} images; the lowest of several is too "
                 "low on average, by chance",
+            ),
+            Metric("map", "mAP@0.5:0.95", "COCO's main figure: the mean over overlaps from 0.5 to 0.95", True),
+            Metric(
+                "map-small",
+                "mAP of small objects",
+                "mAP@0.5:0.95 of objects below 32 x 32 pixels of the photograph",
+                True,
+                (0, 32),
+            ),
+            Metric(
+                "map-medium",
+                "mAP of medium objects",
+                "mAP@0.5:0.95 of objects from 32 x 32 to 96 x 96 pixels of the photograph",
+                True,
+                (32, 96),
+            ),
+            Metric(
+                "map-large",
+                "mAP of large objects",
+                "mAP@0.5:0.95 of objects above 96 x 96 pixels of the photograph",
+                True,
+                (96, math.inf),
             ),
         )
     }

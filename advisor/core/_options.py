@@ -198,9 +198,20 @@ class PlanOptions(_Task, LimitOptions, total=False):
         Option(
             QUESTION,
             "NAME",
-            "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or worst-group.",
-            usual="top1",
+            "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or worst-group; "
+            "for object-detection map, map-small, map-medium or map-large.",
+            usual="top1; for boxes mAP@0.5",
             choices=tuple(METRICS),
+        ),
+    ]
+    input_size: Annotated[
+        Number,
+        Option(
+            QUESTION,
+            "PIXELS",
+            "Side of the networks' input, a multiple of 32: a larger one finds smaller objects and takes longer. For "
+            "tasks other than image-classification.",
+            usual="that of the task",
         ),
     ]
     costs: Annotated[

@@ -29,6 +29,7 @@ class TaskFacts:
     default: tuple[str, ...]  # training recipes of a search whose user chose none
     needs: str = ""  # the images that it needs, in words; empty for images of classes
     right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
+    metrics: tuple[str, ...] = ()  # names of the metrics that a question may ask for
     published: bool = False  # cards have published figures of the metric, so a search needs no images
     conditions: bool = False  # models are also judged under capture conditions
     robust: bool = False  # models may be chosen by that accuracy

@@ -31,6 +31,9 @@ or not in the calendar after a conversion."""
 MOST_WHOLE = 2**31 - 1
 """Largest whole number of an option: what the tables of a file hold."""
 
+INPUT_STEP = 32
+"""Pixels by which the inputs of networks on maps differ: their backbones halve a map five times."""
+
 _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
 
 _FRAME_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:fps|hz)", re.IGNORECASE)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core import Interval, require_extra
+from advisor.core import METRICS, Interval, ObjectsOfSize, require_extra
 from advisor.measurement._accuracy import Detections, of_other_images, sums_of_units, units_of
 
 Floats = NDArray[np.float32]
@@ -19,6 +19,20 @@ Flags = NDArray[np.bool_]
 
 HALF = (0.5,)  # The overlap of mAP@0.5
 MOST_GROUPS = 300  # Groups of images that are left out in turn, at most
+MOST_AREA_GROUPS = 40  # Groups that are left out in turn for the figures of areas: they take three times the work
+
+ALL_AREAS = slice(0, 1)
+EACH_AREA = slice(1, 4)
+MAP, *BY_AREA = (name for name, metric in METRICS.items() if metric.of_boxes)
+AREAS = {name: slice(place, place + 1) for place, name in enumerate((MAP, *BY_AREA))}
+"""Place of the area of each metric in those of ``pycocotools``: all objects, small, medium and large ones."""
+
+SIZES = (0.0, 0.025, 0.05, 0.1, 0.2, 1.0)
+"""Ends of the ranges of sizes, see :class:`.ObjectsOfSize`: 8, 16, 32 and 64 pixels at an input of 320 pixels.
+
+Backbones halve a map five times, so a cell of the last map has 32 pixels, and one of the map before it 16."""
+
+LEAST_OF_SIZE = 5  # True objects that a range needs: fewer are joined with the next range
 LEAST_SCORE = 0.5  # Score from which a centre counts: the training shifts the scores so that it has the best F1
 
 
@@ -62,23 +76,124 @@ def score_boxes(
     return DetectionScore(half, coco, by_class)
 
 
+def score_areas(
+    true: Sequence[Detections],
+    detected: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    groups: Sequence[int] = (),
+) -> dict[str, Interval]:
+    """Return COCO's average precision (0-1) of small, medium and large objects by the names of their metrics.
+
+    An area without a true object is absent. Each has the range on as many other images, see :func:`.of_other_images`.
+    Arguments are those of :func:`score_boxes`.
+    """
+    judged = evaluate_matches(true, detected, sizes, classes, areas=EACH_AREA)
+    units = units_of(groups, len(true))
+    count = int(units.max()) + 1
+    units = units * min(count, MOST_AREA_GROUPS) // count
+    whole = _compute_area_precision(judged, range(len(true)))
+    left = [
+        _compute_area_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)
+    ]
+    scores = {}
+    for place, metric in enumerate(BY_AREA):
+        value = _mean_of_known(whole[:, :, place])
+        if np.isfinite(value):
+            without = [_mean_of_known(precision[:, :, place]) for precision in left]
+            scores[metric] = of_other_images(value, without)
+    return scores
+
+
+def count_by_size(
+    matched: Sequence[Matched], floats: Sequence[Matched] | None = None, groups: Sequence[int] = ()
+) -> tuple[ObjectsOfSize, ...]:
+    """Return how many objects of each size a file finds, and how many fewer than its float32 file.
+
+    ``matched`` are the boxes of each image from the file's threshold on, and ``floats`` those of its float32 file from
+    the same threshold on; None if the two are not compared. A range with fewer than :data:`LEAST_OF_SIZE` objects is
+    joined with the next larger one. ``groups`` are those of :func:`score_boxes`.
+    """
+    sizes = [np.sqrt(np.prod(image.true.boxes[:, 2:] - image.true.boxes[:, :2], axis=1)) for image in matched]
+    units = units_of(groups, len(matched))
+    rows = []
+    for least, below in _join_ranges(np.concatenate(sizes) if sizes else np.zeros(0)):
+        inside = [(size >= least) & ((size < below) | (below == SIZES[-1])) for size in sizes]
+        true = np.array([flags.sum() for flags in inside])
+        seen = _count_seen(matched, inside)
+        recall = _recall_on_others(seen, true, units)
+        lost = None
+        if floats is not None:
+            lost = _loss_on_others(_count_seen(floats, inside) - seen, true, units)
+        middle = float(np.median(np.concatenate(sizes)[np.concatenate(inside)]))
+        ends = (recall.low, recall.high)
+        value, lost_ends = (lost.value, (lost.low, lost.high)) if lost else (None, None)
+        rows.append(ObjectsOfSize(least, below, int(true.sum()), middle, recall.value, ends, value, lost_ends))
+    return tuple(rows)
+
+
+def _join_ranges(sizes: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Return the ends of the ranges of :data:`SIZES` with enough objects each; small ranges join the next one."""
+    ranges: list[tuple[float, float]] = []
+    least = SIZES[0]
+    for below in SIZES[1:]:
+        count = int((sizes >= least).sum() if below == SIZES[-1] else ((sizes >= least) & (sizes < below)).sum())
+        if count >= LEAST_OF_SIZE:
+            ranges.append((least, below))
+            least = below
+        elif below == SIZES[-1] and count:
+            # The largest objects are too few for a range of their own, so they join the one before.
+            start = ranges.pop()[0] if ranges else SIZES[0]
+            ranges.append((start, below))
+    return ranges
+
+
+def _count_seen(matched: Sequence[Matched], inside: Sequence[Flags]) -> NDArray[np.int64]:
+    """Return how many of the chosen true objects of each image were found."""
+    return np.array([int((image.seen & flags).sum()) for image, flags in zip(matched, inside, strict=True)], np.int64)
+
+
+def _recall_on_others(seen: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]) -> Interval:
+    """Return the share of true objects that were found, with its range on as many other images."""
+    without_seen = seen.sum() - sums_of_units(seen, units)
+    without_true = true.sum() - sums_of_units(true, units)
+    without = np.where(without_true > 0, without_seen / np.maximum(without_true, 1), np.nan)
+    return of_other_images(float(seen.sum() / true.sum()), without)
+
+
+def _loss_on_others(fewer: NDArray[np.int64], true: NDArray[np.int64], units: NDArray[np.int64]) -> Interval:
+    """Return the share of true objects by which two files differ (-1 to 1), with its range on as many other images.
+
+    :func:`.of_other_images` keeps the ends inside 0 and 1, so a difference is moved there and back.
+    """
+    moved = _recall_on_others(fewer + true, 2 * true, units)
+    return Interval(*(2 * float(end) - 1 for end in (moved.value, moved.low, moved.high)))
+
+
 def split_precision(
-    true: Sequence[Detections], detected: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+    true: Sequence[Detections],
+    detected: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    metric: str = "",
 ) -> Floats:
     """Return each image's share in the mAP@0.5: N values whose mean is the mAP@0.5, to compare files image by image.
+
+    With a ``metric`` of :data:`AREAS` they are shares in this one.
 
     An average precision is no mean over images. Its jackknife pseudo-values are used instead: N times the figure of
     all images less N - 1 times the figure without one image (B. Efron and R. Tibshirani, "An Introduction to the
     Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
     Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score_boxes`.
     """
-    judged = evaluate_matches(true, detected, sizes, classes, HALF)
+    overlaps = () if metric else HALF
+    judged = evaluate_matches(true, detected, sizes, classes, overlaps, AREAS.get(metric, ALL_AREAS))
     count = len(true)
     groups = np.arange(count) * min(count, MOST_GROUPS) // count
-    whole = _mean_of_known(_compute_precision(judged, range(count))[0])
+    whole = _mean_of_known(_compute_precision(judged, range(count)))
     left = np.zeros(groups[-1] + 1)
     for group in range(len(left)):
-        left[group] = _mean_of_known(_compute_precision(judged, np.flatnonzero(groups != group).tolist())[0])
+        left[group] = _mean_of_known(_compute_precision(judged, np.flatnonzero(groups != group).tolist()))
     left = np.where(np.isnan(left), whole, left)
     values = (len(left) * whole - (len(left) - 1) * left)[groups]
     return np.asarray((values - values.mean() + whole).astype(np.float32))
@@ -122,8 +237,12 @@ def evaluate_matches(
     sizes: Sequence[tuple[int, int]],
     classes: int,
     overlaps: Sequence[float] = (),
+    areas: slice = ALL_AREAS,
 ) -> Any:
-    """Match the boxes of each image at some overlaps, COCO's by default; return the evaluation of ``pycocotools``."""
+    """Match the boxes of each image at some overlaps, COCO's by default; return the evaluation of ``pycocotools``.
+
+    ``areas`` selects the ranges of areas that are judged, each for itself.
+    """
     require_coco()
     from pycocotools import coco, cocoeval
 
@@ -139,8 +258,8 @@ def evaluate_matches(
         documents.createIndex()
     evaluation = cocoeval.COCOeval(truth, answers, "bbox")
     parameters = evaluation.params
-    parameters.areaRng = parameters.areaRng[:1]
-    parameters.areaRngLbl = parameters.areaRngLbl[:1]
+    parameters.areaRng = parameters.areaRng[areas]
+    parameters.areaRngLbl = parameters.areaRngLbl[areas]
     parameters.maxDets = parameters.maxDets[-1:]
     if overlaps:
         parameters.iouThrs = np.array(overlaps)
@@ -171,15 +290,23 @@ def _coco_rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> 
 
 
 def _compute_precision(evaluation: Any, images: Sequence[int]) -> Floats:
-    """Return the average precision over some images, which may repeat: (overlaps, classes), NaN without a true box."""
+    """Return the average precision over some images of objects of any area, see :func:`_compute_area_precision`."""
+    return np.asarray(_compute_area_precision(evaluation, images)[:, :, 0])
+
+
+def _compute_area_precision(evaluation: Any, images: Sequence[int]) -> Floats:
+    """Return the average precision over some images, which may repeat: (overlaps, classes, areas).
+
+    It is NaN for a class that has no true box of an area.
+    """
     chosen = copy.copy(evaluation)
     whole = evaluation.evalImgs
-    starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class
+    starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class and area
     chosen.evalImgs = [whole[start + image] for start in starts for image in images]
     chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
     chosen.params.imgIds = list(range(len(images)))
     chosen.accumulate()
-    precision = chosen.eval["precision"][:, :, :, 0, 0]  # overlap, recall, class
+    precision = chosen.eval["precision"][:, :, :, :, 0]  # overlap, recall, class, area
     return np.asarray(np.where((precision > -1).any(axis=1), precision.mean(axis=1), np.nan))
 
 

@@ -21,7 +21,6 @@ from advisor.core import (
     LEAST_GROUP_IMAGES,
     LOG_LOSS,
     MACRO_F1,
-    METRICS,
     TOP1,
     TOP5,
     WORST_GROUP,
@@ -67,9 +66,9 @@ class Score:
     images: int | None = None
 
 
-def scores(judged: Judged, names: Iterable[str] = METRICS) -> dict[str, Score]:
-    """Return those of some metrics that the images allow, by name."""
-    by_name = {name: map_scores()[name](judged) for name in names}
+def scores(judged: Judged, names: Iterable[str] = ()) -> dict[str, Score]:
+    """Return those of some metrics that the images allow, by name; without names those of all."""
+    by_name = {name: map_scores()[name](judged) for name in names or map_scores()}
     return {name: score for name, score in by_name.items() if score is not None}
 
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         print_judged,
     )
     from advisor.reporting._notebook import cell
-    from advisor.reporting._pages import COLOURS, DRAWN, content_policy, environment, json_for_script, trust_content
+    from advisor.reporting._pages import content_policy, environment, json_for_script, trust_content
     from advisor.reporting._phrases import so_far
     from advisor.reporting._plan_table import PLAN, print_plan
     from advisor.reporting._profile import STEPS, prepare_files, print_profile, write_files
@@ -86,10 +86,8 @@ else:
 
 __all__ = [
     "CARDS",
-    "COLOURS",
     "DEVICES",
     "DEVICE_ROWS",
-    "DRAWN",
     "FAULTS",
     "FIGURES",
     "FORMATS",

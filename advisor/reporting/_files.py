@@ -32,6 +32,7 @@ from advisor.reporting._frames import (
     map_columns,
 )
 from advisor.reporting._html import render_html
+from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._risks import risks
 from advisor.reporting._steps import step_blocks
 from advisor.reporting._view import RunView, load_view, report_parts, view_of
@@ -60,6 +61,7 @@ def render_markdown(view: RunView) -> str:
         _alternatives,
         make_written_table,
         class_blocks,
+        size_blocks,
         _metrics,
         unknown_blocks,
         _losses,

@@ -36,6 +36,7 @@ from advisor.reporting._compression import diagnosis_html
 from advisor.reporting._confidence import confidence, threshold_blocks, unknown
 from advisor.reporting._explanation import explanation, incumbent_sentences, meeting_line, opening
 from advisor.reporting._figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
+from advisor.reporting._object_sizes import size_blocks
 from advisor.reporting._pages import asset, draw, json_for_script, pack_text, plotly_script, render, render_page
 from advisor.reporting._steps import next_steps
 from advisor.reporting._view import RunView, report_parts
@@ -160,6 +161,7 @@ def _classes(view: RunView) -> Variables | None:
         "confusions": confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,
         "promised": list(threshold_blocks(view)) if answers.boxes else [],
+        "sizes": list(size_blocks(view)),
     }
 
 

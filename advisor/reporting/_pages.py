@@ -94,7 +94,7 @@ def environment(package: str = "advisor.reporting") -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["text"] = text
+    environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN}
     environment.filters |= {"cell": cell, "figure": text.figure}
     macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
     environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "table")} if macros else {}
@@ -117,7 +117,7 @@ def asset(name: str) -> str:
 
 @cache
 def plotly_script() -> str:
-    """Return plotly.js: a wheel holds it (``tools/plotly_script.py``), a checkout has the package plotly."""
+    """Return plotly.js: a wheel holds it (``tools/wheel_files.py``), a checkout has the package plotly."""
     shipped = files("advisor") / "_data" / "plotly.min.js"
     if shipped.is_file():
         return shipped.read_text(encoding="utf-8")

@@ -57,12 +57,15 @@ _NAME_BYTES = 32
 
 
 def shipped_folder(name: str) -> Path:
-    """Return a folder of shipped data: inside an installed package, next to the package in a checkout."""
+    """Return a folder of shipped data: inside an installed package, next to the package in a checkout.
+
+    What is made from the code lies below ``build`` in a checkout, and may be missing there.
+    """
     installed = _PACKAGE / "_data" / name
     if installed.is_dir():
         return installed
     beside = _PACKAGE.parent / name
-    return beside if beside.is_dir() else _PACKAGE.parent / "docs" / name
+    return beside if beside.is_dir() else _PACKAGE.parent / "build" / name
 
 
 def write_atomically(path: Path, content: str | bytes, most: int = 0) -> None:

@@ -17,12 +17,12 @@ import pytest
 import advisor
 from advisor.core import Status
 from tests.builders import configuration, evaluation
-from tests.documents import SCHEMAS
 from tests.makers.commands import called, parse
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
 from tools.checks import pages
+from tools.schemas import schemas
 from tools.site.links import mended
 
 
@@ -37,6 +37,7 @@ from tools.site.links import mended
         ("index.md", "[licence](LICENSE)", "licence"),
         ("index.md", "[a](#tests), [b](https://example.com/a)", "[a](#tests), [b](https://example.com/a)"),
         ("index.md", "```\n[code](LICENSE)\n```", "```\n[code](LICENSE)\n```"),
+        ("report.md", "`a.json`, `a.schema.json`", "`a.json`, [a.schema.json](schemas/a.schema.json)"),
     ],
 )
 def test_a_link_is_mended(place: str, text: str, expected: str) -> None:
@@ -96,14 +97,14 @@ def test_long_decisions_too_many_pages_and_old_numbers_are_named(
     ]
 
 
-PAGE = SCHEMAS.parent / "reference" / "json.md"
+PAGE = pages.DOCS / "reference" / "json.md"
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 MEASURED = "advisor (benchmark|reevaluate)"
 
 
-def test_every_schema_is_linked() -> None:
-    linked = re.findall(r"\(\.\./schemas/([\w.]+)\)", PAGE.read_text(encoding="utf-8"))
-    assert sorted(linked) == sorted(path.name for path in SCHEMAS.iterdir())
+def test_every_schema_is_named() -> None:
+    named = re.findall(r"`(\w+\.schema\.json)`", PAGE.read_text(encoding="utf-8"))
+    assert sorted(named) == sorted(schemas())
 
 
 @pytest.fixture
@@ -149,12 +150,8 @@ FENCE = re.compile(r"^ *```(?:sh|console)?\n(.*?)^ *```$", re.MULTILINE | re.DOT
 
 def shown() -> list[tuple[str, str]]:
     """Page and line of each command line in a block of shell commands."""
-    pages = [
-        PROJECT / "README.md",
-        *sorted((PROJECT / "docs").glob("*.md")),
-        *sorted((PROJECT / "docs").glob("tutorials/*")),
-        *sorted((PROJECT / "docs").glob("reference/*")),
-    ]
+    folders = (PROJECT / "docs", PROJECT / "docs" / "tutorials", PROJECT / "docs" / "reference")
+    pages = [PROJECT / "README.md", *(page for folder in folders for page in sorted(folder.glob("*.md")))]
     found = []
     for page in pages:
         for block in FENCE.findall(page.read_text(encoding="utf-8").replace("\\\n", " ")):

@@ -30,9 +30,8 @@ def site(starts_processes: None, project: Path, tmp_path_factory: pytest.TempPat
     """The site, built as ``make docs`` does."""
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    done = subprocess.run(
-        build, cwd=project, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
-    )
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(build, cwd=project, env=environment, capture_output=True, text=True)
     told = done.stdout + done.stderr  # --quiet would make --strict count no warning
     assert (done.returncode, "WARNING" in told) == (0, False), told
     return folder
@@ -55,20 +54,19 @@ def test_links_lead_to_files_of_the_repository(project: Path) -> None:
 
 
 def test_a_search_leaves_out_decisions_studies_and_results_but_not_the_pages_that_list_them() -> None:
-    excluded = {}
-    pages = "search.md decisions/index.md decisions/0001.md studies/a.md benchmarks/results/growth.md"
-    for name in pages.split():
-        page = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={})
+    names = "search.md decisions/index.md decisions/0001.md studies/a.md benchmarks/results/growth.md"
+    pages = [SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={}) for name in names.split()]
+    for page in pages:
         hooks.on_page_markdown("text", page, Files([]))
-        excluded[name] = bool(page.meta)
-    assert list(excluded.values()) == [False, False, True, True, True]
+    assert [bool(page.meta) for page in pages] == [False, False, True, True, True]
 
 
 def test_pages_from_code_and_documents_of_the_repository_are_on_the_site(project: Path) -> None:
     config = load_config(str(project / "mkdocs.yml"))
     config.plugins._current_plugin = "hooks"  # as mkdocs does while it calls one
     placed = hooks.on_files(Files([]), config)
-    for name in ("reference/commands.md", "notebooks/first-search.md", "index.md", "benchmarks/results/accuracy.md"):
+    made = "reference/commands.md notebooks/first-search.md schemas/plan.schema.json"
+    for name in (*made.split(), "index.md", "benchmarks/results/accuracy.md"):
         assert placed.get_file_from_path(name), name
 
 

@@ -15,7 +15,6 @@ from PIL import Image
 
 from advisor.core import BoxFacts, ClassBoxes, Evaluation, ImageAnswers, JudgedBox, JudgedImage, UsageError
 from advisor.datasets._thumbnails import BYTES_PER_PIXEL
-from advisor.reporting import DRAWN
 from advisor.reporting._classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,
@@ -27,7 +26,7 @@ from advisor.reporting._classes import (
     recalls,
     weakest,
 )
-from advisor.reporting._pages import LOOKS, SIDE, data_uri, photos
+from advisor.reporting._pages import DRAWN, LOOKS, SIDE, data_uri, photos
 from tests.builders import evaluation
 from tests.datasets.folders import image
 

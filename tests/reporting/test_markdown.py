@@ -11,9 +11,9 @@ from advisor.core import ImageAnswers, Interval, Provenance, Quantity, markdown,
 from advisor.datasets import Box
 from advisor.engine import Disagreements
 from advisor.engine._history.insights import Disagreement, ImageAnswer
-from advisor.reporting import COLOURS, DRAWN, RunView, json_for_script
+from advisor.reporting import RunView, json_for_script
 from advisor.reporting._files import render_markdown
-from advisor.reporting._pages import outlines
+from advisor.reporting._pages import COLOURS, DRAWN, outlines
 from advisor.reporting._text import bounds, points, share, spreadsheet
 from tests.builders import CHARACTERS
 from tests.reporting import views

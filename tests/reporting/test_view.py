@@ -1,6 +1,6 @@
 """From a run folder on disk to its reports.
 
-``docs/schemas/recommendation.schema.json`` describes what is written. What the answer says of the accuracy to
+``recommendation.schema.json`` describes what is written. What the answer says of the accuracy to
 expect, and of how sure the pick is.
 """
 

@@ -1,9 +1,10 @@
-"""Write every schema: ``python -m tools.schemas``."""
+"""Write every schema: ``python -m tools.schemas [FOLDER]``, by default into ``build/schemas``."""
 
-import typer
+import sys
+from pathlib import Path
 
-from tools.schemas import SCHEMAS, schemas
+from tools.schemas import SCHEMAS, write_schemas
 
-for name, text in schemas().items():
-    (SCHEMAS / name).write_text(text, encoding="utf-8")
-    typer.echo(f"wrote docs/schemas/{name}")
+folder = Path(sys.argv[1]) if len(sys.argv) > 1 else SCHEMAS
+write_schemas(folder)
+print(f"wrote the schemas into {folder}")

@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site: add generated pages and files beside ``docs/``, and mend links."""
+"""What mkdocs calls while it builds the site: add generated files and those beside ``docs/``, and mend links."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from tools.schemas import schemas
 from tools.site import commands, generated, links, notebooks
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -19,6 +20,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/glossary.md": generated.glossary(),
         "notebooks/first-search.md": notebooks.page(),
     }
+    made |= {f"{links.SCHEMAS}/{name}": text for name, text in schemas().items()}
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     for path in _beside_docs():

@@ -12,6 +12,9 @@ MOVED = {
 }
 """Place on the site by path in the repository; ``docs/`` is the root of the site, everything else keeps its path."""
 
+SCHEMAS = "schemas"
+"""Folder of the site with the JSON Schemas. The repository has none: pages name them as code, which becomes links."""
+
 _LINK = re.compile(r"(?P<text>!?\[(?:[^][]|\[[^][]*\])*\])\((?P<target>[^()\s]+)\)")
 _CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
@@ -33,6 +36,9 @@ def mended(markdown: str, place: str, known: Callable[[str], bool]) -> str:
     code: list[str] = []
 
     def hide(found: re.Match[str]) -> str:
+        name = found[0].strip("`")
+        if name.endswith(".schema.json") and known(f"{SCHEMAS}/{name}"):
+            return f"[{name}]({posixpath.relpath(f'docs/{SCHEMAS}/{name}', posixpath.dirname(source) or '.')})"
         code.append(found[0])
         return f"\0{len(code) - 1}\0"
 

@@ -262,6 +262,7 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
             why = "answer every image" if task.guarantees else "have no probability of a class"
             yield f"{asked}: models for {option} {why}", f"leave {asked} out"
     yield from _contradicting_guarantees(question)
+    yield from _refuse_input_size(question)
     if question.unknown is not None and not task.probabilities:
         why = f"--unknown: models for {option} have no probability of a class"
         yield why, "leave --unknown out; images without an object may be part of --data"
@@ -280,6 +281,21 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
     if question.tune_training and not any(recipe_of(name).tunes_backbone for name in question.trainings):
         why = f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is fine-tuned"
         yield why, "add --training finetune_top, or leave --tune-training out"
+
+
+def _refuse_input_size(question: Question) -> Refusals:
+    """Yield why the networks cannot have the input of ``--input-size``."""
+    side = question.input_size
+    if not side:
+        return
+    if not TASKS[question.task].side:
+        why = f"--input-size: each network for --task {question.task} has the input of its card"
+        yield why, "leave --input-size out, or name networks with another input: advisor catalog list"
+    elif side % units.INPUT_STEP:
+        smaller = side // units.INPUT_STEP * units.INPUT_STEP
+        nearest_sizes = f"{smaller} or {smaller + units.INPUT_STEP}" if smaller else str(units.INPUT_STEP)
+        why = f"--input-size: {side} pixels are no multiple of {units.INPUT_STEP}, by which networks reduce an image"
+        yield why, f"take {nearest_sizes}"
 
 
 def _contradicting_guarantees(question: Question) -> Refusals:
@@ -321,9 +337,15 @@ def _refuse_metrics(question: Question, written: Options) -> Refusals:
     if not option:
         return
     named = f"{FLOORS} {question.limits.min_metrics[0][0]}=..." if option == FLOORS else option
-    if not question.of_task.probabilities:
-        judged = f"judged by {TASKS[question.task].metric}, and only classifiers by other metrics"
-        yield f"{named}: models for --task {question.task} are {judged}", f"leave {option} out"
+    task = TASKS[question.task]
+    floors = [name for name, _ in question.limits.min_metrics]
+    for name in (*([question.metric] if written["metric"] or written["costs"] else ()), *floors):
+        if name not in task.metrics:
+            others = f"by {', '.join(task.metrics)}" if task.metrics else "by no other metric"
+            yield (
+                f"{named}: models for --task {task.name} are judged by {task.metric}, or {others}",
+                f"leave {option} out",
+            )
     if question.data is None:
         why = f"{named}: this metric is measured on images, and --data is not given"
         yield why, f"add --data DIR (one sub-folder for each class), or leave {option} out"

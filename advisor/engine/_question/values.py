@@ -78,6 +78,7 @@ class Question:
         fleet: the table of phones that one to three files shall serve, as text (``advisor/fleet``); empty for none.
         limits: the budget in base units, with accepted licences and required devices.
         metric: one of :data:`advisor.core.METRICS`, for classifiers.
+        input_size: side of the networks' input in pixels; 0 for that of the task, or of each card.
         robust: candidates are compared by their mean accuracy over capture conditions.
         candidates: names, families and globs of model cards; empty for all that name a source of weights.
         trainings: training recipes, the lightest first.
@@ -99,6 +100,7 @@ class Question:
     limits: Budget = field(default_factory=Budget)
     preference: Preference = BALANCED
     metric: str = TOP1
+    input_size: int = 0
     costs: Costs | None = None
     robust: bool = False
     candidates: tuple[str, ...] = ()
@@ -113,10 +115,12 @@ class Question:
 
     @property
     def of_task(self) -> SearchTask:
-        """The task, with the metric of the question."""
+        """The task, with the metric and the input size of the question."""
         from advisor.engine._task import find_task
 
         task = find_task(self.task)
+        if self.input_size:
+            task = replace(task, side=self.input_size)
         return task if self.metric == TOP1 else replace(task, metric=METRICS[self.metric].label)
 
     def require_data(self) -> Path:
@@ -271,7 +275,8 @@ def _convert_to_type(key: str, value: Any, default: object) -> Any:
             raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")
         return value
     if isinstance(default, int):
-        return bounded(key, value, key)
+        # The default stands for no value, so it may lie outside the bounds of values.
+        return default if value == default else bounded(key, value, key)
     if isinstance(value, Mapping | list | tuple | bool):
         raise UsageError(f"{key}: '{value}' is not one value", f"write for example {key}: {default or '...'}")
     return str(value)

@@ -4,7 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from advisor.core import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GROUP, UsageError, without_password
+from advisor.core import (
+    COST_SAVED,
+    LEAST_GROUP_IMAGES,
+    METRICS,
+    TOP5,
+    WORST_GROUP,
+    Metric,
+    UsageError,
+    without_password,
+)
 from advisor.datasets import Dataset, Division, Split, counted
 from advisor.downloads import local
 from advisor.engine._pipeline.materials import Images, Role
@@ -71,6 +80,29 @@ def require_metrics(question: Question, images: Images) -> None:
             )
         if name == WORST_GROUP:
             _require_groups(option, images)
+        sides = METRICS[name].sides
+        if sides is not None:
+            _require_objects(option, METRICS[name], sides, images)
+
+
+def _require_objects(option: str, metric: Metric, sides: tuple[float, float], images: Images) -> None:
+    """Refuse parts of the images that have no object of the sizes that a metric judges."""
+    boxes = images.boxes
+    if boxes is None:
+        return
+    least, most = sides
+    for role, place in PARTS.items():
+        inside = 0
+        for index in images.part(role).indices:
+            width, height = boxes.sizes[index]
+            for _, top, left, bottom, right in boxes.objects[index]:
+                area = (bottom - top) * height * (right - left) * width
+                inside += least**2 <= area < most**2
+        if not inside:
+            raise UsageError(
+                f"{option}: {metric.name} judges {metric.meaning}, and the {place} has none",
+                "take map, which judges objects of every size, or add images with such objects",
+            )
 
 
 def _require_costs(rows: Sequence[Sequence[float]], images: Images) -> None:

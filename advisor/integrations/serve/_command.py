@@ -1,7 +1,5 @@
 """``advisor serve``: show a folder of runs as web pages on this machine."""
 
-import contextlib
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +8,6 @@ import typer
 
 from advisor.cli import AsJson, note, print_json
 from advisor.core import UsageError, install_extra
-
-CLOSING_S = 2
-"""Seconds that open requests have to end."""
 
 
 def serve(
@@ -48,41 +43,14 @@ def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
     Raises UsageError: the packages are not installed, there is no such folder, or the port cannot be used.
     """
     try:
-        import uvicorn
-
-        from advisor.integrations.serve._access import HOST, Access, ImpatientConnection
+        from advisor.integrations.serve._access import Access
         from advisor.integrations.serve._pages import Pages
     except ImportError:
         raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
     from advisor.reporting import Runs
 
     shown = Runs(runs)
-    with bind_socket(HOST, port) as opened:
-        access = Access(opened.getsockname()[1])
-        config = uvicorn.Config(
-            Pages(shown, access).app(),
-            http=ImpatientConnection,
-            log_level="warning",
-            access_log=False,
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=CLOSING_S,
-        )
-        opened.listen()
-        tell(f"http://{HOST}:{access.port}{access.root}/")
-        with contextlib.suppress(KeyboardInterrupt):  # this is how it ends
-            uvicorn.Server(config).run(sockets=[opened])
-
-
-def bind_socket(host: str, port: int) -> socket.socket:
-    """Return a socket at a port, or at a free one for 0."""
-    opened = socket.socket()
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind((host, port))
-    except OSError as error:
-        opened.close()
-        raise UsageError(
-            f"--port: {port} cannot be used ({error.strerror})", "choose another, or leave --port out for a free one"
-        ) from None
-    return opened
+    with Access.open_socket(Access.host, port) as listening:
+        access = Access(listening.getsockname()[1])
+        tell(access.address)
+        access.run(Pages(shown, access).app(), listening)

@@ -1,6 +1,5 @@
 """The pages and their addresses, all below the token."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -20,10 +19,11 @@ from urllib.parse import parse_qs, quote, urlencode
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from advisor import api, devices
 from advisor.core import (
@@ -39,11 +39,9 @@ from advisor.core import (
     show_bytes,
 )
 from advisor.exporting import MAX_BYTES, Answerer
-from advisor.integrations.serve._access import REPORT, REPORT_POLICY, Access, Guard
+from advisor.integrations.serve._access import REPORT, REPORT_POLICY, Access
 from advisor.isolation import ChildProcess, TimedOut, run_program
 from advisor.reporting import (
-    COLOURS,
-    DRAWN,
     REPORT as REPORT_FILE,
     SHOWN,
     RunRow,
@@ -63,7 +61,6 @@ ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
 LIMIT_S = 3600.0
 """Seconds after which a command is stopped."""
 
-UPLOAD_S = 60.0  # Seconds in which the body of a request must arrive
 LINES = 200
 """Lines of progress that are kept."""
 
@@ -173,7 +170,7 @@ class Pages:
         self._reevaluations = Reevaluations()
         self._answerer: Answerer | None = None
 
-    def app(self) -> Guard:
+    def app(self) -> ASGIApp:
         """Return the application; without the token nothing is answered."""
         run = "/runs/{run}"
         post = ["POST"]
@@ -189,13 +186,12 @@ class Pages:
             Route(f"{run}/reevaluate", self.reevaluate, methods=post),
             Route(f"{run}/photograph", self.photograph, methods=post),
         ]
-        return Guard(
+        return self._access.guard(
             Starlette(
                 routes=[Route(f"/{REPORT}/{{key}}/{{run}}", self.report), Mount("/{token}", routes=pages)],
                 lifespan=self._lifespan,
                 exception_handlers={404: self._missing, AdvisorError: self._refuse, OSError: self._refuse},
-            ),
-            self._access,
+            )
         )
 
     @asynccontextmanager
@@ -304,7 +300,7 @@ class Pages:
 
     async def reevaluate(self, request: Request) -> Response:
         """Start a re-evaluation, and show the run with its progress."""
-        form = parse_qs((await _read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        form = parse_qs((await self._access.read_body(request, FORM_BYTES)).decode("utf-8", "replace"))
         row = self._runs.row(request.path_params["run"])
         if row.state is not RunState.FINISHED:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
@@ -315,12 +311,12 @@ class Pages:
         """Return the answers of the files of the pick's network to the photograph that is sent."""
         assert self._answerer is not None, "the server has started"
         try:
-            photograph = await _read_body(request, MAX_BYTES)
+            photograph = await self._access.read_body(request, MAX_BYTES)
             run = self._runs.path(request.path_params["run"])
             answers = await run_in_threadpool(self._answerer.answer, run, photograph)
         except AdvisorError as error:
             return self._show("photograph", 400, error=error)
-        return self._show("photograph", answers=answers, error=None, drawn=DRAWN, colours=COLOURS, labelled=LABELLED)
+        return self._show("photograph", answers=answers, error=None, labelled=LABELLED)
 
     async def _refuse(self, _request: Request, error: Exception) -> Response:
         hint = getattr(error, "hint", "does the folder still exist?")
@@ -345,22 +341,3 @@ def _has(row: RunRow, words: list[str]) -> bool:
 def _sort_query(name: str, sort: str, turned: bool, filters: Mapping[str, str]) -> str:
     """Return the query of a heading: it sorts by its column, and turns the order if that is so already."""
     return urlencode({**filters, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
-
-
-async def _read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request. Raises UsageError: it is larger than ``most`` bytes, or is not complete in time."""
-    too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
-    if int(request.headers.get("content-length") or 0) > most:
-        raise too_large
-    parts = []
-    size = 0
-    try:
-        async with asyncio.timeout(UPLOAD_S):
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    raise too_large
-                parts.append(part)
-    except (TimeoutError, ClientDisconnect):
-        raise UsageError(f"the upload was broken off, or took over {UPLOAD_S:.0f} s", "send it again") from None
-    return b"".join(parts)

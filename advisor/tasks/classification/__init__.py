@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import DEFAULT, OwnCards
+from advisor.core import DEFAULT, METRICS, OwnCards
 from advisor.tasks.classification._task import Classification
 
 CLASSIFICATION = Classification(
@@ -12,6 +12,7 @@ CLASSIFICATION = Classification(
     "Recall",
     "share of a class's images that were recognised",
     DEFAULT,
+    metrics=tuple(name for name, metric in METRICS.items() if not metric.of_boxes),
     published=True,
     guarantees=("--min-precision", "--min-recall", "--min-coverage"),
     other_conditions="on groceries, another visit cost fine-tuned networks 2 to 6 points, and heads 10 to 16",

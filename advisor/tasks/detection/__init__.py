@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core import FINETUNE_ALL, HEAD, Gain, OwnCards
+from advisor.core import FINETUNE_ALL, HEAD, METRICS, Gain, OwnCards
 from advisor.tasks.detection._task import Detection
 
 DETECTION = Detection(
@@ -14,6 +14,7 @@ DETECTION = Detection(
     (HEAD, FINETUNE_ALL),
     "images with boxes",
     "A box is right if it overlaps a true one of its class by half.",
+    metrics=tuple(name for name, metric in METRICS.items() if metric.of_boxes),
     side=320,
     cards=4,
     retrains=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 
 from advisor.catalog import Array, ImportedModel, ModelFacts, classifier, run
 from advisor.core import (
+    METRICS,
     BoxFacts,
     BoxScores,
     ClassBoxes,
@@ -26,10 +27,11 @@ from advisor.core import (
     Interval,
     JudgedBox,
     JudgedImage,
+    Quantity,
     UsageError,
 )
-from advisor.engine import Images, Role
-from advisor.exporting import COUNT, LOOKED_AT, Found, Page, ShippedModel, agreed, check, runners, shipping
+from advisor.engine import Images, Role, percent
+from advisor.exporting import COUNT, LOOKED_AT, TOLERANCES, Found, Page, ShippedModel, agreed, check, runners
 from advisor.measurement import (
     NEAR,
     BoxAnswers,
@@ -46,7 +48,7 @@ from advisor.measurement import (
     load_detections,
     true_boxes,
 )
-from advisor.tasks._judge import EVERY, PALETTE, JudgeByShares
+from advisor.tasks._judge import EVERY, HELD_OUT, PALETTE, VALIDATED, JudgeByShares
 from advisor.tasks.detection import DETECTION
 from advisor.tflite import (
     DETECTIONS,
@@ -62,8 +64,10 @@ from advisor.tflite import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from advisor.exporting import Crops
-    from advisor.measurement import Flags, Matched
+    from advisor.measurement import Matched
 
 PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
 
@@ -138,7 +142,7 @@ def detect_objects(model: ShippedModel, images: Crops) -> tuple[float, list[tupl
         rows.append((place, {"least": least, "boxes": [box for box in boxes if box["score"] >= least]}))
     rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
     others = [other(place) for place, _ in rows]
-    for tolerance in shipping.TOLERANCES:
+    for tolerance in TOLERANCES:
         same = [not check.other_boxes(answer, row[1], tolerance / 2) for row, answer in zip(rows, others, strict=True)]
         if sum(same) >= COUNT:
             break
@@ -189,9 +193,22 @@ class FoundObjects:
         """Each answer, and whether it is right."""
         return answers_of(self.by.match(self, 0.0))
 
-    def at(self, threshold: float, images: Images) -> tuple[BoxFacts, list[Matched]]:
-        """Return the counts of each class at a threshold, and the matches in each image."""
+    def metrics(self, source: str) -> dict[str, Quantity]:
+        """Return the further figures in %, by their names in ``METRICS``; ``source`` says of which images."""
+        known = self.figures.metrics
+        return {
+            name: percent(share, len(self.true), f"{METRICS[name].label} {source}") for name, share in known.items()
+        }
+
+    def at(
+        self, threshold: float, images: Images, floats: FoundObjects | None = None
+    ) -> tuple[BoxFacts, list[Matched]]:
+        """Return the counts of each class and size at a threshold, and the matches in each image.
+
+        ``floats`` is what the float32 file finds in the same images; None if the two are not compared.
+        """
         matched = self.by.match(self, threshold)
+        others = None if floats is None else self.by.match(floats, threshold)
         # For each image and class: true boxes, found ones, right ones. Beside the found counts stands the best constant
         # guess: a file that counts worse than the median of each class helps no app.
         table = average_precision.count_boxes(matched, self.classes)
@@ -209,7 +226,9 @@ class FoundObjects:
         }
         coco = self.figures.coco
         value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
-        return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
+        by_size = average_precision.count_by_size(matched, others, self.groups)
+        facts = BoxFacts(threshold, value, by_class, coco_interval=ends, by_size=by_size)
+        return facts, matched
 
 
 @dataclass(frozen=True)
@@ -219,6 +238,7 @@ class ObjectFigures:
     mean: Interval  # mean over the classes, the figure that decides
     by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
     coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
+    metrics: Mapping[str, Interval] = field(default_factory=dict)  # further figures by their names in ``METRICS``
 
 
 class Criterion(Protocol):
@@ -241,12 +261,16 @@ class Criterion(Protocol):
 class ByBoxes:
     """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
 
+    metric: str = ""  # name in ``METRICS`` of the figure that decides; empty for the mAP@0.5
+
     def figures(self, given: FoundObjects) -> ObjectFigures:
         reached = average_precision.score_boxes(given.true, given.found, given.sizes, given.classes, given.groups)
-        return ObjectFigures(reached.half, reached.by_class, reached.coco)
+        areas = average_precision.score_areas(given.true, given.found, given.sizes, given.classes, given.groups)
+        metrics = {average_precision.MAP: reached.coco, **areas}
+        return ObjectFigures(metrics.get(self.metric, reached.half), reached.by_class, reached.coco, metrics)
 
     def shares(self, given: FoundObjects) -> list[float]:
-        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes)
+        shares = average_precision.split_precision(given.true, given.found, given.sizes, given.classes, self.metric)
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
@@ -301,7 +325,7 @@ def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[Judg
     )
 
 
-def _judge_boxes(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
+def _judge_boxes(one: Detections, matched: NDArray[np.bool_]) -> tuple[JudgedBox, ...]:
     edges = one.boxes.astype(float).round(4).tolist()
     rows = zip(one.labels.tolist(), edges, one.scores.tolist(), matched.tolist(), strict=True)
     return tuple(
@@ -337,19 +361,20 @@ class Detected(JudgeByShares[FoundObjects]):
         """
         by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         if self.guarantees is None:
-            return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images)[0])
+            boxes = own.at(self.by.threshold(own), images, floats)[0]
+            return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(VALIDATED))
         answers = own.answers
         batch = len(images.part(Role.HOLDOUT).paths) / len(own.true)
         score, guarantee = guarantee_threshold(answers, self.guarantees, batch)
         score = score if guarantee and guarantee.kept else self.by.threshold(own)
-        facts = replace(own.at(score, images)[0], guarantee=complete_guarantee(answers, score, guarantee))
+        facts = replace(own.at(score, images, floats)[0], guarantee=complete_guarantee(answers, score, guarantee))
         if floats is not None:
             calibration = fit_score_calibration(floats.answers)
             errors = (calibration_error(answers, scores) for scores in (crossfit_scores(answers), answers.scores))
             facts = replace(
                 facts, threshold=float(calibration.of(np.array(score))), scores=BoxScores(*calibration, *errors)
             )
-        return ImageAnswers(by_class, boxes=facts)
+        return ImageAnswers(by_class, boxes=facts, metrics=own.metrics(VALIDATED))
 
     def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
@@ -368,4 +393,5 @@ class Detected(JudgeByShares[FoundObjects]):
                 boxes = replace(
                     boxes, scores=scores, guarantee=complete_guarantee(seen, facts.threshold, facts.guarantee)
                 )
-        return ImageAnswers(dict(zip(images.classes, own.figures.by_class, strict=True)), boxes=boxes)
+        by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
+        return ImageAnswers(by_class, boxes=boxes, metrics=own.metrics(HELD_OUT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from advisor.core import METRICS
 from advisor.tasks._task import HeadOnMaps, TaskFunctions
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Detection(HeadOnMaps):
         from advisor.tasks.detection._shipping import SHIPPING
 
         def judge(question: Question) -> files.Detected:
-            return files.Detected(self.metric, files.ByBoxes(), question.guarantees)
+            name = question.metric if question.metric in self.metrics else ""
+            label = METRICS[name].label if name else self.metric
+            return files.Detected(label, files.ByBoxes(name), question.guarantees)
 
         return TaskFunctions(images.read, images.check_detection, detect, "detections.npz", judge, SHIPPING)

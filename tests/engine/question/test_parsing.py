@@ -41,7 +41,7 @@ def test_no_options_are_the_defaults_of_the_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric")]
+    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric", "input_size")]
 )
 def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
     needs_it = ("fleet",) if name == "budget" else ()
@@ -73,6 +73,10 @@ PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
         {"execution.time_limit_s": 300.0, "execution.time_limit": "5min (before --effort thorough)"},
     ),
     ({"device": " host, galaxy-s24,,host"}, {"question.devices": ("host", "galaxy-s24")}),
+    (
+        {"task": "object-detection", "data": "boxes", "input_size": 416},
+        {"question.input_size": 416, "question.of_task.side": 416},
+    ),
     ({"prefer": "size"}, {"question.preference": PREFERENCES["size"]}),
     ({"prefer": "accuracy=2"}, {"question.preference.accuracy": 2}),
     ({"threads": [4, 1, 4]}, {"question.thread_counts": (1, 4)}),

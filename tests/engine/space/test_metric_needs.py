@@ -14,10 +14,12 @@ from advisor.datasets._image_groups import Source
 from advisor.engine import Images, Role, resolve
 from advisor.engine._space.question_images import read_images, require_metrics
 from tests.datasets.folders import fill
+from tests.engine.pipeline.boxed import boxed_images
 
 EACH = 60
 """Images of each part."""
 
+BOXES = {"task": "object-detection"}
 COSTS = "class,a,b\na,0,1\nb,5,0\n"
 
 
@@ -48,6 +50,7 @@ SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
         ({"min_accuracy": "worst-group=50%"}, images_of(groups=SITES)),
         ({"costs": COSTS}, images_of()),
         ({"costs": COSTS, "metric": "top1"}, images_of(labels=[0] * EACH)),
+        ({**BOXES, "metric": "map-medium"}, boxed_images()),
     ],
 )
 def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], images: Images) -> None:
@@ -63,6 +66,11 @@ def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], imag
             {"min_accuracy": "worst-group=80%"},
             images_of(groups=["roof"] * 41 + ["cellar"] * 19),
             "--min-accuracy: worst-group compares groups of at least 20 images, and the validation part has 1 of them",
+        ),
+        (
+            {**BOXES, "metric": "map-large"},
+            boxed_images(),
+            "96 pixels of the photograph, and the validation part has none",
         ),
         ({"costs": COSTS}, images_of("abc"), "has no row and column for the class 'c' of the images"),
         ({"costs": COSTS}, images_of("ac"), "the images have no class 'b' of the table"),

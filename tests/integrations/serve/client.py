@@ -5,14 +5,14 @@ from typing import Any
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from advisor.integrations.serve._access import HOST, Access
+from advisor.integrations.serve._access import Access
 
 
 class Client(TestClient):
     """Asks for paths below the token; ``foreign`` asks for paths as they are."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
-        self.own = f"http://{HOST}:{access.port}"
+        self.own = f"http://{access.host}:{access.port}"
         super().__init__(app, base_url=self.own, follow_redirects=False)
         self.access = access
 

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-import uvicorn
 
-from advisor.integrations.serve._access import HOST, Access, ImpatientConnection
-from advisor.integrations.serve._command import bind_socket
+from advisor.integrations.serve._access import Access
 from advisor.integrations.serve._pages import Pages
 from advisor.reporting import Runs
 from advisor.store import RunFolder
@@ -42,15 +40,12 @@ def client(runs: Path, access: Access) -> Iterator[Client]:
 
 @pytest.fixture
 def address(runs: Path) -> Iterator[str]:
-    with bind_socket(HOST, 0) as opened:
+    with Access.open_socket(Access.host, 0) as opened:
         access = Access(opened.getsockname()[1])
-        app = Pages(Runs(runs), access).app()
-        config = uvicorn.Config(app, http=ImpatientConnection, log_level="warning", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        opened.listen()
+        server = access.make_server(Pages(Runs(runs), access).app())
         thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{access.port}{access.root}/"
+        yield access.address
         server.should_exit = True
         thread.join(PATIENCE_S)
 

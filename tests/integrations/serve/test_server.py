@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from advisor.cli import _server as server
 from advisor.core import UsageError
-from advisor.integrations.serve import COMMAND, _access as access, _command as command, _pages as pages
+from advisor.integrations.serve import COMMAND, _command as command
 from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
@@ -99,7 +100,7 @@ def test_people_read_its_address_alone(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_connections_that_only_wait_are_closed(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "WAITS_S", 0.2)
+    monkeypatch.setattr(server, "WAITS_S", 0.2)
     where, root = urlsplit(address), urlsplit(address).path
     for sent in ("", f"GET {root} HTTP/1.1\r\nHost: {where.netloc}\r\nX: "):
         with socket.create_connection((str(where.hostname), where.port or 0), PATIENCE_S) as opened:
@@ -111,7 +112,7 @@ def test_connections_that_only_wait_are_closed(address: str, monkeypatch: pytest
 def test_an_upload_that_is_broken_off_leaves_no_traceback(
     address: str, runs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pages, "UPLOAD_S", 0.2)
+    monkeypatch.setattr(server, "UPLOAD_S", 0.2)
     where, path = urlsplit(address), f"{urlsplit(address).path}runs/{write_run(runs).path.name}/photograph"
     head = f"POST {path} HTTP/1.1\r\nHost: {where.netloc}\r\nOrigin: http://{where.netloc}\r\n"
     head += "Connection: close\r\nContent-Length: 99\r\n\r\n"

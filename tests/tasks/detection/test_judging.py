@@ -80,6 +80,22 @@ def test_a_file_that_finds_everything_is_right_in_every_image(tmp_path: Path) ->
     assert shares == [1.0] * 4
 
 
+def test_a_file_loses_the_small_objects_that_its_float_file_finds(tmp_path: Path) -> None:
+    cats = tuple((0, top, 0.1, top + 0.02, 0.12) for top in (0.1, 0.2, 0.3))
+    images = boxed_images([(*cats, DOG, (1, 0.1, 0.5, 0.4, 0.9))] * 12)
+    floats = save_found(tmp_path / "float.npz", images, Role.VALIDATION)
+    own = tmp_path / "own.npz"
+    save_detections(own, [found.relabel_boxes({1: 1}) for found in load_detections(floats)])  # no cat, which are small
+    answers = measured(own, floats, images)[0].answers
+    facts = answers.boxes
+    small, large = facts.by_size
+    assert (small.least, small.below, small.true, small.recall, small.lost) == (0.0, 0.025, 12, 0.0, 1.0)
+    assert (large.least, large.below, large.true, large.recall, large.lost) == (0.025, 1.0, 8, 1.0, 0.0)
+    assert small.lost_interval[0] > 0 >= large.lost_interval[0]
+    figures = {name: figure.value for name, figure in answers.metrics.items()}
+    assert figures == {"map": 50.0, "map-small": 0.0, "map-medium": 100.0}
+
+
 def test_what_a_file_misses_lowers_the_precision_of_its_class(tmp_path: Path) -> None:
     verdict, shares = compared(tmp_path, own=(0,))  # a cat of four
     by_class = verdict.answers.per_class_recall

@@ -11,7 +11,6 @@ import numpy as np
 
 from advisor.core import (
     LOG_LOSS,
-    METRICS,
     ConfidenceFacts,
     Costs,
     Guarantees,
@@ -209,16 +208,18 @@ def _wrong_answers(seen: ClassProbabilities, images: Images) -> tuple[Mistake, .
 
 
 def score_metrics(
-    probabilities: Path, images: Images, role: Role, costs: Costs | None = None, names: Collection[str] = METRICS
+    probabilities: Path, images: Images, role: Role, costs: Costs | None = None, names: Collection[str] = ()
 ) -> dict[str, Score]:
-    """Return those of some metrics that the images with a role allow, by name.
+    """Return those of some metrics that the images with a role allow, by name; those of all without names.
 
     ``probabilities`` is the ``.npy`` of a file, float32 (N, C). That of the file that ships has the temperature;
     answers to the validation part get one that was fitted to other images of it. ``costs`` are those of each answer.
     """
     rows = np.load(probabilities, allow_pickle=False)
     labels = np.asarray(images.part(role).labels)
-    calibrated = crossfit_probabilities(rows, labels) if role is Role.VALIDATION and LOG_LOSS in names else None
+    calibrated = (
+        crossfit_probabilities(rows, labels) if role is Role.VALIDATION and (LOG_LOSS in names or not names) else None
+    )
     table = None if costs is None else np.array(costs.of(images.classes))
     if table is not None and rows.shape[1] > len(table):  # an answer that is no class costs as much as the worst one
         further = np.repeat(table.max(axis=1, keepdims=True), rows.shape[1] - len(table), axis=1)

@@ -1,0 +1,55 @@
+"""Objects by their size, as the report tells them."""
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.core import BoxFacts, ImageAnswers, ObjectsOfSize
+from advisor.reporting import _blocks as blocks
+from advisor.reporting._object_sizes import describe_sizes
+from tests.builders import evaluation
+
+SMALL = ObjectsOfSize(0.0, 0.05, 40, 0.04, 0.4, (0.3, 0.5), 0.12, (0.05, 0.19))
+LARGE = ObjectsOfSize(0.05, 1.0, 200, 0.2, 0.9, (0.85, 0.95), 0.01, (-0.02, 0.04))
+
+
+def told(*rows: ObjectsOfSize, compression: str = "int8", side: int | None = 320) -> str:
+    """Return what the report says of the objects of a file by size."""
+    made = evaluation(compression=compression)
+    card = replace(made.card_facts, input_size=side)
+    answers = ImageAnswers(boxes=BoxFacts(0.4, 0.5, {}, by_size=rows))
+    return blocks.draw_markdown(describe_sizes(replace(made, answers=answers, card_facts=card)))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "| below 16 | 40 | 40.0 (30.0\u201350.0) |",
+        "int8 finds 12 of 100 fewer objects below 16 pixels (95 %: 5 to 19), compared with float32",
+        "of 100 of 16 pixels or more, 90. At an input of 416 x 416 pixels, half of the small ones",
+        "search with --input-size 416. A network takes about 1.7 times as long",
+    ],
+)
+def test_a_report_names_the_objects_that_are_lost_and_the_input_that_helps(sentence: str) -> None:
+    assert sentence in told(SMALL, LARGE)
+
+
+def test_a_file_that_loses_no_size_more_than_noise_says_so() -> None:
+    said = told(replace(SMALL, lost_interval=(-0.01, 0.2)), LARGE)
+    assert "int8 finds as many objects of each size as float32, as far as the images show" in said
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [
+        ("fewer objects", told(SMALL, LARGE, compression="float32")),
+        ("--input-size", told(replace(SMALL, recall_interval=(0.3, 0.9)), LARGE)),
+        ("pixels or more", told(SMALL, LARGE, side=None)),
+    ],
+)
+def test_nothing_is_said_that_the_images_do_not_show(missing: str, text: str) -> None:
+    assert missing not in text
+
+
+def test_one_range_of_sizes_is_no_table() -> None:
+    assert told(LARGE) == ""
