@@ -121,6 +121,9 @@ def report(
     view = view if images else replace(view, images=None)
     if folder == loaded.folder.path:
         return Report(view, write_own(loaded.folder, view))
+    if folder and view.next_command.endswith("/report.html"):
+        # The report of the run may show what this one leaves out: open the one that was written.
+        view = replace(view, next_command=view.next_command.replace(f"{view.folder}/", f"{folder}/"))
     return Report(view, write_all(view, folder) if folder else ())
 
 

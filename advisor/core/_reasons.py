@@ -43,7 +43,9 @@ def _main_reason(choice: Choice, budget: Budget, preference: Preference) -> str:
         often = " in most draws of the images" if choice.unsteady is not None or preference.name == "accuracy" else ""
         return f"{describe(pick)} is the {first} candidate within the limits{weights}{often}{price}{met}."
     if behind <= 0:
-        return f"{describe(pick)} is the most accurate candidate within the limits{_others(choice)}{met}."
+        others = _others(choice)
+        comma = "," if others and met.startswith(" and") else ""
+        return f"{describe(pick)} is the most accurate candidate within the limits{others}{comma}{met}."
     return (
         f"{describe(pick)} is statistically tied with the most accurate candidate within the limits "
         f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {_points(behind)}, and up to "
@@ -132,14 +134,16 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     pick = choice.pick
     points = accuracy_of(pick) - accuracy_of(other)
     larger = size_of(other) / size_of(pick)
-    if pick.holdout_accuracy is not None and other.holdout_accuracy is None:
+    # Otherwise the drawbacks below are why it did not run there, so that cannot be the reason.
+    unjudged = choice.unjudged is not None and other.holdout_accuracy is None
+    if unjudged:
         yield "it did not run on the hold-out"
     if points >= SHOWN_POINTS:
         worth = preference.point(latency_of(other), size_of(other))
         yield f"it is {_points(points)} less accurate (of tied files, a point counts as much as {worth})"
     if larger >= FASTER:
         yield f"it is {larger:.1f}x larger"
-    if points < SHOWN_POINTS and larger < FASTER and not (pick.holdout_accuracy and not other.holdout_accuracy):
+    if points < SHOWN_POINTS and larger < FASTER and not unjudged:
         yield "other files replace it too often if the images are drawn again"
 
 

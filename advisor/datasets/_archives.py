@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
-from advisor.core import AmbiguousInput, Reading, UsageError, readings_of_data
+from advisor.core import AmbiguousInput, Reading, UsageError
 from advisor.datasets._captions import LISTED_EVERY, Listed, refuse_captions
 from advisor.datasets._chosen_folders import ChosenFolders, read_choice
 from advisor.datasets._dataset import Entry, Listing, Rejected
@@ -23,6 +23,7 @@ from advisor.datasets._folders import (
 )
 from advisor.datasets._images import is_candidate
 from advisor.datasets._parts import NEUTRAL_WORDS, UNLABELLED, part_of, words_of
+from advisor.datasets._read_errors import readings_of_data
 from advisor.datasets._sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets._sources.base import Archive, FolderArchive
 from advisor.datasets._table_rows import PARQUET

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from advisor.core import UsageError, parse_known, reason_of
+from advisor.core import UsageError, parse_known
+from advisor.datasets._read_errors import reason_of
 from advisor.store import MAX_BYTES, parse_json, read_labels, read_text
 
 LISTS = ("images", "categories", "annotations")

@@ -51,11 +51,13 @@ def draw_groups(
 
     for number, count in enumerate(counts):
         gain = (abs(wanted[c] - held[c]) - abs(wanted[c] - held[c] - more) for c, more in count.items())
+        # A group may have images of several classes, so it is taken where it brings all of them nearer to their shares.
         if spared(count, keep) and sum(gain) > 0:
             take(number)
     for label in sorted(wanted):
         free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
         if not held[label] and free:
+            # The smallest of them: it takes the fewest images of other classes along.
             take(min(free, key=lambda number: sum(counts[number].values())))
     indices = {index for number in taken for unit in groups[number] for index in unit}
     if divide:
@@ -138,6 +140,7 @@ def split(
     by_class = _groups_by_class(dataset, seed, together)
     given_parts = _own_parts(dataset, given, by_class)
     drawn = _Draw(dataset, by_class, _visits(dataset, seed, together, grouping), grouping.source is not Source.MANIFEST)
+    # The hold-out first: its figure is the one that users rely on, so it gets the groups that fit its share best.
     aside = drawn.part(HOLDOUT, given_parts, holdout, {})
     held = dict.fromkeys(aside, HOLDOUT)
     compared = drawn.part(VALIDATION, given_parts, validation, held)

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from advisor.core import ContentError, UsageError, plain, reason_of, require_extra
+from advisor.core import ContentError, UsageError, plain, require_extra
 from advisor.datasets._category_files import read_category_labels
 from advisor.datasets._json_labels import row_of_line, rows_in_json
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.isolated import read_natively
 from advisor.datasets._sources.tables import NEEDS_PYARROW
 from advisor.datasets._untitled_columns import LABEL, PATH, split_line, untitled_columns

@@ -97,7 +97,9 @@ def environment(package: str = "advisor.reporting") -> Environment:
     environment.globals |= {"text": text, "colours": COLOURS, "drawn": DRAWN}
     environment.filters |= {"cell": cell, "figure": text.figure}
     macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
-    environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "table")} if macros else {}
+    environment.globals |= (
+        {name: getattr(macros, name) for name in ("draw", "photos", "picture", "table")} if macros else {}
+    )
     return environment
 
 
@@ -245,10 +247,15 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
 
 
 def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
-    """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`."""
+    """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`.
+
+    An image of which nothing is said by pixels is shown once.
+    """
     shown = []
     for one in overlays.images:
         image = _data_uri(root, one.path, one.sha256)
+        if not one.found:
+            shown.append(Photo(one.path, image, one.result, (), one.width, one.height))
         for said, layer in ((TRUE, one.true), (one.result, one.found)):
             if layer:
                 layers = (f"data:image/png;base64,{layer}",)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core import AmbiguousInput, UsageError, parse_known, readings_of_data
+from advisor.core import AmbiguousInput, UsageError, parse_known
 from advisor.datasets._boxes.inside import files_inside, list_inside
 from advisor.datasets._boxes.marks import number, stated_size
 from advisor.datasets._boxes.tools import form_of, list_tools, tool_files
@@ -38,6 +38,7 @@ from advisor.datasets._folders import is_system_name
 from advisor.datasets._image_places import find_by_name, is_there, locate
 from advisor.datasets._layouts import missing_hint
 from advisor.datasets._manifests import SUFFIXES
+from advisor.datasets._read_errors import readings_of_data
 from advisor.store import walk_folder
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"

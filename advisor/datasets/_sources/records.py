@@ -18,8 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from advisor.core import ContentError, UsageError, listed, plural, reason_of, require_extra
+from advisor.core import ContentError, UsageError, listed, plural, require_extra
 from advisor.datasets._category_files import require_beside
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import ImageObjects, Member, class_name, unreadable, within_limit
 from advisor.store import message_type, read_json, read_labels
 

@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from advisor.core import ContentError, reason_of
+from advisor.core import ContentError
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     OBJECTS,
     REPEATED,

@@ -16,7 +16,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core import ContentError, UsageError, listed, reason_of, require_extra, show_bytes
+from advisor.core import ContentError, UsageError, listed, require_extra, show_bytes
+from advisor.datasets._read_errors import reason_of
 from advisor.datasets._sources.base import (
     OBJECTS,
     ImageObjects,

@@ -126,7 +126,7 @@ class VariantStages:
     def _calibrated(self, scope: Scope, purpose: Purpose) -> Stage[Artefact]:
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
         if bare or not self.made_here or recipe_of(self.training).quick_head:
-            return self._made(purpose)
+            return self._adjusted(purpose)
         return with_confidence(scope, self._adjusted(purpose), self.scored, self._folds)
 
     @cached_property
