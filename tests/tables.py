@@ -27,3 +27,8 @@ def with_cases(test: Test) -> Test:
     values = [pytest.param(*(row[name] for name in names), id=row.get("case")) for row in rows]
     decorated: Test = pytest.mark.parametrize(names, values)(test)
     return decorated
+
+
+def read_table(test: str, name: str) -> Any:
+    """Return the content of a YAML file beside a test (its ``__file__``)."""
+    return yaml.safe_load(Path(test).with_name(name).read_text(encoding="utf-8"))

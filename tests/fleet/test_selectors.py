@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from advisor.fleet._tiers import RULES, core_macs
 from advisor.fleet.selector import TierSelector, plain
 from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail
+from tests.tables import read_table
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,7 +29,7 @@ DRIVE = (Path(__file__).parent / "drive_selector.js").read_text(encoding="utf-8"
 MEASURE = (Path(__file__).parent / "measure_tiers.js").read_text(encoding="utf-8")
 BASE64 = (Path(__file__).parent / "base64.kt").read_text(encoding="utf-8")
 MAIN = (Path(__file__).parent / "selector_main.kt").read_text(encoding="utf-8")
-ROWS = yaml.safe_load((Path(__file__).parent / "scenarios.yaml").read_text(encoding="utf-8"))
+ROWS = read_table(__file__, "scenarios.yaml")
 SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
     name: (row["steps"], row["tiers"]) for name, row in ROWS.items()
 }
